@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.telemetry.subscriptions import DEFAULT_INTERVAL_MS, Wanted
+from barnabas.handlers.telemetry.subscriptions import DEFAULT_INTERVAL_MS, ClientMetrics
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.cluster import (
@@ -299,7 +299,7 @@ def telemetry(node: Node) -> str:
         points = bytes([number << 3 | 2]) + _unsigned_varint(len(points)) + points
     request = PushTelemetryRequest(
         client_instance_id=instance,
-        subscription_id=Wanted((), DEFAULT_INTERVAL_MS).subscription_id(instance),
+        subscription_id=ClientMetrics((), DEFAULT_INTERVAL_MS).subscription_id(instance),
         compression_type=Codec.ZSTD,
         metrics=compress(Codec.ZSTD, points),
     )

@@ -12,10 +12,10 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from barnabas.client.placement.planning import Site, rebalance
+from barnabas.client.placement.planner import Site, rebalance
 from barnabas.cluster.deltas import BrokerStored, Delta, TopicCreated, apply
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.snapshots import Entry, image_from_snapshot, snapshot_of
+from barnabas.cluster.snapshots import MetadataEntry, image_from_snapshot, snapshot_of
 from barnabas.cluster.zookeeper.layout import decode_entry, encode_entry
 from barnabas.common.types import TopicPartition, new_uuid
 from barnabas.controller import brokers as decisions
@@ -49,11 +49,11 @@ def main() -> None:
 
 def measured(partitions: int) -> list[str]:
     image = make_image(partitions)
-    writing, text = cpu(lambda: encode_entry(Entry(image.offset, 1, list(snapshot_of(image)))))
+    writing, text = cpu(lambda: encode_entry(MetadataEntry(image.offset, 1, list(snapshot_of(image)))))
     reading, _ = cpu(lambda: image_from_snapshot(decode_entry(text, "snapshot").deltas, image.offset))
     memory = memory_of(lambda: image_from_snapshot(decode_entry(text, "snapshot").deltas, image.offset))
     deciding, deltas = cpu(lambda: fence(image))
-    entry = encode_entry(Entry(image.offset + 1, 1, deltas))
+    entry = encode_entry(MetadataEntry(image.offset + 1, 1, deltas))
     applying, _ = cpu(lambda: apply(image, deltas))
     return [
         f"{partitions:,}",

@@ -14,7 +14,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.monitoring import Monitored
 from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.tiering import Tiering
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Answer, Locate, Peers
@@ -204,7 +204,7 @@ class SimulatedPlatform(Platform):
         return _NoSockets()
 
     def peers(
-        self, node_id: int, answer: Answer, locate: Locate, security: Security, *, is_alone: bool
+        self, node_id: int, answer: Answer, locate: Locate, security: ClientSecurity, *, is_alone: bool
     ) -> Peers:
         return SimulatedPeers(self._network, node_id, answer)
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from barnabas.broker.broker import Broker
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.controller.configs import (
     ConfigOperation,
     ConfigOperationType,
@@ -24,7 +24,7 @@ SCRATCH = "scratch"
 def set_minimum(broker: Broker, topic: str, minimum: int) -> Decision[Results]:
     """min.insync.replicas of a topic, whatever was set for it or for all brokers before."""
     operation = ConfigOperation(MIN_ISR, ConfigOperationType.SET, str(minimum))
-    return _alter(broker, Resource(ResourceType.TOPIC, topic), operation)
+    return _alter(broker, Resource(ConfigResourceType.TOPIC, topic), operation)
 
 
 def _alter(broker: Broker, resource: Resource, operation: ConfigOperation) -> Decision[Results]:
@@ -43,8 +43,8 @@ class Operator:
     def __init__(self, chance: random.Random, topic: str) -> None:
         self.has_lowered_minimum = False
         self._chance = chance
-        self._with_minimum = (Resource(ResourceType.TOPIC, topic), ALL_BROKERS)
-        self._with_elections = Resource(ResourceType.TOPIC, SCRATCH)
+        self._with_minimum = (Resource(ConfigResourceType.TOPIC, topic), ALL_BROKERS)
+        self._with_elections = Resource(ConfigResourceType.TOPIC, SCRATCH)
 
     def wish(self, broker: Broker, *, one_may_do: bool) -> tuple[str, Decision[Results]]:
         """What to ask the controller for, in words and as a decision."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
-from barnabas.connect.sinks.redis.sink import Address, Server
+from barnabas.connect.sinks.redis.sink import RedisAddress, RedisConnection
 from barnabas.security.authn.credentials import Secret
 from tests import programs
 from tests.apache_kafka import free_port
@@ -47,7 +47,7 @@ class RedisServer:
             self._process.wait(DEADLINE)
 
     def ask(self, *parts: Part) -> Reply:
-        server = Server(Address(self.url, None, Secret(PASSWORD), self.ca))
+        server = RedisConnection(RedisAddress(self.url, None, Secret(PASSWORD), self.ca))
         try:
             return server.ask(*parts)
         finally:

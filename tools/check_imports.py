@@ -86,7 +86,7 @@ MAY_IMPORT_RE = (
     "barnabas.cluster.names",  # names of topics
     "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
     "barnabas.config.setting",
-    "barnabas.log.compaction.alike",  # records that look alike, without a choice in the pattern
+    "barnabas.log.compaction.record_signature",  # records that look alike, without a choice in the pattern
 )  # fmt: skip
 
 MUST_NOT_CALL = {

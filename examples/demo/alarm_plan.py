@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.common.durations import seconds_of
-from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
+from barnabas.pipelines.alarms.state import AlarmEvent, PipelineAlarm, WindowValue
 from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.library.operations.generator import Incident
 from examples.demo.expected_counts import MINUTE, Cell, ServiceMinute
@@ -54,7 +54,7 @@ def expected_events(
 ) -> list[AlarmEvent]:
     """What the rules say about the minutes that end at `until` or before it."""
     closed = {cell: minute for cell, minute in minutes.items() if cell[0] + MINUTE <= until}
-    return [event for rule in rules for event in Alarm(rule).take(_values(rule, closed))]
+    return [event for rule in rules for event in PipelineAlarm(rule).take(_values(rule, closed))]
 
 
 def _values(rule: AlarmRule, minutes: Mapping[Cell, ServiceMinute]) -> Iterator[WindowValue]:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.status import Status
+from barnabas.client.status import ProcessStatus
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.files import PipelineFiles, read_pipeline
 from barnabas.pipelines.definitions.settings import AlarmRule
@@ -16,7 +16,7 @@ from barnabas.pipelines.definitions.templates import copy_template
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.pipelines.running.status import as_reported, new_status
-from barnabas.pipelines.running.status_reports import Reported, Reports
+from barnabas.pipelines.running.status_reports import PipelineReport, Reports
 from barnabas.spark.java import end_jvm
 
 if TYPE_CHECKING:
@@ -105,18 +105,18 @@ class Pipelines:
         for runner in list(self._runners):
             runner.look()
 
-    def _reported(self, files: PipelineFiles) -> Reported:
+    def _reported(self, files: PipelineFiles) -> PipelineReport:
         """As `barnabas pipeline run` reports: the console shows it."""
 
-        def look() -> Status:
+        def look() -> ProcessStatus:
             for runner in list(self._runners):
                 if runner.files.name == files.name:
                     status = new_status(files.name, "running", list(runner.flows.values()))
                     status.alarms = runner.firing_alarms()
                     return as_reported(status)
-            return Status("pipeline", files.name, "starting")
+            return ProcessStatus("pipeline", files.name, "starting")
 
-        return Reported(f"pipeline-{files.name}", files.configuration, look)
+        return PipelineReport(f"pipeline-{files.name}", files.configuration, look)
 
     def finish(self) -> Future[None]:
         """Everything that is in the topics now."""

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from barnabas.broker.tiering.deletions import RemoteDeletions
-from barnabas.broker.tiering.led_log import ManifestSegments
+from barnabas.broker.tiering.leader_log import ManifestSegments
 from barnabas.common.files import Slice
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects import manifest_file

@@ -30,6 +30,8 @@ class DefaultSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from barnabas.connect.sources.postgres.reader import Settings, StreamReader
+        from barnabas.connect.sources.postgres.reader import PostgresSettings, PostgresStreamReader
 
-        return StreamReader(Settings.parse({name.lower(): value for name, value in self.options.items()}))
+        return PostgresStreamReader(
+            PostgresSettings.parse({name.lower(): value for name, value in self.options.items()})
+        )

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.broker.broker import Broker
-from barnabas.cluster import following
+from barnabas.cluster import follower as following
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.support.waiting import until
 from tests.zookeeper import require_zookeeper

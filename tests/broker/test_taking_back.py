@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.tiering import beginnings
-from barnabas.broker.tiering.taking_back import take_back
-from barnabas.broker.tiering.untiered import unfinished
+from barnabas.broker.tiering import restored_partitions as beginnings
+from barnabas.broker.tiering.compacted_restore import take_back
+from barnabas.broker.tiering.no_tiering import unfinished
 from barnabas.common.clock import ManualClock
 from barnabas.common.types import uuid_to_text
 from barnabas.log.log import Log
 from barnabas.log.tiering import rebuilding
 from barnabas.records.batch import LOG_OVERHEAD, stamp
 from barnabas.testing.files import FaultyFileSystem
-from barnabas.tiering.restoring.state import GroupOffset
+from barnabas.tiering.restoring.state import SavedGroupOffset
 from barnabas.tiering.stores.store import StoreError
 from tests.log.support import NOW, TOPIC_ID, batch, new_log, read_all
 from tests.log.test_pending import FULL, ManualThread, slowed_down
@@ -82,7 +82,7 @@ def test_committed_offsets_are_written_as_a_whole(
     monkeypatch.setattr(beginnings, "RECORDS_IN_BATCH", 1)
     thread = slowed_down(log)
     offsets = [
-        GroupOffset("readers", "orders", each, each, -1, "", NOW, -1, uuid_to_text(TOPIC_ID))
+        SavedGroupOffset("readers", "orders", each, each, -1, "", NOW, -1, uuid_to_text(TOPIC_ID))
         for each in range(COUNT)
     ]
 

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from barnabas.broker.tiering.led_log import TieredLeaderLog
+from barnabas.broker.tiering.leader_log import TieredLeaderLog
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.common.clock import ManualClock
 from barnabas.log.segments.scan import BadBatch

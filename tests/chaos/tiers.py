@@ -12,7 +12,7 @@ from barnabas.tiering.objects.layout import (
     parse_partition_prefix,
     topics_prefix,
 )
-from barnabas.tiering.objects.manifest import Manifest, Writer
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.objects.manifest_file import ManifestFile, read_manifest
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.expiration import delete_all
@@ -89,7 +89,7 @@ async def _left_behind(store: ChaosStore, topic: str) -> list[str]:
 async def _unlisted(store: ObjectStore, folder: PartitionFolder) -> list[str]:
     seen = await read_manifest(store, folder)
     assert seen is not None, f"{folder.manifest} is gone"
-    writer = Writer(seen.manifest.incarnation, seen.manifest.leader_epoch, seen.manifest.writer)
+    writer = ManifestWriter(seen.manifest.incarnation, seen.manifest.leader_epoch, seen.manifest.writer)
     file = ManifestFile(store, folder, writer, seen)
     await delete_all(store, [info.key async for info in find_orphans(store, file, 0)])
     names = [info.key.removeprefix(folder.prefix) async for info in store.list(folder.prefix)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.serve import Tls, collect_properties
+from barnabas.cli.serve import TlsOption, collect_properties
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
@@ -24,13 +24,13 @@ SECONDS = 60
 
 
 def test_the_listener_speaks_tls() -> None:
-    properties = collect_properties(Path("d"), "0.0.0.0:9093", None, {}, Tls.AUTO)
+    properties = collect_properties(Path("d"), "0.0.0.0:9093", None, {}, TlsOption.AUTO)
     assert properties["listeners"] == "SSL://0.0.0.0:9093"
     assert properties["barnabas.tls.auto"] == "true"
 
 
 def test_listeners_without_tls_are_refused() -> None:
-    properties = collect_properties(Path("d"), "PLAINTEXT://127.0.0.1:9092", None, {}, Tls.AUTO)
+    properties = collect_properties(Path("d"), "PLAINTEXT://127.0.0.1:9092", None, {}, TlsOption.AUTO)
     with pytest.raises(ConfigError, match="no listener uses TLS"):
         BrokerConfig.load(properties)
 

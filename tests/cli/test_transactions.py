@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from barnabas.client.cluster import Client
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
@@ -43,7 +43,7 @@ def test_what_no_timeout_ends_is_shown_with_its_age(cli: Cli, broker: EmbeddedBr
 
     async def leave_open() -> None:
         async with Client(broker.bootstrap_servers) as client:
-            transactions = Transactions(client)
+            transactions = TransactionRequests(client)
             identity = await transactions.initialize(name, without_timeout=True)
             await transactions.add_partitions(name, identity, [TopicPartition(topic, 0)])
 

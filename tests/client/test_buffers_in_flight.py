@@ -21,7 +21,7 @@ from barnabas.client.errors import ClientError
 from barnabas.client.offsets import end_offsets
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.client.producing.batch_producer import BatchProducer
-from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.producer_ids import ProducerIdentity
 from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
@@ -229,14 +229,14 @@ def test_batches_of_the_sink_are_sent_again_as_they_were_and_may_be_changed_by_t
                 await client.topics(["a", "b"])
                 proxy.stall(after=LARGE // 2)
                 with pytest.raises(ClientError):
-                    await BatchProducer(client, ProducerIdAndEpoch()).send(batches)
+                    await BatchProducer(client, ProducerIdentity()).send(batches)
                 for batch in batches:  # given up: what is still on its way must not change with it
                     batch.data[100:200] = bytes(100)
                 proxy.go_on()
             async with Client(broker.bootstrap_servers) as client:
                 fresh = [Sealed(batch.tp, value_of(*batch.tp, 1)) for batch in batches]
                 await client.topics(["a", "b"])
-                await BatchProducer(client, ProducerIdAndEpoch()).send(fresh)
+                await BatchProducer(client, ProducerIdentity()).send(fresh)
                 for topic in ("a", "b"):
                     for partition, values in (await contents(client, topic)).items():
                         assert set(values) <= {value_of(topic, partition), value_of(topic, partition, 1)}

@@ -6,7 +6,7 @@ import time
 import msgspec
 
 from barnabas.client.cluster import Client
-from barnabas.client.status import Part, Status, StatusReporter, forget_status, read_statuses
+from barnabas.client.status import ProcessStatus, StatusPart, StatusReporter, forget_status, read_statuses
 from tests.client.test_admin import NewName, run
 from tests.support.waiting import async_eventually
 
@@ -15,11 +15,16 @@ def test_the_newest_report_of_each_is_read_and_can_be_forgotten(bootstrap: str, 
     one, other = new_name(), new_name()
 
     async def test(client: Client) -> None:
-        standing = {"agent": Status("agent", one, "starting"), "mirror": Status("mirror", other, "running")}
+        standing = {
+            "agent": ProcessStatus("agent", one, "starting"),
+            "mirror": ProcessStatus("mirror", other, "running"),
+        }
         reporters = {name: StatusReporter(client, lambda name=name: standing[name]) for name in standing}  # type: ignore[misc]
         for reporter in reporters.values():
             await reporter.report()
-        standing["agent"] = Status("agent", one, "running", parts=[Part("files", lag=7, counts={"lines": 3})])
+        standing["agent"] = ProcessStatus(
+            "agent", one, "running", parts=[StatusPart("files", lag=7, counts={"lines": 3})]
+        )
         await reporters["agent"].report()
         await reporters["mirror"].report("stopped")
 
@@ -45,17 +50,17 @@ def test_a_change_of_state_is_reported_at_once(bootstrap: str, new_name: NewName
     name = new_name()
 
     async def test(client: Client) -> None:
-        standing = [Status("connector", name, "running")]
+        standing = [ProcessStatus("connector", name, "running")]
         reporting = asyncio.create_task(StatusReporter(client, lambda: standing[0], every=600).run())
 
         async def becomes(state: str) -> None:
-            def has_state(statuses: list[Status]) -> bool:
+            def has_state(statuses: list[ProcessStatus]) -> bool:
                 return [each.state for each in statuses if each.name == name] == [state]
 
             await async_eventually(lambda: read_statuses(client), has_state)
 
         await becomes("running")
-        standing[0] = Status("connector", name, "failed", error="the table is gone: create it")
+        standing[0] = ProcessStatus("connector", name, "failed", error="the table is gone: create it")
         await becomes("failed")
         reporting.cancel()
         await asyncio.gather(reporting, return_exceptions=True)
@@ -66,7 +71,7 @@ def test_a_change_of_state_is_reported_at_once(bootstrap: str, new_name: NewName
 def test_one_that_reports_no_more_is_lost_unless_it_said_that_it_ends() -> None:
     now = time.time()
     old = int((now - 60) * 1000)
-    running = Status("agent", "a", "running", updated=old, every=5)
+    running = ProcessStatus("agent", "a", "running", updated=old, every=5)
     assert running.as_seen(now).state == "lost"
     assert msgspec.structs.replace(running, updated=int(now * 1000)).as_seen(now).state == "running"
     assert msgspec.structs.replace(running, state="stopped").as_seen(now).state == "stopped"

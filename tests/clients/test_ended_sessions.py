@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.cluster.deltas import ConfigsChanged
-from barnabas.cluster.image import ResourceType
+from barnabas.cluster.image import ConfigResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey
 from tests.sasl_broker import PASSWORD, USER, add_user, commit, login, plain_users, sasl_settings
@@ -56,7 +56,7 @@ def change_password(broker: EmbeddedBroker) -> None:
 
 def end_sessions(broker: EmbeddedBroker) -> None:
     """For all brokers, while they run, as `kafka-configs --entity-default` sets it."""
-    commit(broker, [ConfigsChanged(ResourceType.BROKER, "", {ENDS: "true"})])
+    commit(broker, [ConfigsChanged(ConfigResourceType.BROKER, "", {ENDS: "true"})])
 
 
 class Client:

@@ -15,7 +15,7 @@ from barnabas.common.clock import SystemClock
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.kerberos_names import parse_rules
 from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Done
+from barnabas.security.authn.sasl.login import Authenticated, AuthenticationFailedError
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import TOOL_FLAGS, free_port, run_tool
 from tests.kafka_jars import requires_java
@@ -166,7 +166,7 @@ def test_tokens_that_are_no_tickets_are_refused(kdc: Kdc) -> None:
             GssapiExchange(acceptor).step(token)
 
 
-def authenticated(kdc: Kdc, exchange: GssapiExchange, monkeypatch: pytest.MonkeyPatch) -> Done:
+def authenticated(kdc: Kdc, exchange: GssapiExchange, monkeypatch: pytest.MonkeyPatch) -> Authenticated:
     """The end of an exchange with the library of a client whose ticket the KDC has just issued."""
     import gssapi
 
@@ -182,7 +182,7 @@ def authenticated(kdc: Kdc, exchange: GssapiExchange, monkeypatch: pytest.Monkey
         answer = exchange.step(client.step(answer.message) or b"")
     choice = client.wrap(b"\x01\0\0\0", False).message
     done = exchange.step(choice if client.unwrap(answer.message).message else b"")
-    assert isinstance(done, Done)
+    assert isinstance(done, Authenticated)
     return done
 
 

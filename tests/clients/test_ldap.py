@@ -15,7 +15,7 @@ from barnabas.broker.security.mechanisms import load_authenticator
 from barnabas.cluster.deltas import AclsChanged
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.ldap import Ldap, authenticator, escaped
-from barnabas.security.authn.sasl.login import Done
+from barnabas.security.authn.sasl.login import Authenticated
 from barnabas.security.authn.sasl.plain import PlainExchange
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
@@ -132,7 +132,7 @@ def test_a_name_that_ldap_takes_for_a_user_is_that_user(options: Path, name: str
 
     done = exchange.step(f"\0{name}\0her secret".encode())
 
-    assert isinstance(done, Done)
+    assert isinstance(done, Authenticated)
     assert done.principal == Principal("User", "alice")
 
 
@@ -141,7 +141,7 @@ def test_the_name_may_be_kept_as_the_client_sends_it(options: Path, tmp_path: Pa
     keeping.write_text(options.read_text() + "principal.case=keep\n")
     done = PlainExchange(load_authenticator("ldap", str(keeping))).step(b"\0ALICE\0her secret")
 
-    assert isinstance(done, Done)
+    assert isinstance(done, Authenticated)
     assert done.principal == Principal("User", "ALICE")
 
 

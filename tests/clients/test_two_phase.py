@@ -10,8 +10,8 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.producing.batch_producer import TransactionalBatchProducer
-from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.producer_ids import ProducerIdentity
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
@@ -27,10 +27,10 @@ SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 async def write_and_leave(
     broker: EmbeddedBroker, topic: str, name: str, *, without_timeout: bool
-) -> ProducerIdAndEpoch:
+) -> ProducerIdentity:
     """A process that writes in a transaction and is gone."""
     async with Client(broker.bootstrap_servers) as client:
-        transactions = Transactions(client)
+        transactions = TransactionRequests(client)
         identity = await transactions.initialize(name, 200, without_timeout=without_timeout)
         await client.topics([topic])
         producer = TransactionalBatchProducer(transactions, identity, name)
@@ -41,14 +41,14 @@ async def write_and_leave(
 
 async def state_of(broker: EmbeddedBroker, name: str) -> str:
     async with Client(broker.bootstrap_servers) as client:
-        return (await Transactions(client).describe([name]))[name].transaction_state
+        return (await TransactionRequests(client).describe([name]))[name].transaction_state
 
 
 def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> None:
     with EmbeddedBroker(SWEEP) as broker:
         topic = broker.create_topic()
 
-        async def leave_both() -> ProducerIdAndEpoch:
+        async def leave_both() -> ProducerIdentity:
             kept = await write_and_leave(broker, topic, "kept", without_timeout=True)
             await write_and_leave(broker, topic, "timed", without_timeout=False)
             await async_eventually(lambda: state_of(broker, "timed"), lambda state: state == "CompleteAbort")
@@ -63,7 +63,7 @@ def test_a_transaction_without_a_timeout_outlives_all_others_and_a_restart() -> 
         async def commit() -> None:
             async with Client(broker.bootstrap_servers) as client:
                 for _ in range(2):  # sent again, as after a lost answer
-                    await Transactions(client).end("kept", identity, committed=True)
+                    await TransactionRequests(client).end("kept", identity, committed=True)
 
         asyncio.run(commit())
         assert [message.value() for message in read_committed(broker.bootstrap_servers, topic)] == [b"kept"]
@@ -108,9 +108,9 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
 
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
-                transactions = Transactions(client)
+                transactions = TransactionRequests(client)
 
-                async def take(name: str) -> ProducerIdAndEpoch:
+                async def take(name: str) -> ProducerIdentity:
                     return await transactions.initialize(name, without_timeout=True)
 
                 taken = {name: await take(name) for name in ("a-1", "a-2", "a-3", "b-1", "c-1")}
@@ -138,7 +138,7 @@ def test_a_taken_id_is_fenced_however_many_are_open() -> None:
 
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
-                transactions = Transactions(client)
+                transactions = TransactionRequests(client)
                 for _ in range(3):  # a driver that comes back takes its ids again, which ends what it left
                     identity = await transactions.initialize("a-1", without_timeout=True)
                     await transactions.add_partitions("a-1", identity, [TopicPartition(topic, 0)])
@@ -153,7 +153,7 @@ def test_the_ids_of_a_coordinator_are_bounded() -> None:
 
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
-                transactions = Transactions(client)
+                transactions = TransactionRequests(client)
                 for name in ("silent", "busy", "third"):
                     identity = await transactions.initialize(name)
                     if name != "silent":
@@ -162,7 +162,7 @@ def test_the_ids_of_a_coordinator_are_bounded() -> None:
                     await transactions.initialize("fourth")
                 with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
                     await transactions.end(
-                        "silent", ProducerIdAndEpoch(0, 0), committed=True
+                        "silent", ProducerIdentity(0, 0), committed=True
                     )  # it has made room
 
         asyncio.run(scenario())

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, FeatureFinalized, apply
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import EMPTY_IMAGE, ConfigResourceType, MetadataImage, Resource
 from barnabas.common.cooperative import finish
 from barnabas.common.types import TopicPartition
 from barnabas.controller.acls import change_acls, create_acls, delete_acls
@@ -106,7 +106,9 @@ def _move(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 
 def _configure(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
-    resource = draw(st.sampled_from([Resource(ResourceType.BROKER, ""), Resource(ResourceType.GROUP, "g")]))
+    resource = draw(
+        st.sampled_from([Resource(ConfigResourceType.BROKER, ""), Resource(ConfigResourceType.GROUP, "g")])
+    )
     values = draw(st.dictionaries(st.sampled_from("xyz"), st.one_of(st.none(), st.text()), min_size=1))
     return [ConfigsChanged(resource.type, resource.name, values)]
 

@@ -10,7 +10,7 @@ from barnabas.cluster.deltas import (
     TopicDeleted,
     apply,
 )
-from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, Resource, ResourceType, TopicState
+from barnabas.cluster.image import EMPTY_IMAGE, ConfigResourceType, PartitionState, Resource, TopicState
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.common.types import new_uuid
 from tests.cluster.histories import histories, replay
@@ -39,7 +39,7 @@ def test_applying_a_delta_leaves_the_old_image_as_it_was() -> None:
 
 def test_what_a_delta_does_not_touch_is_shared_between_images() -> None:
     before = apply(EMPTY_IMAGE, [TopicCreated(topic())])
-    after = apply(before, [ConfigsChanged(ResourceType.BROKER, "1", {"log.retention.ms": "1"})])
+    after = apply(before, [ConfigsChanged(ConfigResourceType.BROKER, "1", {"log.retention.ms": "1"})])
     assert after.topics is before.topics
 
 
@@ -47,7 +47,7 @@ def test_a_deleted_topic_takes_its_configs_along() -> None:
     orders = topic()
     created: list[Delta] = [
         TopicCreated(orders),
-        ConfigsChanged(ResourceType.TOPIC, "orders", {"retention.ms": "1"}),
+        ConfigsChanged(ConfigResourceType.TOPIC, "orders", {"retention.ms": "1"}),
     ]
     image = apply(apply(EMPTY_IMAGE, created), [TopicDeleted(orders.topic_id)])
     assert image.configs == {}
@@ -62,11 +62,11 @@ def test_a_topic_deleted_and_created_again_in_one_entry_is_the_new_one() -> None
 
 
 def test_a_config_that_is_set_to_nothing_is_gone_and_an_empty_resource_with_it() -> None:
-    image = apply(EMPTY_IMAGE, [ConfigsChanged(ResourceType.TOPIC, "t", {"a": "1", "b": "2"})])
-    assert image.configs[Resource(ResourceType.TOPIC, "t")] == {"a": "1", "b": "2"}
-    image = apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", {"a": None})])
+    image = apply(EMPTY_IMAGE, [ConfigsChanged(ConfigResourceType.TOPIC, "t", {"a": "1", "b": "2"})])
+    assert image.configs[Resource(ConfigResourceType.TOPIC, "t")] == {"a": "1", "b": "2"}
+    image = apply(image, [ConfigsChanged(ConfigResourceType.TOPIC, "t", {"a": None})])
     assert image.topic_configs("t") == {"b": "2"}
-    assert apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", {"b": None})]).configs == {}
+    assert apply(image, [ConfigsChanged(ConfigResourceType.TOPIC, "t", {"b": None})]).configs == {}
 
 
 def test_several_changes_of_one_topic_in_one_entry_all_count() -> None:

@@ -1,8 +1,8 @@
 """Our declarations next to those of Apache Kafka, so that a difference is a decision and not a slip."""
 
-from barnabas.config.checks import AtLeast, Between, BetweenOr, ListOf, OneOf
+from barnabas.config.checks import AtLeast, Between, BetweenOr, ListCheck, OneOf
 from barnabas.config.definitions import BROKER, GROUP, TOPIC, UNUSED
-from barnabas.config.setting import Mode, Setting
+from barnabas.config.setting import Setting, UpdateMode
 from barnabas.config.topic_settings import TOPIC_SYNONYMS
 from tests.config.kafka_definitions import BROKER_CLASS, GROUP_CLASS, TOPIC_CLASS, KafkaSetting, definitions
 from tests.kafka_jars import requires_java
@@ -35,7 +35,11 @@ OTHER_DEFAULTS = {
     "follower.fetch.last.tiered.offset.enable",
 }
 FIXED_WHILE_RUNNING = {"listeners", "listener.security.protocol.map"}
-MODES = {Mode.READ_ONLY: "read-only", Mode.PER_BROKER: "per-broker", Mode.CLUSTER_WIDE: "cluster-wide"}
+MODES = {
+    UpdateMode.READ_ONLY: "read-only",
+    UpdateMode.PER_BROKER: "per-broker",
+    UpdateMode.CLUSTER_WIDE: "cluster-wide",
+}
 
 
 def is_ours(name: str) -> bool:
@@ -60,7 +64,7 @@ def valid_values(setting: Setting) -> str | None:
         return f"[{check.low},...,{check.high}]"
     if isinstance(check, AtLeast):
         return f"[{check.low},...]"
-    if isinstance(check, ListOf | OneOf):
+    if isinstance(check, ListCheck | OneOf):
         return f"[{', '.join(check.choices)}]"
     return None
 

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from barnabas.cli.main import make_app
-from barnabas.connect.jdbc.writing import JdbcWriter
+from barnabas.connect.jdbc.writer import JdbcWriter
 
 
 def stop_at_steps(folder: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.connect.control import Host
-from barnabas.connect.orders import ControlFiles, LocalFolder
+from barnabas.connect.control_files import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
 from tests.spark.spark_jars import requires_connect_jars

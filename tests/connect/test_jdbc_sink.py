@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.connect.ends import Context
+from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.jdbc.connection import Database, DatabaseError
-from barnabas.connect.jdbc.writing import JdbcWriter
+from barnabas.connect.jdbc.writer import JdbcWriter
 from barnabas.connect.sinks.jdbc import JdbcSink
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
@@ -85,7 +85,7 @@ COLUMNS = {"id": "bigint", "total": "string"}
 
 def opened(spark: SparkSession, tmp_path: Path, database: Database, **settings: Any) -> JdbcWriter:
     sink = JdbcSink(url=database.url, table="orders", **settings)
-    return sink.open(spark, Context("c", tmp_path, tmp_path.as_uri()), COLUMNS)
+    return sink.open(spark, ConnectorContext("c", tmp_path, tmp_path.as_uri()), COLUMNS)
 
 
 def rows(spark: SparkSession, *numbers: int) -> DataFrame:
@@ -197,7 +197,7 @@ def test_no_password_is_in_an_error_or_a_plan(spark: SparkSession, tmp_path: Pat
     url = shop.url.text.replace("?user=postgres", "?user=nobody&password=hunter22")
     sink = JdbcSink(url=Secret(url), table="orders", password=Secret("hunter22"))
     with pytest.raises(DatabaseError) as caught:
-        sink.open(spark, Context("c", tmp_path, tmp_path.as_uri()), COLUMNS)
+        sink.open(spark, ConnectorContext("c", tmp_path, tmp_path.as_uri()), COLUMNS)
     assert "hunter22" not in str(caught.value) + repr(sink) + sink.location()
     let_in = Database(Secret(shop.url.text), None, Secret("hunter22"))
     reader = spark.read.format("jdbc").options(**let_in.spark_options(spark))

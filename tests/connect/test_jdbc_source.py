@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.connect.ends import Context
+from barnabas.connect.control_files import LocalFolder
+from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.jdbc.connection import Database
-from barnabas.connect.jdbc.reading import TableFeeder
-from barnabas.connect.orders import LocalFolder
+from barnabas.connect.jdbc.reader import TableFeeder
 from barnabas.connect.positions import Positions
 from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.security.authn.credentials import Secret
@@ -61,7 +61,7 @@ to: {{topic: {{topic: {target}, key: id}}}}
 
 def feeder(spark: SparkSession, tmp_path: Path, url: str, **settings: object) -> TableFeeder:
     source = JdbcSource(url=Secret(url), user="postgres", settle="0s", **settings)  # type: ignore[arg-type]
-    context = Context("c", tmp_path, tmp_path.as_uri())
+    context = ConnectorContext("c", tmp_path, tmp_path.as_uri())
     source.read(spark, context)
     [found] = context.feeders
     assert isinstance(found, TableFeeder)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.common.types import TopicPartition
-from barnabas.connect.orders import ControlFiles, LocalFolder
+from barnabas.connect.control_files import ControlFiles, LocalFolder
 from barnabas.connect.positions import Positions, partition_and_offset, rows_of
 from barnabas.spark.errors import PipelineError
 

@@ -7,7 +7,7 @@ import pyarrow.dataset
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.connect.ends import Context
+from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.sinks.tables import DeltaSink, TableWriter
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -63,7 +63,7 @@ to: {{iceberg: {{path: table, hours: time}}}}
 
 
 def opened(spark: SparkSession, tmp_path: Path) -> TableWriter:
-    context = Context("c", tmp_path, tmp_path.as_uri())
+    context = ConnectorContext("c", tmp_path, tmp_path.as_uri())
     return DeltaSink(path="delta").open(spark, context, {"id": "bigint", "at": "timestamp"})
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.connect.worker import Worker, find_libs, read_configs
+from barnabas.connect.worker import ConnectWorker, find_libs, read_configs
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
@@ -107,7 +107,7 @@ def test_a_plugin_of_others_runs_and_is_in_the_status(tmp_path: Path) -> None:
         assert shown() == [("lines", "stopped")]
 
 
-class Scripted(Worker):
+class Scripted(ConnectWorker):
     """A runtime whose answers are written down."""
 
     def __init__(self, states: list[str]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.cluster.deltas import FeatureFinalized
 from barnabas.cluster.features import SHARE_VERSION
-from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.configs import (
     ConfigOperation,
@@ -15,7 +15,7 @@ from barnabas.controller.configs import (
 )
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
-TOPIC = Resource(ResourceType.TOPIC, "t")
+TOPIC = Resource(ConfigResourceType.TOPIC, "t")
 IMAGE = with_topic(cluster_of(1), "t", PartitionState((1,), (1,), 1))
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_stored_when_nothing_changes_or_it_is_only_checked() -> None:
 
 
 def test_a_refused_resource_does_not_hold_up_the_others() -> None:
-    broker = Resource(ResourceType.BROKER, "1")
+    broker = Resource(ConfigResourceType.BROKER, "1")
     decided = alter_configs(IMAGE, {TOPIC: {"bad": "1"}, broker: {"a": "1"}}, RULES, POLICY)
     assert decided[1][broker] is None
     error = decided[1][TOPIC]
@@ -59,7 +59,7 @@ def test_a_refused_resource_does_not_hold_up_the_others() -> None:
 
 
 def test_a_topic_that_does_not_exist_has_no_settings() -> None:
-    other = Resource(ResourceType.TOPIC, "other")
+    other = Resource(ConfigResourceType.TOPIC, "other")
     error = alter_configs(IMAGE, {other: {}}, RULES, POLICY)[1][other]
     assert error is not None
     assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -101,7 +101,7 @@ def test_operations_that_make_no_sense_are_refused(
 
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-WORKERS, OTHERS = Resource(ResourceType.GROUP, "workers"), Resource(ResourceType.GROUP, "others")
+WORKERS, OTHERS = Resource(ConfigResourceType.GROUP, "workers"), Resource(ConfigResourceType.GROUP, "others")
 
 
 def at_share_version(level: int, **configs: str) -> MetadataImage:

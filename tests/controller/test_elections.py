@@ -1,7 +1,7 @@
 import pytest
 
 from barnabas.cluster.deltas import ConfigsChanged, apply
-from barnabas.cluster.image import RECOVERED, RECOVERING, PartitionState, ResourceType
+from barnabas.cluster.image import RECOVERED, RECOVERING, ConfigResourceType, PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, new_uuid
 from barnabas.controller.brokers import fence
@@ -105,7 +105,7 @@ def test_an_unclean_leader_of_a_tiered_topic_is_never_elected_by_itself(tiered: 
         "unclean.leader.election.enable": "true",
         "remote.storage.enable": tiered,
     }
-    image = apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", settings)])
+    image = apply(image, [ConfigsChanged(ConfigResourceType.TOPIC, "t", settings)])
     image = after(image, fence(image, 1, POLICY))
     assert image.topics["t"].partitions[0].leader == leader
     decided = elect_leaders(image, [T0], Election.UNCLEAN, POLICY)

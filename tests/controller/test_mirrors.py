@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from barnabas.cluster.deltas import FeatureFinalized, PartitionChanged, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import METADATA_VERSION, MIRROR_LEVEL, TIERING_LEVEL
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -168,7 +168,7 @@ def test_a_stranger_settles_nothing() -> None:
 
 
 def test_a_mirror_is_not_tiered_by_settings() -> None:
-    image, resource = mirrored(), Resource(ResourceType.TOPIC, "t")
+    image, resource = mirrored(), Resource(ConfigResourceType.TOPIC, "t")
     rules = ConfigRules(lambda resource, values: None, lambda resource, name: None)
     wanted = {resource: {"remote.storage.enable": "true"}}
     refused = alter_configs(image, wanted, rules, POLICY)[1][resource]

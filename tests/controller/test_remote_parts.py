@@ -9,7 +9,7 @@ import pytest
 from barnabas.cluster.deltas import ConfigsChanged, FeatureFinalized, RemoteDeletionBegun, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import METADATA_VERSION, SECURITY_LEVEL, TIERING_LEVEL
-from barnabas.cluster.image import MetadataImage, PartitionState, RemoteDeletion, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, RemoteDeletion, Resource
 from barnabas.cluster.snapshots import image_from_snapshot as image_from
 from barnabas.cluster.snapshots import snapshot_of
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -19,7 +19,7 @@ from barnabas.controller.restoring import end_deletion
 from barnabas.controller.topics import NewTopic, create_topics, delete_topics
 from tests.controller.clusters import POLICY, after, cluster_of, with_topic
 
-TOPIC = Resource(ResourceType.TOPIC, "t")
+TOPIC = Resource(ConfigResourceType.TOPIC, "t")
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
 ON, OFF = {"remote.storage.enable": "true"}, {"remote.storage.enable": "false"}
 OFF_AND_DELETE = {**OFF, "remote.log.delete.on.disable": "true"}
@@ -29,7 +29,7 @@ def cluster(level: int = TIERING_LEVEL, configs: Mapping[str, str] = ON) -> Meta
     """With a topic of two partitions."""
     state = PartitionState((1,), (1,), 1)
     image = with_topic(apply(cluster_of(1), [FeatureFinalized(METADATA_VERSION, level)]), "t", state, state)
-    return apply(image, [ConfigsChanged(ResourceType.TOPIC, "t", dict(configs))])
+    return apply(image, [ConfigsChanged(ConfigResourceType.TOPIC, "t", dict(configs))])
 
 
 def alter(image: MetadataImage, configs: Mapping[str, str]) -> tuple[MetadataImage, KafkaError | None]:

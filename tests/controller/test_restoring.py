@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from barnabas.cluster.deltas import ConfigsChanged, apply
-from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, ResourceType
+from barnabas.cluster.image import NO_LEADER, ConfigResourceType, MetadataImage, PartitionState
 from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.config.remote_origin import REMOTE_ORIGIN, origin_of
 from barnabas.controller.brokers import Registration, register
@@ -19,7 +19,9 @@ def image_of_three() -> MetadataImage:
     image = with_topic(cluster_of(3), "orders", LED, LED)
     image = with_topic(image, "tables", LED)
     image = with_topic(image, "__consumer_offsets", LED, LED)
-    image = apply(image, [ConfigsChanged(ResourceType.TOPIC, "orders", {"remote.storage.enable": "true"})])
+    image = apply(
+        image, [ConfigsChanged(ConfigResourceType.TOPIC, "orders", {"remote.storage.enable": "true"})]
+    )
     return replace(image, cluster_id="the-id", next_producer_id=5000)
 
 

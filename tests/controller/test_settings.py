@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
-from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, Resource
 from barnabas.common.errors import ErrorCode
 from barnabas.controller.brokers import Registration, begin_shutdown, fence, register
 from barnabas.controller.configs import ConfigRules, alter_configs
@@ -13,7 +13,7 @@ from tests.controller.clusters import after, cluster_of, with_topic
 
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
 POLICY = ControllerPolicy(min_insync_replicas=2)
-TOPIC = Resource(ResourceType.TOPIC, "orders")
+TOPIC = Resource(ConfigResourceType.TOPIC, "orders")
 
 
 def replicated(*partitions: PartitionState) -> MetadataImage:
@@ -95,7 +95,7 @@ def test_the_change_and_what_follows_from_it_are_one_entry() -> None:
 def test_other_settings_and_other_topics_change_no_partition() -> None:
     image = without(replicated(FULL), 2, 3)
     image = with_topic(image, "other", PartitionState((1,), (1,), 1))
-    other = Resource(ResourceType.TOPIC, "other")
+    other = Resource(ConfigResourceType.TOPIC, "other")
     assert state(set_for(image, TOPIC, retention_ms="1")) is state(image)
     assert state(set_for(image, other, min_insync_replicas="1")) is state(image)
 
@@ -137,7 +137,7 @@ def test_a_node_alone_goes_by_its_properties() -> None:
 
 
 def test_a_minimum_of_a_single_broker_that_an_earlier_version_stored_is_taken_away() -> None:
-    one = Resource(ResourceType.BROKER, "1")
+    one = Resource(ConfigResourceType.BROKER, "1")
     image = apply(replicated(FULL), [ConfigsChanged(*one, {MIN_ISR: "1", "log.retention.ms": "5"})])
     for is_alone in (True, False):
         settled = after(image, settle_min_isr(image, POLICY, is_alone=is_alone))

@@ -20,8 +20,8 @@ from barnabas.filters.syntax import (
     Macro,
     MapOf,
     Name,
-    Node,
     Select,
+    SyntaxNode,
 )
 
 
@@ -57,14 +57,14 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def matches(tree: Node, record: dict[str, Any]) -> bool:
+def matches(tree: SyntaxNode, record: dict[str, Any]) -> bool:
     try:
         return value_of(tree, record) is True
     except NoValueError:
         return False
 
 
-def value_of(node: Node, names: dict[str, Any]) -> Any:  # noqa: C901 - one case for each kind of node
+def value_of(node: SyntaxNode, names: dict[str, Any]) -> Any:  # noqa: C901 - one case for each kind of node
     match node:
         case Literal(value=value):
             return value
@@ -102,7 +102,7 @@ def _check(fits: bool) -> None:
         raise NoValueError
 
 
-def _decide(decisive: bool, parts: list[tuple[Node, dict[str, Any]]]) -> bool:
+def _decide(decisive: bool, parts: list[tuple[SyntaxNode, dict[str, Any]]]) -> bool:
     found = []
     for part, names in parts:
         try:

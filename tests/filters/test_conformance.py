@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.filters.binding import Root, bind
 from barnabas.filters.compiling import compile_node
-from barnabas.filters.layout import Layout
+from barnabas.filters.layout import RowLayout
 from barnabas.filters.moments import Duration, Timestamp, parse_duration, parse_timestamp
 from barnabas.filters.parser import parse
 from barnabas.filters.syntax import FilterError
@@ -99,7 +99,7 @@ def _problem(vector: dict[str, Any]) -> str | None:
 
 def _evaluate(text: str, names: dict[str, Any]) -> Any:
     tree = bind(parse(text), {name: Root(name, column=1) for name in names})
-    layout = Layout.of_names(tree, names)
+    layout = RowLayout.of_names(tree, names)
     return compile_node(tree, layout)([*names.values(), *layout.variables])
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from barnabas.broker.main import collect_rarely, keep_all
 from barnabas.cluster.image import TopicState
 from barnabas.common.clock import ManualClock
-from barnabas.groups.group import Client
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest
@@ -161,7 +161,7 @@ def shares(
         def act(shard: GroupShard, step: CoordinatorResult) -> None:
             shard.share.heartbeats.handle(
                 request,
-                Client("client", "/127.0.0.1"),
+                ClientInfo("client", "/127.0.0.1"),
                 answer,
                 step,
                 lambda epoch, missing: wanted.append(missing),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from barnabas.common.errors import ErrorCode
-from barnabas.groups.modern import GroupState
+from barnabas.groups.modern import ModernGroupState
 from tests.groups.consumer.simulation import SESSION_MS, ConsumerSimulation
 from tests.groups.simulation import GROUP
 
@@ -156,7 +156,7 @@ class ModernGroupModel(RuleBasedStateMachine, Generic[ClientT]):
         group = self.group
         if not self.clients or group is None:
             return
-        assert group.state is GroupState.STABLE
+        assert group.state is ModernGroupState.STABLE
         assert set(group.members) == set(self.clients)
         self.check_that_all_is_assigned(group)
 

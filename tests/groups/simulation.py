@@ -12,11 +12,11 @@ from barnabas.common.types import TopicPartition
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Client, Committer, Deadline
-from barnabas.groups.kind import ShardContext
+from barnabas.groups.group import ClientInfo, Committer, GroupDeadline
+from barnabas.groups.manager import ShardContext
 from barnabas.groups.offsets import Committed, Offsets
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
@@ -38,7 +38,7 @@ from tests.log.support import TOPIC_ID, new_log
 
 GROUP = "group"
 BROKER_ID = 1
-SETTLED = (State.STABLE, State.EMPTY)
+SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Machine:
@@ -121,7 +121,7 @@ class Simulation:
 
     def join(self, request: JoinGroupRequest, version: int = 9, client_id: str = "client") -> Answer:
         answer = Answer()
-        joining = JoinRequest(request, Client(client_id, "/127.0.0.1"), version, answer)
+        joining = JoinRequest(request, ClientInfo(client_id, "/127.0.0.1"), version, answer)
 
         try:
             self.coordinator.join(joining)
@@ -207,7 +207,7 @@ class Simulation:
 
     def replayed(self) -> GroupShard:
         """What somebody who knows only the log would make of it."""
-        deadlines: Deadlines[Deadline] = Deadlines(self.clock, self.clock, lambda deadline: None)
+        deadlines: Deadlines[GroupDeadline] = Deadlines(self.clock, self.clock, lambda deadline: None)
         live = self.shard.context
         context = ShardContext(
             self.settings, self.clock, deadlines, live.topics, live.configs, lambda act: None

@@ -9,11 +9,11 @@ from barnabas.common.clock import TurnLimit
 from barnabas.common.errors import ErrorCode
 from barnabas.groups import assigning
 from barnabas.groups.consumer import targets
-from barnabas.groups.ledger import Bounds
-from barnabas.groups.modern import GroupState
+from barnabas.groups.memory_budget import MemoryLimits
+from barnabas.groups.modern import ModernGroupState
 from barnabas.groups.share import heartbeats as share
-from barnabas.groups.streams import kind as streams
-from barnabas.groups.streams.sizing import Status
+from barnabas.groups.streams import manager as streams
+from barnabas.groups.streams.sizing import StreamsStatus
 from tests.groups.consumer.simulation import ConsumerSimulation, told, topic_id
 from tests.groups.consumer.test_model import ConsumerGroupModel
 from tests.groups.modern_model import steps
@@ -68,7 +68,7 @@ def test_who_joins_a_large_group_is_told_of_its_partitions_later(simulation: Con
     slowly = Slowly(simulation)
     joined = simulation.joins("a", *TOPICS)
     assert (joined.member_epoch, told(joined), joined.heartbeat_interval_ms) == (1, {}, 1000)
-    assert simulation.consumer_group.state is GroupState.ASSIGNING
+    assert simulation.consumer_group.state is ModernGroupState.ASSIGNING
     assert slowly.rest() > 5
     answer = simulation.beats("a", 1, {})
     assert (answer.member_epoch, told(answer)) == (2, {topic_id(name): set(range(4)) for name in TOPICS})
@@ -150,7 +150,7 @@ def test_what_cannot_be_written_is_computed_again(simulation: ConsumerSimulation
     simulation.files.fail_at(1, OSError(28, "no space left"), "append")
     slowly.rest()
     simulation.files.heal()
-    assert simulation.consumer_group.state is GroupState.ASSIGNING
+    assert simulation.consumer_group.state is ModernGroupState.ASSIGNING
     simulation.beats("a", 1, {})
     slowly.rest()
     assert simulation.consumer_group.assignment_epoch == simulation.consumer_group.epoch
@@ -178,14 +178,14 @@ def test_a_large_streams_group_says_that_its_assignment_is_delayed(every_group_i
     slowly = Slowly(simulation)
     joined = simulation.arrive("a")
     assert (joined.member_epoch, assigned(joined)) == (1, role())
-    assert statuses(joined) == [Status.ASSIGNMENT_DELAYED]
+    assert statuses(joined) == [StreamsStatus.ASSIGNMENT_DELAYED]
     slowly.rest()
     answer = simulation.beat("a", 1, role())
     assert (answer.member_epoch, assigned(answer)) == (2, role("0-0 0-1 0-2 1-0 1-1 1-2"))
 
 
 def test_a_subscription_has_a_limit() -> None:
-    simulation = ConsumerSimulation(TOPICS, bounds=Bounds(topics=3))
+    simulation = ConsumerSimulation(TOPICS, bounds=MemoryLimits(topics=3))
     assert simulation.joins("a", "t0", "t1", "t2").error_code == ErrorCode.NONE
     refused = simulation.joins("b", *TOPICS)
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -16,7 +16,7 @@ from barnabas.broker.broker import Broker
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.authorization import RULES
 from barnabas.handlers.table import HANDLERS
-from barnabas.network.requests.stages import OPEN, Security
+from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import (
     consumer,
@@ -83,7 +83,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 @contextmanager
 def only(broker: EmbeddedBroker, *allowed: Action) -> Iterator[None]:
     """Let nobody do more than this meanwhile."""
-    broker.broker.dispatcher.use(Security(authorizer=Denying(*allowed)))
+    broker.broker.dispatcher.use(RequestSecurity(authorizer=Denying(*allowed)))
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.controller.topics import NewTopic
 from barnabas.handlers.envelope import wrap
 from barnabas.handlers.forwarding import create_topics
-from barnabas.network.requests.stages import OPEN, Security
+from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.replication import EnvelopeRequest
@@ -21,7 +21,7 @@ from barnabas.protocol.schema import Message
 from barnabas.security.authz.authorizer import Action, AllowAll, Decisions, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import ANONYMOUS, Principal
-from barnabas.security.quotas import Kind, NoQuotas
+from barnabas.security.quotas import NoQuotas, QuotaKind
 from tests.clients.raw import RawConnection
 from tests.replication.brokers import Brokers
 
@@ -60,7 +60,7 @@ class _Recorded(NamedTuple):
 class Exhausted(NoQuotas):
     """Admits no change of the metadata."""
 
-    kinds = frozenset({Kind.MUTATION})
+    kinds = frozenset({QuotaKind.MUTATION})
 
     WAIT_MS = 50
 
@@ -79,7 +79,7 @@ def authorizer(cluster: Brokers) -> Iterator[Recording]:
     """Of the controller alone: what it denies was not denied where the client is connected."""
     dispatcher = cluster.brokers[cluster.controller].dispatcher
     recording = Recording()
-    dispatcher.use(Security(authorizer=recording))
+    dispatcher.use(RequestSecurity(authorizer=recording))
     yield recording
     dispatcher.use(OPEN)
 
@@ -133,7 +133,7 @@ def test_a_topic_that_a_broker_needs_is_created_by_the_broker(
 
 def test_the_controller_charges_the_client_of_another_broker(cluster: Brokers) -> None:
     dispatcher = cluster.brokers[cluster.controller].dispatcher
-    dispatcher.use(Security(quotas=Exhausted()))
+    dispatcher.use(RequestSecurity(quotas=Exhausted()))
     try:
         answer = ask(bystander(cluster).listeners[0].port, creating("too-many"), 7)
     finally:

@@ -11,12 +11,12 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.table import HANDLERS
-from barnabas.network.requests.stages import OPEN, Security
+from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import metadata, topics
 from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.security.context import RequestContext
-from barnabas.security.quotas import Kind, NoQuotas, Usage
+from barnabas.security.quotas import NoQuotas, QuotaKind, Usage
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.testing import EmbeddedBroker
 from tests.client_quotas import quotas, set_quotas
@@ -29,7 +29,7 @@ RAW = QuotaEntity(None, "raw")
 
 
 class AlwaysExceeded(NoQuotas):
-    kinds = frozenset(Kind)
+    kinds = frozenset(QuotaKind)
 
     def charge(self, context: RequestContext, usage: Usage) -> int:
         return 1
@@ -51,7 +51,7 @@ def test_every_api_tells_in_every_version_how_long_to_wait_or_leaves_it_out(
 ) -> None:
     make, _ = QUESTIONS[key]
     handler = SERVED[key]
-    broker.broker.dispatcher.use(Security(StandardAuthorizer(Policy()), AlwaysExceeded()))
+    broker.broker.dispatcher.use(RequestSecurity(StandardAuthorizer(Policy()), AlwaysExceeded()))
     try:
         with brokers_let_in(broker), RawConnection(broker.port) as connection:
             for version in range(handler.min_version, handler.max_version + 1):

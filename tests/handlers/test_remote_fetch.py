@@ -26,7 +26,7 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from barnabas.records.batch import iterate_headers
-from barnabas.replication.remote_reads import RemoteLimits
+from barnabas.replication.tiered_reads import RemoteLimits
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import Fault
 from barnabas.tiering.objects import segment_build

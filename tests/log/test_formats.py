@@ -8,8 +8,8 @@ from barnabas.log import checkpoints, names
 from barnabas.log.checkpoints import CheckpointError
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.properties import MetaProperties, MetaPropertiesError
-from barnabas.log.producer import Producer, RememberedBatch
-from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
+from barnabas.log.producer import ProducerState, RememberedBatch
+from barnabas.log.recovery.snapshots import ProducerSnapshotError, decode_snapshot, encode_snapshot
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.testing.files import FaultyFileSystem
 
@@ -56,7 +56,7 @@ def test_a_time_index_holds_timestamp_and_relative_offset() -> None:
 
 
 def test_a_producer_snapshot_has_version_1_and_a_checksum() -> None:
-    producer = Producer(7, 2)
+    producer = ProducerState(7, 2)
     producer.remember(
         2, RememberedBatch(last_sequence=41, last_offset=99, offset_delta=9, timestamp=1234), 1250
     )
@@ -81,16 +81,16 @@ def test_a_producer_snapshot_has_version_1_and_a_checksum() -> None:
 
 @pytest.mark.parametrize("position", range(56))
 def test_a_producer_snapshot_with_a_wrong_byte_is_refused(position: int) -> None:
-    data = bytearray(encode_snapshot([Producer(7, 2)]))
+    data = bytearray(encode_snapshot([ProducerState(7, 2)]))
     data[position] ^= 1
-    with pytest.raises(SnapshotError):
+    with pytest.raises(ProducerSnapshotError):
         decode_snapshot(bytes(data), 0)
 
 
 def test_a_producer_snapshot_of_any_shorter_length_is_refused() -> None:
-    data = encode_snapshot([Producer(7, 2)])
+    data = encode_snapshot([ProducerState(7, 2)])
     for length in range(len(data)):
-        with pytest.raises(SnapshotError):
+        with pytest.raises(ProducerSnapshotError):
             decode_snapshot(data[:length], 0)
 
 

@@ -10,7 +10,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.topic import LogConfig
 from barnabas.log import truncation
 from barnabas.log.log import Log
-from barnabas.log.producer import Producer
+from barnabas.log.producer import ProducerState
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
 from barnabas.log.truncation import rebuild_producers
@@ -182,7 +182,7 @@ def test_a_snapshot_keeps_when_a_producer_was_last_heard_of() -> None:
 @settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_snapshot_with_any_time_in_it_counts_as_no_later_than_the_file(timestamp: int) -> None:
-    producer = Producer(7, 0)
+    producer = ProducerState(7, 0)
     producer.last_append_ms = timestamp
     (read,) = decode_snapshot(encode_snapshot([producer]), NOW)
     producers = ProducerStates()

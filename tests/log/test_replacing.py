@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.tiering.beginnings import settled
+from barnabas.broker.tiering.restored_partitions import settled
 from barnabas.common.clock import ManualClock
 from barnabas.common.files import LocalFileSystem
 from barnabas.common.threads import ThreadBackground

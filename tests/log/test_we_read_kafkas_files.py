@@ -17,7 +17,7 @@ from barnabas.log import checkpoints
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log.recovery.verification import Stop
+from barnabas.log.recovery.verification import ShutdownKind
 from tests.apache_kafka import ApacheKafka
 from tests.kafka_jars import requires_java
 from tests.log.support import append, batch, read_all
@@ -65,7 +65,7 @@ def _produce(bootstrap: str) -> None:
             producer.abort_transaction()
 
 
-def load(log_dir: Path, only: TopicPartition) -> tuple[LogManager, Log, Stop]:
+def load(log_dir: Path, only: TopicPartition) -> tuple[LogManager, Log, ShutdownKind]:
     logs = LogManager(LocalFileSystem(), [str(log_dir)], SystemClock(), BrokerConfig.load({}))
     logs.lock()
     assert logs.cluster_id
@@ -101,7 +101,7 @@ def test_a_folder_of_kafka_is_served_with_identical_records(log_dir: Path) -> No
     kraft = log_dir / "__cluster_metadata-0"
     before = _fingerprint(kraft)
     logs, log, stop = load(log_dir, PARTITION)
-    assert stop is Stop.CLEAN
+    assert stop is ShutdownKind.CLEAN
     values = [value for _, value in read_all(log)]
     assert values == [f"{codec} {n}".encode() for codec in CODECS for n in range(50)] + [b"commit", b"abort"]
     assert log.high_watermark == log.log_end_offset

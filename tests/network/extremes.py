@@ -18,7 +18,7 @@ from barnabas.broker import main as collector
 from barnabas.common.types import Uuid
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.event_loop import DirectSelector
-from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.requests.routes import Handler
 from barnabas.protocol.schema import Field, StructType
 from tests.network.harness import frame
@@ -67,7 +67,7 @@ class Extreme(NamedTuple):
 
     def frame(self, elements: int, topic_id: Uuid) -> bytes:
         if self.handler.in_turns is None:
-            elements = min(elements, Budget().undivided_elements)
+            elements = min(elements, RequestBudget().undivided_elements)
         values = {**KNOWN, "topic_id": topic_id, "elements": elements - len(self.path) + 1}
         version = self.handler.max_version
         message = _filled(self.handler.request_class, self.path, version, values, self.known)

@@ -11,12 +11,12 @@ from typing import Any
 from barnabas.common.clock import ManualClock, SystemClock
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.connections import Brokers
+from barnabas.network.connections import BrokerHosts
 from barnabas.network.event_loop import new_event_loop
 from barnabas.network.limits import Limits
 from barnabas.network.listener import Listener
 from barnabas.network.requests.dispatch import DEFAULT_BUDGET, Dispatcher, Handler, Request
-from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
@@ -131,10 +131,10 @@ async def serving(
     limits: Limits | None = None,
     clock: ManualClock | None = None,
     broker: Any = None,
-    brokers: Brokers = frozenset(),
+    brokers: BrokerHosts = frozenset(),
     listener_of_brokers: Listener | None = None,
     slow_request_seconds: float = 0.0,
-    budget: Budget = DEFAULT_BUDGET,
+    budget: RequestBudget = DEFAULT_BUDGET,
 ) -> AsyncIterator[Harness]:
     registry = Registry()
     monotonic = (clock or SystemClock()).monotonic

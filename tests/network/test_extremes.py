@@ -13,9 +13,9 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
-from barnabas.network.requests.stages import Security
+from barnabas.network.requests.stages import RequestSecurity
 from barnabas.protocol.messages.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -41,14 +41,14 @@ def test_no_array_of_any_request_holds_the_loop_up(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.extended
 def test_no_array_of_the_largest_requests_holds_the_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _long_steps(list(extremes()), Budget().elements, monkeypatch) == []
+    assert _long_steps(list(extremes()), RequestBudget().elements, monkeypatch) == []
 
 
 @pytest.mark.extended
 def test_no_request_about_acls_holds_the_loop_up_where_there_is_an_authorizer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    number = Budget().elements
+    number = RequestBudget().elements
     new = [AclCreation(2, f"topic-{each}", 3, "User:a", "*", 3, 3) for each in range(number)]
     by_name = DeleteAclsFilter(2, "none", 3, None, None, 1, 1)
     every = DeleteAclsFilter(1, None, 1, None, None, 1, 1)
@@ -61,7 +61,7 @@ def test_no_request_about_acls_holds_the_loop_up_where_there_is_an_authorizer(
         DeleteAclsRequest([every] * (number // 8000)),
     ]
     with sparing(), EmbeddedBroker() as broker:
-        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
         steps = Steps(monkeypatch)
         longest: list[list[float]] = [[] for _ in requests]
         for _ in range(TRIES):

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from barnabas.common.clock import ManualClock
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.settings import Tls
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls.stores import CertificateStore
 from tests.network.extremes import sparing
 from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario
 from tests.network.test_tls_transport import AUTHORITY, serving_tls
@@ -38,9 +38,12 @@ for each in kept:
 def with_rsa() -> ListenerTls:
     """As most have one; a signature takes a millisecond."""
     signed = AUTHORITY.sign("localhost", "127.0.0.1", key=rsa.generate_private_key(65537, 2048))
-    chain = Store("ssl.keystore.certificate.chain", text=Secret(signed.certificate_pem))
+    chain = CertificateStore("ssl.keystore.certificate.chain", text=Secret(signed.certificate_pem))
     return ListenerTls(
-        "TEST", Tls(certificate=chain, key=Store("ssl.keystore.key", text=Secret(signed.key_pem())))
+        "TEST",
+        TlsSettings(
+            certificate=chain, key=CertificateStore("ssl.keystore.key", text=Secret(signed.key_pem()))
+        ),
     )
 
 

@@ -37,8 +37,8 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.server import ListenerTls, named_stores
-from barnabas.security.tls.settings import Tls
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls.stores import CertificateStore
 from tests.certificates import Authority
 from tests.network.harness import Client, Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 
@@ -50,9 +50,9 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> ListenerTls:
     store = tmp_path_factory.mktemp("tls") / "broker.pem"
     signed = AUTHORITY.sign("localhost", "127.0.0.1")
     store.write_text(signed.certificate_pem + signed.key_pem())
-    tls = Tls(
-        certificate=Store("ssl.keystore.location", str(store)),
-        authorities=Store("ssl.truststore.certificates", text=Secret(AUTHORITY.pem)),
+    tls = TlsSettings(
+        certificate=CertificateStore("ssl.keystore.location", str(store)),
+        authorities=CertificateStore("ssl.truststore.certificates", text=Secret(AUTHORITY.pem)),
     )
     return ListenerTls("TEST", tls, client_auth="requested")
 

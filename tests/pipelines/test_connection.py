@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client.security.settings import PLAINTEXT, Protocol
+from barnabas.client.security.settings import PLAINTEXT, SecurityProtocol
 from barnabas.pipelines.connection import connection_options, security_of, settings_from
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
@@ -53,4 +53,4 @@ def test_a_file_of_settings_is_referred_to_and_not_copied(tmp_path: Path) -> Non
 
     assert set(settings) == {"barnabas.security.protocol", "barnabas.ssl.keystore.password"}
     assert "hush" not in str(settings)
-    assert security_of(settings).protocol is Protocol.SSL
+    assert security_of(settings).protocol is SecurityProtocol.SSL

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.log.dirs.move import Move
+from barnabas.log.dirs.move import LogDirMove
 from barnabas.log.log import Log
 from barnabas.replication import log_dir_moves
 from barnabas.replication.log_dir_moves import ReplicaMoves
@@ -50,7 +50,7 @@ class Scene:
         log = logs.create(PARTITION, TOPIC_ID, SMALL)
         for number in range(COUNT):
             append(log, batch(b"value-%d" % number))
-        self.move: Move = logs.moves.begin(log, logs.dirs[1])
+        self.move: LogDirMove = logs.moves.begin(log, logs.dirs[1])
         self.thread: ManualThread = slowed_down(self.move.future)
 
     def fail(self) -> None:

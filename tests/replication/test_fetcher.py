@@ -23,7 +23,7 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.records.batch import stamp
 from barnabas.replication import follower
-from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
+from barnabas.replication.fetcher import BrokerIdentity, LeaderFetcher, ReplicaFetchSettings
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles
 from tests.log.support import HeldThread
@@ -88,7 +88,7 @@ def followed(
 
     async def follow() -> list[FetchRequest]:
         leader = Leader(*answers)
-        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, backoff)
+        settings = ReplicaFetchSettings(500, 1, 1 << 20, 1 << 20, backoff)
         clock = SystemClock()
         throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(
@@ -163,7 +163,7 @@ def test_a_log_whose_files_are_being_replaced_is_not_fetched(partition: Partitio
 
     async def follow() -> list[FetchRequest]:
         leader = Leader()
-        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
+        settings = ReplicaFetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
         clock = SystemClock()
         fetcher = LeaderFetcher(
             LEADER,
@@ -234,7 +234,7 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
 
     async def follow() -> LeaderFetcher:
         leader = Leader(sends(records))
-        settings = FetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
+        settings = ReplicaFetchSettings(500, 1, 1 << 20, 1 << 20, FOR_EVER)
         clock = ManualClock()
         throttles = FollowerThrottles(clock.monotonic)
         fetcher = LeaderFetcher(

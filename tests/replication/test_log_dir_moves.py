@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from barnabas.broker.log_cleaner import Swapping
-from barnabas.broker.worker_process import Worker
+from barnabas.broker.worker_process import WorkerProcess
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition as Place
@@ -153,14 +153,14 @@ def test_a_topic_that_is_deleted_does_not_arrive(broker: EmbeddedBroker, tmp_pat
 
 def test_nothing_is_compacted_while_it_is_copied(broker: EmbeddedBroker, tmp_path: Path) -> None:
     log, target = log_of(broker), others(broker)[0]
-    before_the_move = Swapping(broker.broker, log, Worker())
+    before_the_move = Swapping(broker.broker, log, WorkerProcess())
     was_valid = before_the_move.is_valid
     assert was_valid
     assert move(broker, tmp_path / target) == ErrorCode.NONE
     assert not before_the_move.is_valid
     let_go(broker)
     assert not before_the_move.is_valid
-    assert Swapping(broker.broker, log, Worker()).is_valid
+    assert Swapping(broker.broker, log, WorkerProcess()).is_valid
 
 
 @pytest.mark.parametrize(

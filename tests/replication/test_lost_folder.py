@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from barnabas.broker.tiering.beginnings import MissingLogs
+from barnabas.broker.tiering.restored_partitions import MissingLogs
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import KafkaError as KafkaProtocolError
 from barnabas.common.types import TopicPartition as BarnabasPartition

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from barnabas.cluster.deltas import ConfigsChanged, PartitionChanged, apply
 from barnabas.cluster.difference import difference
-from barnabas.cluster.image import PartitionState, ResourceType
+from barnabas.cluster.image import ConfigResourceType, PartitionState
 from barnabas.common.clock import SystemClock
 from barnabas.common.files import LocalFileSystem
 from barnabas.config.broker import BrokerConfig
@@ -37,7 +37,7 @@ def test_a_leader_that_fell_behind_takes_a_state_over_with_the_settings_of_its_i
     assert partition is not None
     partition.append(batch(), NOW, ALL_REPLICAS)
     # The minimum was raised, and then the follower left the ISR: it is eligible, and lacks these records.
-    raised = ConfigsChanged(ResourceType.TOPIC, "orders", {"min.insync.replicas": "2"})
+    raised = ConfigsChanged(ConfigResourceType.TOPIC, "orders", {"min.insync.replicas": "2"})
     left = PartitionChanged(topic.topic_id, 0, PartitionState((1, 2), (1,), 1, partition_epoch=1, elr=(2,)))
     after = apply(before, [raised, left])
     missed = difference(before, after)

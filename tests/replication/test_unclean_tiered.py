@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from barnabas.broker.tiering import led_log
+from barnabas.broker.tiering import leader_log as led_log
 from barnabas.cluster.image import RECOVERED, RECOVERING
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.network.requests.stages import OPEN, Security
+from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.testing import EmbeddedBroker
 from tests.network.harness import brokers_let_in
-from tests.network.requests.test_account import WAIT_MS, Counting
+from tests.network.requests.test_quota_stage import WAIT_MS, Counting
 from tests.share.talks import ShareTalk
 
 
@@ -42,7 +42,7 @@ def test_what_is_not_sent_is_neither_acquired_nor_delivered(broker: EmbeddedBrok
             first = await made.fetch("crew", 0, max_records=4, batch_size=4)
             assert spans(first) == [(0, 9, 1)]  # all of a batch
             await made.produce(*[b"job"] * 5)
-            broker.broker.dispatcher.use(Security(quotas=quotas))
+            broker.broker.dispatcher.use(RequestSecurity(quotas=quotas))
             quotas.withholds = True
             throttled = await made.fetch("crew", 1, (0, 9, [1]))
             assert throttled.throttle_time_ms == WAIT_MS

@@ -11,10 +11,10 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import sweep
-from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering import partition_world
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Action, At, entries_in, manifest_in

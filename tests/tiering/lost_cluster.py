@@ -23,7 +23,7 @@ from kafka.errors import (
     NotCoordinatorError,
 )
 
-from barnabas.broker.restore.planning import read_image
+from barnabas.broker.restore.plan import read_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.layout import PartitionFolder

@@ -7,17 +7,24 @@ from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.objects.layout import parse_object_name
-from barnabas.tiering.objects.manifest import Kind, Manifest, SegmentEntry, Writer, decode, decode_page
+from barnabas.tiering.objects.manifest import (
+    Manifest,
+    ManifestWriter,
+    RemovedKind,
+    SegmentEntry,
+    decode,
+    decode_page,
+)
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, StoreUnavailableError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
+from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import Step, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
-from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.support import FOLDER, NOW, batches, sealed
 
@@ -88,7 +95,7 @@ class Leader:
     def __init__(self, store: ObjectStore, replica: Replica, epoch: int, at: At = nowhere) -> None:
         self.store = store
         self.replica = replica
-        self.writer = Writer(0, epoch, f"leader of epoch {epoch}")
+        self.writer = ManifestWriter(0, epoch, f"leader of epoch {epoch}")
         self.at = at
         self.fenced = False
 
@@ -202,7 +209,7 @@ def unlisted(store: MemoryStore) -> set[str]:
     manifest = manifest_in(store)
     named = set(manifest.named()) | {entry.key for entry in entries_in(store, manifest)}
     for removed in (*manifest.garbage, *manifest.quarantine):
-        if removed.kind is Kind.PAGE and FOLDER.key(removed.key) in store.keys:
+        if removed.kind is RemovedKind.PAGE and FOLDER.key(removed.key) in store.keys:
             paged = decode_page(store.contents(FOLDER.key(removed.key)), removed.key)
             named |= {entry.key for entry in paged}
     there = {key.removeprefix(FOLDER.prefix) for key in store.keys}

@@ -13,7 +13,7 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
-from barnabas.tiering.objects.manifest import Manifest, SegmentEntry, Writer
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 NOW = 1_700_000_000_000
 FOLDER = PartitionFolder("cluster", "orders", bytes(range(16)), 0)
-WRITER = Writer(0, 5, "broker 1, first start")
+WRITER = ManifestWriter(0, 5, "broker 1, first start")
 
 
 class MemoryFile:

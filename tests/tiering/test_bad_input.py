@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import ForeignManifestError, Writer, decode, encode
+from barnabas.tiering.objects.manifest import ForeignManifestError, ManifestWriter, decode, encode
 from barnabas.tiering.objects.manifest_changes import new_manifest
 from barnabas.tiering.objects.segment_object import read_footer
 from barnabas.tiering.repair import verify
@@ -64,7 +64,7 @@ def test_missing_rights_are_told_as_such() -> None:
 
 def test_a_bucket_may_hold_other_clusters_and_a_manifest_of_one_is_left_alone(s3: dict[str, str]) -> None:
     theirs = PartitionFolder("another-cluster", *FOLDER[1:])
-    strange = encode(new_manifest(theirs, Writer(0, 1, "theirs"), 0))
+    strange = encode(new_manifest(theirs, ManifestWriter(0, 1, "theirs"), 0))
 
     async def main() -> None:
         store = open_store(new_prefix(), s3)
@@ -117,7 +117,7 @@ def test_a_damaged_manifest_stops_writing_and_stays_as_it_is(s3: dict[str, str])
         before = await everything_in(store)
         view = leader.replica.view()
         with pytest.raises(Exception, match=r"is damaged.*barnabas tier repair orders"):
-            await claim_manifest(store, FOLDER, Writer(0, 2, "two"), view, NOW)
+            await claim_manifest(store, FOLDER, ManifestWriter(0, 2, "two"), view, NOW)
         assert await everything_in(store) == before
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barnabas.tiering.objects.manifest import BadManifestError, Manifest, Writer, encode
+from barnabas.tiering.objects.manifest import BadManifestError, Manifest, ManifestWriter, encode
 from barnabas.tiering.objects.manifest_changes import add, mark_deleted, raise_log_start
 from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
 from barnabas.tiering.stores.store import StoreUnavailableError
@@ -13,7 +13,7 @@ from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import manifest_in
 from tests.tiering.support import FOLDER, NOW, entry, manifest_of
 
-NEXT = Writer(0, 6, "next")
+NEXT = ManifestWriter(0, 6, "next")
 Epochs = tuple[tuple[int, int], ...]
 
 
@@ -23,7 +23,7 @@ def store_with(manifest: Manifest) -> MemoryStore:
     return store
 
 
-def claimed(store: MemoryStore, log: LogView, writer: Writer = NEXT) -> Claim:
+def claimed(store: MemoryStore, log: LogView, writer: ManifestWriter = NEXT) -> Claim:
     return asyncio.run(claim_manifest(store, FOLDER, writer, log, NOW))
 
 
@@ -65,9 +65,9 @@ def test_a_damaged_manifest_is_not_overwritten() -> None:
 def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody() -> None:
     store = store_with(manifest_of(0, 10))
     for writer in (
-        Writer(0, 4, "old"),
-        Writer(0, 5, "same epoch, another start"),
-        Writer(-1, 9, "old cluster"),
+        ManifestWriter(0, 4, "old"),
+        ManifestWriter(0, 5, "same epoch, another start"),
+        ManifestWriter(-1, 9, "old cluster"),
     ):
         with pytest.raises(FencedError):
             claimed(store, view(30), writer)
@@ -77,15 +77,15 @@ def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody() -> None:
 
 def test_a_restored_cluster_fences_the_old_one_whatever_its_epochs() -> None:
     store = store_with(manifest_of(0, 10))
-    assert claimed(store, view(10), Writer(1, 0, "restored")).decision is Decision.KEEP
+    assert claimed(store, view(10), ManifestWriter(1, 0, "restored")).decision is Decision.KEEP
     with pytest.raises(FencedError):
-        claimed(store, view(30), Writer(0, 99, "old cluster"))
+        claimed(store, view(30), ManifestWriter(0, 99, "old cluster"))
 
 
 def test_the_larger_log_start_counts() -> None:
     store = store_with(raise_log_start(manifest_of(0, 10, 20, 30), 12, NOW))
     assert claimed(store, view(40, start=5)).log_start == 12
-    claim = claimed(store, view(40, start=25), Writer(0, 7, "later"))
+    claim = claimed(store, view(40, start=25), ManifestWriter(0, 7, "later"))
     assert claim.log_start == 25
     assert [each.base for each in claim.file.manifest.garbage] == [0, 10]
 
@@ -152,7 +152,7 @@ def test_a_claim_without_an_answer_is_repeated_and_counts_once(fault: Fault, exi
 def test_two_leaders_that_claim_at_once_are_fenced_in_the_order_of_their_epochs() -> None:
     async def race() -> None:
         store = MemoryStore()
-        writers = [Writer(0, epoch, f"leader {epoch}") for epoch in (8, 6, 7)]
+        writers = [ManifestWriter(0, epoch, f"leader {epoch}") for epoch in (8, 6, 7)]
         claims = (claim_manifest(store, FOLDER, writer, view(30), NOW) for writer in writers)
         results = await asyncio.gather(*claims, return_exceptions=True)
         assert manifest_in(store).leader_epoch == 8

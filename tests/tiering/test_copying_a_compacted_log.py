@@ -4,17 +4,17 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from barnabas.broker.tiering.led_log import WholeLedLog
+from barnabas.broker.tiering.leader_log import WholeLedLog
 from barnabas.common.clock import SystemClock
 from barnabas.log.log import Log
 from barnabas.log.tiering.copying import is_still_there, stays_whole, to_copy, whole_parts
-from barnabas.tiering.objects.manifest import Manifest, Writer
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.folder_store import FolderStore
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
+from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.pacing import UploadLimiter
-from barnabas.tiering.writing.whole_copier import WholeLogCopier
 from tests.log.compaction.support import COMPACTED, clean, put
 from tests.log.support import NOW, end_transaction, marker, new_log, produced
 from tests.log.support import append as append_batch
@@ -47,7 +47,12 @@ def filled(folder: Path) -> Log:
 async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> WholeLogCopier:
     view = LogView(0, 0, 0, log.epochs.entries)
     claim = await claim_manifest(
-        store, FOLDER, Writer(0, epoch, "leader"), view._replace(end=log.log_end_offset), NOW, whole=True
+        store,
+        FOLDER,
+        ManifestWriter(0, epoch, "leader"),
+        view._replace(end=log.log_end_offset),
+        NOW,
+        whole=True,
     )
     return WholeLogCopier(
         store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), in_thread, lambda: NOW, 0

@@ -9,7 +9,7 @@ from barnabas.log.log import Log
 from barnabas.log.segments.aborted_index import decode_aborted
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
-from barnabas.tiering.objects.manifest import Manifest, Writer, entry_key
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, entry_key
 from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section
 from barnabas.tiering.repair import rebuild, verify
 from barnabas.tiering.stores.folder_store import FolderStore
@@ -57,7 +57,7 @@ def filled(folder: Path, segment_bytes: int) -> Log:
 
 async def copied(store: ObjectStore, log: Log, epoch: int, segments: int) -> Claim:
     source = CopiedLog(log)
-    claimed = await claim(store, FOLDER, Writer(0, epoch, f"leader {epoch}"), source.view(), NOW)
+    claimed = await claim(store, FOLDER, ManifestWriter(0, epoch, f"leader {epoch}"), source.view(), NOW)
     copier = SegmentCopier(store, claimed.file, source, UploadLimiter(lambda: 0.0, 1e15), in_thread)
     copier.note_tiered_end()
     for _ in range(segments):

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.layout import SegmentName
-from barnabas.tiering.objects.manifest import Kind, Manifest, Pin, Removed, State, Writer, decode_page, encode
+from barnabas.tiering.objects.manifest import (
+    Manifest,
+    ManifestState,
+    ManifestWriter,
+    Pin,
+    Removed,
+    RemovedKind,
+    decode_page,
+    encode,
+)
 from barnabas.tiering.objects.manifest_changes import (
     garbage_to_page,
     may_be_deleted,
@@ -214,7 +223,7 @@ def test_a_leader_whose_topic_is_deleted_stops() -> None:
         leader = await leader_with(store, 20)
         await pinned(store, "snapshot")
         assert not await delete_partition(store, FOLDER, 0)
-        assert manifest_in(store).state is State.DELETED
+        assert manifest_in(store).state is ManifestState.DELETED
         assert len(segments_in(store)) == 4
         leader.replica.truth.append(20, 1)
         with pytest.raises(FencedError, match="deleted"):
@@ -242,7 +251,7 @@ def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)
-        manifest = replace(leader.file.manifest, state=State.DELETED)
+        manifest = replace(leader.file.manifest, state=ManifestState.DELETED)
         store.set_contents(FOLDER.manifest, encode(manifest))
         assert await delete_partition(store, FOLDER, 1)
         assert not store.keys
@@ -278,7 +287,7 @@ def test_a_month_of_garbage_makes_no_large_manifest() -> None:
         Removed(str(SegmentName(number, 1, f"{number:08x}")), number, number + 1, 1 << 20, NOW, 5)
         for number in range(count)
     )
-    manifest = new_manifest(FOLDER, Writer(0, 1, "a test"), count, NOW)
+    manifest = new_manifest(FOLDER, ManifestWriter(0, 1, "a test"), count, NOW)
     manifest = replace(manifest, garbage=garbage, pins=(Pin("snapshot", 1, 0, count, NOW),))
     assert len(encode(manifest)) > 2_500_000
     pages = {}
@@ -287,6 +296,6 @@ def test_a_month_of_garbage_makes_no_large_manifest() -> None:
         pages[name] = data
     assert len(encode(manifest)) < 200_000
     listed = [each.key for name, data in pages.items() for each in decode_page(data, name)]
-    left = [each.key for each in manifest.garbage if each.kind is Kind.SEGMENT]
+    left = [each.key for each in manifest.garbage if each.kind is RemovedKind.SEGMENT]
     assert sorted(listed + left) == sorted(each.key for each in garbage)
     assert not any(may_be_deleted(manifest, each) for each in manifest.garbage)

@@ -12,13 +12,13 @@ from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.objects.manifest import (
     BadManifestError,
-    Kind,
     Manifest,
-    Page,
+    ManifestPage,
+    ManifestState,
+    ManifestWriter,
     Removed,
+    RemovedKind,
     SegmentEntry,
-    State,
-    Writer,
     decode,
     decode_page,
     encode,
@@ -46,7 +46,7 @@ from tests.tiering.support import FOLDER, NOW, WRITER, entry, manifest_of
 Pages = dict[str, tuple[SegmentEntry, ...]]
 
 
-def keys(parts: Iterable[SegmentEntry | Removed | Page]) -> list[str]:
+def keys(parts: Iterable[SegmentEntry | Removed | ManifestPage]) -> list[str]:
     return [part.key for part in parts]
 
 
@@ -111,15 +111,15 @@ def test_the_first_segment_holds_the_log_start() -> None:
 
 def test_a_later_epoch_claims_and_an_earlier_one_cannot() -> None:
     manifest = manifest_of(0, 10)
-    claimed = claim(manifest, Writer(0, 6, "broker 2"))
+    claimed = claim(manifest, ManifestWriter(0, 6, "broker 2"))
     assert (claimed.leader_epoch, claimed.writer, claimed.version) == (6, "broker 2", manifest.version + 1)
-    assert claim(claimed, Writer(0, 6, "broker 2")) is claimed
-    for late in (WRITER, Writer(0, 6, "broker 3")):
+    assert claim(claimed, ManifestWriter(0, 6, "broker 2")) is claimed
+    for late in (WRITER, ManifestWriter(0, 6, "broker 3")):
         with pytest.raises(ImpossibleChangeError):
             claim(claimed, late)
-    assert claim(claimed, Writer(1, 0, "restored")).incarnation == 1
+    assert claim(claimed, ManifestWriter(1, 0, "restored")).incarnation == 1
     with pytest.raises(ImpossibleChangeError):
-        claim(claim(claimed, Writer(1, 0, "restored")), Writer(0, 99, "old cluster"))
+        claim(claim(claimed, ManifestWriter(1, 0, "restored")), ManifestWriter(0, 99, "old cluster"))
 
 
 def test_what_lies_below_the_log_start_becomes_garbage() -> None:
@@ -210,8 +210,8 @@ def test_a_page_expires_entry_by_entry_and_then_as_a_whole(monkeypatch: pytest.M
     assert keys(manifest.garbage) == [page[0].key, page[1].key]
     manifest = raise_log_start(manifest, 42, NOW)
     assert [(each.key, each.kind, each.base) for each in manifest.garbage[2:]] == [
-        (name, Kind.PAGE, 23),
-        (entry(30, 40).key, Kind.SEGMENT, 30),
+        (name, RemovedKind.PAGE, 23),
+        (entry(30, 40).key, RemovedKind.SEGMENT, 30),
     ]
 
 
@@ -221,7 +221,7 @@ def test_a_cut_in_a_page_lists_its_entries_again(monkeypatch: pytest.MonkeyPatch
     manifest = cut(manifest, 15, NOW, decode_page(data, name))
     assert [(each.base, each.end) for each in manifest.entries] == [(0, 10), (10, 15)]
     assert not manifest.pages
-    assert [(each.key, each.kind) for each in manifest.garbage] == [(name, Kind.LIST)]
+    assert [(each.key, each.kind) for each in manifest.garbage] == [(name, RemovedKind.LIST)]
     assert [each.base for each in manifest.quarantine] == [20, 30, 40]
 
 
@@ -229,7 +229,7 @@ def test_the_sweep_mark_only_rises_and_a_deleted_manifest_stays_deleted() -> Non
     manifest = note_sweep(manifest_of(0, 10), 10)
     assert note_sweep(manifest, 5) is manifest
     deleted = mark_deleted(manifest)
-    assert deleted.state is State.DELETED
+    assert deleted.state is ManifestState.DELETED
     assert mark_deleted(deleted) is deleted
 
 
@@ -280,9 +280,9 @@ def named(manifest: Manifest, pages: Pages) -> set[str]:
     for page in manifest.pages:
         found += [each.key for each in pages[page.key] if each.end > manifest.log_start]
     for removed in (*manifest.garbage, *manifest.quarantine):
-        if removed.kind is Kind.SEGMENT:
+        if removed.kind is RemovedKind.SEGMENT:
             found.append(removed.key)
-        elif removed.kind is Kind.PAGE:
+        elif removed.kind is RemovedKind.PAGE:
             found += [each.key for each in pages[removed.key] if each.end > removed.base]
     assert len(found) == len(set(found))
     return set(found)

@@ -98,14 +98,16 @@ def an_unanswered_cas_counts_as_refused() -> Iterator[None]:
         folder: PartitionFolder,
         change: Any,
         check: Any,
-        seen: manifest_file.Seen | None = None,
-    ) -> manifest_file.Seen:
+        seen: manifest_file.ManifestVersion | None = None,
+    ) -> manifest_file.ManifestVersion:
         seen = seen or await read_manifest(store, folder)
         assert seen is not None
         check(seen.manifest)
         wanted = await change(seen.manifest)
         data = encode(wanted)
-        return manifest_file.Seen(wanted, data, await store.replace(folder.manifest, data, seen.version))
+        return manifest_file.ManifestVersion(
+            wanted, data, await store.replace(folder.manifest, data, seen.version)
+        )
 
     remove = SegmentCopier._list
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from barnabas.tiering.stores import obstore_store
-from barnabas.tiering.stores.obstore_store import Bucket, ObstoreStore
+from barnabas.tiering.stores.obstore_store import BucketUrl, ObstoreStore
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import (
     MissingObjectError,
@@ -165,7 +165,9 @@ def test_an_upload_without_progress_is_cancelled() -> None:
             writer.close()
 
         async with served(say_nothing) as port:
-            store = ObstoreStore(Bucket("s3", "bucket", ""), s3_options(port), without_progress_seconds=0.2)
+            store = ObstoreStore(
+                BucketUrl("s3", "bucket", ""), s3_options(port), without_progress_seconds=0.2
+            )
             with told(StoreUnavailableError, "made no progress", "Check the network"):
                 await store.upload("object", pieces(bytes(100)))
             del store
@@ -221,13 +223,13 @@ def unfinished_uploads(options: dict[str, str]) -> str:
 def test_what_is_uploaded_to_s3_is_hashed_only_without_tls(
     scheme: str, options: dict[str, str], unsigned: bool
 ) -> None:
-    given = obstore_store._for_uploads(Bucket(scheme, BUCKET, ""), options)
+    given = obstore_store._for_uploads(BucketUrl(scheme, BUCKET, ""), options)
     assert (given.get("unsigned_payload", given.get("aws_unsigned_payload")) == "true") is unsigned
 
 
 def test_s3_takes_what_is_not_hashed(s3: dict[str, str]) -> None:
     async def test() -> None:
-        store = ObstoreStore(Bucket("s3", BUCKET, uuid.uuid4().hex), {**s3, "unsigned_payload": "true"})
+        store = ObstoreStore(BucketUrl("s3", BUCKET, uuid.uuid4().hex), {**s3, "unsigned_payload": "true"})
         parts = [bytes([number]) * (16 << 20) for number in (1, 2)]
         await store.upload("object", pieces(*parts))
         assert await store.get_range("object", (16 << 20) - 1, (16 << 20) + 1) == b"\1\2"
@@ -299,7 +301,7 @@ def test_only_so_many_requests_are_under_way_at_once(monkeypatch: pytest.MonkeyP
         running -= 1
 
     async def scenario() -> None:
-        store = ObstoreStore(Bucket("s3", "bucket", ""), s3_options(1))
+        store = ObstoreStore(BucketUrl("s3", "bucket", ""), s3_options(1))
         await asyncio.gather(*(store._do(f"key {number}", request) for number in range(20)))
         await store.close()
 

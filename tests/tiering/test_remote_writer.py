@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.tiering.objects import segment_build
-from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest import ManifestWriter
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUnavailableError
@@ -58,7 +58,7 @@ class World:
         self.writer = RemoteWriter(
             self.store,
             FOLDER,
-            Writer(0, 1, "one"),
+            ManifestWriter(0, 1, "one"),
             self.log,
             lambda: self.settings,
             pacer,
@@ -120,7 +120,7 @@ def test_a_leader_whose_high_watermark_was_below_the_tiered_end_copies_on_when_i
         follower = RemoteWriter(
             world.store,
             FOLDER,
-            Writer(0, 2, "two"),
+            ManifestWriter(0, 2, "two"),
             second.log,
             lambda: second.settings,
             UploadLimiter(world.clock.monotonic, 1e12),
@@ -164,7 +164,7 @@ def test_only_so_many_segments_are_copied_at_once() -> None:
         log.truth.append(10, 1)
         folder = FOLDER._replace(partition=partition)
         settings = world.settings
-        writer = Writer(0, 1, "one")
+        writer = ManifestWriter(0, 1, "one")
         return RemoteWriter(store, folder, writer, log, lambda: settings, pacer, at_once, world.clock)
 
     async def scenario(task: asyncio.Task[None]) -> None:
@@ -288,7 +288,7 @@ def test_a_writer_whose_manifest_another_claims_stops() -> None:
         world.log.truth.append(10, 1)
         await world.when(lambda: world.writer.state is WriterState.WAITING)
         view = LogView(0, 0, 100, ((1, 0),))
-        await claim_manifest(world.store, FOLDER, Writer(0, 2, "two"), view, NOW)
+        await claim_manifest(world.store, FOLDER, ManifestWriter(0, 2, "two"), view, NOW)
         world.log.truth.append(10, 1)
         world.writer.wake()
         await task
@@ -344,7 +344,7 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
     first.run(lead_for_a_while)
     for epoch in (2, 3, 4):
         world = World(first.store)
-        world.writer._writer = Writer(0, epoch, f"leader {epoch}")
+        world.writer._writer = ManifestWriter(0, epoch, f"leader {epoch}")
         now_ms = NOW + FULL_SWEEP_AGE_MS // 2 * (epoch - 2)
         world.clock.now_ms = lambda now_ms=now_ms: now_ms  # type: ignore[misc, method-assign]
         world.writer._log = first.log

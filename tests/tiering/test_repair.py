@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from barnabas.tiering.objects import manifest_changes
-from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest import ManifestWriter
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.repair import chain, find_pins, manifest_object, rebuild, verify, write_rebuilt
 from barnabas.tiering.snapshots import clone_partition, create_snapshot
@@ -176,7 +176,7 @@ def test_earlier_leaders_stay_fenced() -> None:
         seen = await read_manifest(store, FOLDER)
         assert seen is not None
         assert seen.manifest.leader_epoch == 2
-        assert Writer(*manifest_in(store).fence, "") < Writer(0, 3, "")
+        assert ManifestWriter(*manifest_in(store).fence, "") < ManifestWriter(0, 3, "")
 
     run(scenario())
 

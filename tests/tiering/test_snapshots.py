@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Manifest, Writer, decode
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, decode
 from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import verify
 from barnabas.tiering.snapshots import (
@@ -118,7 +118,9 @@ def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself() ->
         assert page[0].key.startswith(FOLDER.prefix)
 
         view = LogView(0, 0, 0, ())
-        claim = await claim_manifest(store, TARGET, Writer(0, manifest.latest_epoch + 1, "new"), view, NOW)
+        claim = await claim_manifest(
+            store, TARGET, ManifestWriter(0, manifest.latest_epoch + 1, "new"), view, NOW
+        )
         assert (claim.decision, claim.start_at) == (Decision.START_AT, 40)
         await expire(store, claim.file, 12, NOW, 0)
         assert await problems(store, TARGET, claim.file.manifest) == []

@@ -13,11 +13,11 @@ from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.aborted_index import encode_aborted
 from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.copying import SealedSegment
-from barnabas.replication.remote_reads import RemoteLimits, TieredReads
+from barnabas.replication.tiered_reads import RemoteLimits, TieredReads
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
 from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
-from barnabas.tiering.objects.manifest import Writer, encode
+from barnabas.tiering.objects.manifest import ManifestWriter, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 from barnabas.tiering.reading.chunk_cache import ChunkCache
@@ -26,7 +26,7 @@ from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
 
-WRITER = Writer(0, 0, "a test")
+WRITER = ManifestWriter(0, 0, "a test")
 
 
 class HandMadeTiers:

@@ -23,16 +23,16 @@ from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.logs.archive import LogArchive
 from barnabas.services.console.logs.lines import rows_of
-from barnabas.services.console.logs.query import Wanted, read_text
+from barnabas.services.console.logs.query import LineFilter, read_text
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.services.console.logs.store import StoreSettings
+from barnabas.services.console.logs.store import LogStoreSettings
 
 PIECE, PIECES = 8192, 16
 DAY_MS = 86_400_000
 WORD = "timeout"
 PATTERN = r"user\d*7 .* took 99\d ms"
 ROUNDS = 5
-SETTINGS = StoreSettings(keep_seconds=1e9)
+SETTINGS = LogStoreSettings(keep_seconds=1e9)
 
 
 def lines_of(chance: random.Random) -> list[bytes]:
@@ -85,7 +85,7 @@ async def measure(folder: Path) -> dict[str, float]:
     archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
     figures: dict[str, float] = {}
     for name, find, is_pattern in (("word", WORD, False), ("pattern", PATTERN, True)):
-        wanted = Wanted(read_text(find, is_pattern=is_pattern))
+        wanted = LineFilter(read_text(find, is_pattern=is_pattern))
         found = await archive.search(wanted)  # not counted: pages come from the disk
         seconds, cpu = [], time.process_time()
         for _ in range(ROUNDS):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client
-from barnabas.services.console.scanning.model import End, Hits, Search
+from barnabas.services.console.scanning.model import Hits, ScanEnd, Search
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from benchmarks.clients.console.order_fill import NEEDLE
@@ -43,7 +43,7 @@ async def search(scanner: Scanner, client: Client, asked: Search) -> Timed:
         async for event in events:
             if isinstance(event, Hits):
                 first = first or time.perf_counter() - began
-            elif isinstance(event, End):
+            elif isinstance(event, ScanEnd):
                 records = event.progress.records
     return Timed(time.perf_counter() - began, first, records)
 

@@ -10,7 +10,7 @@ from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log.dirs.properties import make_private
-from barnabas.log.recovery.verification import Stop
+from barnabas.log.recovery.verification import ShutdownKind
 
 logger = safe_logger(__name__)
 
@@ -62,7 +62,7 @@ class Broker(BrokerParts):
                 lambda tp, topic_id: self._log_configs.expected(self.image, self.node_id, tp, topic_id)
             )
         )
-        await self._lifecycle.join(clean=Stop.CRASHED not in found.stops.values())
+        await self._lifecycle.join(clean=ShutdownKind.CRASHED not in found.stops.values())
         self.dynamic_config.warn_of_overruled()
         self.logs.loss_is_reported()
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.difference import changed_topics, deleted_topics
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.controller.internal_topics import internal_topic
@@ -19,7 +19,7 @@ from barnabas.groups.settings import GroupConfigs, group_settings
 from barnabas.groups.share.state_lifecycle import ShareStates
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.topic_creation import StreamsTopics
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import IsMember
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
@@ -64,9 +64,9 @@ class Coordinators:
             group_settings(broker.config),
             broker,
             lambda: self._partition_count(CONSUMER_OFFSETS),
-            Topics(lambda: broker.image),
+            ImageTopics(lambda: broker.image),
             GroupConfigs(
-                lambda group_id: broker.image.configs.get(Resource(ResourceType.GROUP, group_id), {}),
+                lambda group_id: broker.image.configs.get(Resource(ConfigResourceType.GROUP, group_id), {}),
                 lambda name: broker.config[name],
             ),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 
@@ -22,8 +22,8 @@ class DynamicConfig:
     def update(self, image: MetadataImage) -> bool:
         """Take over the settings in an image. True if they have changed; those of topics are not looked at."""
         dynamic = (
-            image.configs.get(Resource(ResourceType.BROKER, str(self.static.node_id)), {}),
-            image.configs.get(Resource(ResourceType.BROKER, ""), {}),
+            image.configs.get(Resource(ConfigResourceType.BROKER, str(self.static.node_id)), {}),
+            image.configs.get(Resource(ConfigResourceType.BROKER, ""), {}),
         )
         if dynamic == self._dynamic:
             return False

@@ -15,10 +15,10 @@ from barnabas.metrics.requests import RequestMetrics
 from barnabas.network.listener import Listener
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.requests.heavy_requests import budget_from
-from barnabas.network.requests.stages import Security
+from barnabas.network.requests.stages import RequestSecurity
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.replication.fetch_sessions import FetchSessions
-from barnabas.replication.fetcher import FetchSettings
+from barnabas.replication.fetcher import ReplicaFetchSettings
 from barnabas.security.authz.audit import AuditLog
 from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
 from barnabas.security.authz.standard_authorizer import Policy as AuthorizationPolicy
@@ -59,8 +59,8 @@ def policy_from(config: BrokerConfig, own: BrokerConfig) -> ControllerPolicy:
     )
 
 
-def replica_fetches_from(config: BrokerConfig) -> FetchSettings:
-    return FetchSettings(
+def replica_fetches_from(config: BrokerConfig) -> ReplicaFetchSettings:
+    return ReplicaFetchSettings(
         config["replica.fetch.wait.max.ms"],
         config["replica.fetch.min.bytes"],
         config["replica.fetch.response.max.bytes"],
@@ -93,7 +93,7 @@ def dispatcher_from(
         RequestMetrics(metrics),
         slow_request_seconds=config["barnabas.slow.request.ms"] / 1000,
         budget=budget_from(config),
-        security=Security(authorizer or ALLOW_ALL, audit=audit, is_broker=is_broker),
+        security=RequestSecurity(authorizer or ALLOW_ALL, audit=audit, is_broker=is_broker),
     )
 
 

@@ -12,7 +12,7 @@ import platform
 from typing import Protocol
 
 from barnabas.cluster.features import Levels
-from barnabas.cluster.following import MetadataFollower
+from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Membership
 from barnabas.common.safe_logging import safe_logger

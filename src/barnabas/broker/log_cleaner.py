@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
-from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, Worker
+from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, WorkerProcess
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem, LocalFileSystem
@@ -91,7 +91,7 @@ logger = safe_logger(__name__)
 T = TypeVar("T")
 
 
-class Flusher(Protocol):
+class LogFlusher(Protocol):
     def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None: ...
 
 
@@ -105,7 +105,7 @@ class Host(Protocol):
     @property
     def files(self) -> FileSystem: ...
     @property
-    def flusher(self) -> Flusher: ...
+    def flusher(self) -> LogFlusher: ...
     @property
     def logs(self) -> LogManager: ...
     @property
@@ -123,8 +123,8 @@ class LogCleaner:
         self._broker = broker
         self._logs = broker.logs
         self._rounds: dict[Log, asyncio.Task[None]] = {}
-        self._idle: list[Worker] = []
-        self._workers: list[Worker] = []  # all of them, idle or not
+        self._idle: list[WorkerProcess] = []
+        self._workers: list[WorkerProcess] = []  # all of them, idle or not
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
         self.uncleanable: dict[Log, Uncleanable] = {}
@@ -153,14 +153,14 @@ class LogCleaner:
         while self._idle:
             await self._discard(self._idle.pop())
 
-    def _worker(self) -> Worker:
+    def _worker(self) -> WorkerProcess:
         if self._idle:
             return self._idle.pop()
-        worker = Worker()
+        worker = WorkerProcess()
         self._workers.append(worker)
         return worker
 
-    async def _discard(self, worker: Worker) -> None:
+    async def _discard(self, worker: WorkerProcess) -> None:
         await worker.stop()
         self._workers.remove(worker)
 
@@ -243,7 +243,7 @@ class LogCleaner:
             self._idle.append(worker)
         self._schedule(0)
 
-    async def _compact(self, log: Log, worker: Worker, swapping: Swapping) -> None:
+    async def _compact(self, log: Log, worker: WorkerProcess, swapping: Swapping) -> None:
         await self._make_durable(log)
         if not swapping.is_valid:
             return
@@ -306,7 +306,7 @@ def _sync_folder(log: Log) -> None:
 class Swapping:
     """Swaps in the segments of one round, as long as its plan is valid."""
 
-    def __init__(self, broker: Host, log: Log, worker: Worker) -> None:
+    def __init__(self, broker: Host, log: Log, worker: WorkerProcess) -> None:
         self._broker = broker
         self._log = log
         self._worker = worker

@@ -36,11 +36,11 @@ from barnabas.broker.security.access import AccessControl
 from barnabas.broker.security.audit.writer import AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
-from barnabas.broker.security.inter_broker import BrokerNames, OwnNames, own_names, peer_security
-from barnabas.broker.tiering.untiered import tiering_from
+from barnabas.broker.security.inter_broker import BrokerNames, InterBrokerNames, own_names, peer_security
+from barnabas.broker.tiering.no_tiering import tiering_from
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
-from barnabas.cluster.following import MetadataFollower
+from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.membership import ClusterConnection
 from barnabas.cluster.peers import PeerAddresses
@@ -113,7 +113,7 @@ class BrokerParts:
         self.topic_metrics = TopicMetrics(self.metrics)
         # Requests.
         between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
-        own = OwnNames() if self.is_alone else own_names(config)
+        own = InterBrokerNames() if self.is_alone else own_names(config)
         self.authorizer = authorizer_from(config, own.principals)
         names = BrokerNames(config, own, self.authorizer)
         self.audit = audit_from(config, self.clock)

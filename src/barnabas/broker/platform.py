@@ -10,7 +10,7 @@ from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import PeerTls, TlsReload
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
 from barnabas.common.allocation import keep_freed_memory
 from barnabas.common.clock import Clock, SystemClock, TurnLimit
@@ -74,7 +74,7 @@ class Platform:
         )
 
     def peers(
-        self, node_id: int, answer: Answer, locate: Locate, security: Security, *, is_alone: bool
+        self, node_id: int, answer: Answer, locate: Locate, security: ClientSecurity, *, is_alone: bool
     ) -> Peers:
         """`answer` serves what a broker asks of itself, `locate` says where another one listens."""
         if is_alone:

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from barnabas.common.child_process import ChildProcess
 from barnabas.log.compaction.worker.messages import (
     Answer,
-    Cancel,
+    CancelJob,
     Cancelled,
-    Done,
     Failed,
     Job,
+    JobDone,
+    JobProgress,
     Part,
-    Progress,
     Result,
-    Run,
+    RunJob,
     decode_answer,
     encode,
 )
@@ -39,7 +39,7 @@ class JobCancelled(Exception):  # noqa: N818 - no error
     """`cancel` was called in time."""
 
 
-class Worker:
+class WorkerProcess:
     """One process, which is started for the first job, and again for the next one after it died or was stopped."""
 
     def __init__(
@@ -63,8 +63,8 @@ class Worker:
         self.is_busy = True
         try:
             await self._start()
-            self._process.send(encode(Run(job)))
-            while isinstance(answer := await self._answers.get(), Progress):
+            self._process.send(encode(RunJob(job)))
+            while isinstance(answer := await self._answers.get(), JobProgress):
                 on_progress(answer.part)
         except BaseException:
             await self.stop()  # nobody listens to that job any more
@@ -86,7 +86,7 @@ class Worker:
     def cancel(self) -> None:
         """Stop the job that is running, if there is one; `run` then raises JobCancelled."""
         if self.is_busy:
-            self._process.send(encode(Cancel()))
+            self._process.send(encode(CancelJob()))
 
     async def stop(self) -> None:
         """End the process. It ends by itself when its input does; if it does not, it is killed."""
@@ -96,7 +96,7 @@ class Worker:
 def _result(answer: Answer | int) -> Result:
     if isinstance(answer, int):
         raise WorkerDied(f"the worker process ended unexpectedly (exit code {answer})")
-    if isinstance(answer, Done):
+    if isinstance(answer, JobDone):
         return answer.result
     if isinstance(answer, Cancelled):
         raise JobCancelled

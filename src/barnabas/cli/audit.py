@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, with_client
-from barnabas.cli.records.consume import Plan, consume_plan
+from barnabas.cli.records.consume import ConsumePlan, consume_plan
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -45,7 +45,7 @@ def tail(
 
     write = _as_json if output is OutputFormat.JSON else _as_line
     start = parse_start(f"-{count}" if count else "end")
-    plan = Plan([TOPIC], [], start, None, not follow, False, write)
+    plan = ConsumePlan([TOPIC], [], start, None, not follow, False, write)
 
     async def work(client: Client) -> int:
         return await consume_plan(client, plan)

@@ -14,7 +14,7 @@ from barnabas.client.addresses import Address, parse_address
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
-    from barnabas.client.security.settings import Security
+    from barnabas.client.security.settings import ClientSecurity
     from barnabas.security.authz.acls import AclBinding
 
 OPTION = "--companion"
@@ -45,7 +45,7 @@ async def beside(
     return started
 
 
-def read_greeting() -> tuple[str, Security]:
+def read_greeting() -> tuple[str, ClientSecurity]:
     """What the broker says over the pipe; the reads are of single bytes, so that nothing behind it is lost."""
     import os
 

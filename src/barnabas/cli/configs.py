@@ -26,15 +26,15 @@ app = typer.Typer(help="Show and change settings of topics, brokers and groups."
 ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
 
 
-class Kind(StrEnum):
+class ConfigResource(StrEnum):
     TOPIC = "topic"
     BROKER = "broker"
     GROUP = "group"
 
 
-RESOURCE_TYPES = {Kind.TOPIC: 2, Kind.BROKER: 4, Kind.GROUP: 32}
+RESOURCE_TYPES = {ConfigResource.TOPIC: 2, ConfigResource.BROKER: 4, ConfigResource.GROUP: 32}
 
-KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.")]
+KindArgument = Annotated[ConfigResource, typer.Argument(help="What has the settings.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help=f"Topic, group or broker id; `{ALL_BROKERS}` for all brokers.")
 ]
@@ -42,7 +42,7 @@ NameArgument = Annotated[
 
 @app.command("list")
 def list_resources(
-    kind: Annotated[Kind | None, typer.Option("--kind", help="Only these.")] = None,
+    kind: Annotated[ConfigResource | None, typer.Option("--kind", help="Only these.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -52,7 +52,7 @@ def list_resources(
 
       barnabas configs list --kind topic
     """
-    rows = with_client(bootstrap, lambda client: _list(client, [kind] if kind else list(Kind)))
+    rows = with_client(bootstrap, lambda client: _list(client, [kind] if kind else list(ConfigResource)))
     show_rows(output, rows, ("kind", "name"), empty="Nothing has settings of its own.")
 
 
@@ -130,7 +130,9 @@ def unset(
     show_done(output, text, {"kind": str(kind), "name": name, "unset": settings})
 
 
-def _alter(bootstrap: str, kind: Kind, name: str, changes: dict[str, tuple[int, str | None]]) -> None:
+def _alter(
+    bootstrap: str, kind: ConfigResource, name: str, changes: dict[str, tuple[int, str | None]]
+) -> None:
     from barnabas.client import admin
 
     wanted = [admin.ConfigChange(key, value, operation) for key, (operation, value) in changes.items()]
@@ -140,7 +142,9 @@ def _alter(bootstrap: str, kind: Kind, name: str, changes: dict[str, tuple[int, 
     )
 
 
-async def _describe(client: Client, kind: Kind, name: str, docs: bool) -> list[DescribeConfigsResourceResult]:
+async def _describe(
+    client: Client, kind: ConfigResource, name: str, docs: bool
+) -> list[DescribeConfigsResourceResult]:
     from barnabas.client import admin
 
     return await admin.describe_configs(
@@ -148,7 +152,7 @@ async def _describe(client: Client, kind: Kind, name: str, docs: bool) -> list[D
     )
 
 
-async def _list(client: Client, kinds: list[Kind]) -> list[dict[str, Any]]:
+async def _list(client: Client, kinds: list[ConfigResource]) -> list[dict[str, Any]]:
     from barnabas.client import admin
 
     rows = []
@@ -161,8 +165,8 @@ async def _list(client: Client, kinds: list[Kind]) -> list[dict[str, Any]]:
     return rows
 
 
-def _resource_name(kind: Kind, name: str) -> str:
-    return "" if kind is Kind.BROKER and name == ALL_BROKERS else name
+def _resource_name(kind: ConfigResource, name: str) -> str:
+    return "" if kind is ConfigResource.BROKER and name == ALL_BROKERS else name
 
 
 def _row(config: DescribeConfigsResourceResult, docs: bool) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
 def check_exposure(listen: Address, config: Path | None, option: str) -> None:
     """Before a broker is started: what the console itself would refuse."""
     from barnabas.common.addresses import is_loopback
-    from barnabas.services.console.access.gates import ExposedConsoleError
+    from barnabas.services.console.access.authenticators import ExposedConsoleError
 
     if config is None and not is_loopback(listen.host):
         raise typer.BadParameter(str(ExposedConsoleError(str(listen))), param_hint=option)

@@ -9,7 +9,7 @@ from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
 from barnabas.cli.tiering.stores import TierError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
-from barnabas.client.placement.planning import NoPlanError
+from barnabas.client.placement.planner import NoPlanError
 from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.zookeeper.process import NoZooKeeperError
 from barnabas.cluster.zookeeper.types import ZooKeeperError

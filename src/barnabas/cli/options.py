@@ -13,7 +13,7 @@ from typer.core import TyperOption
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.security.settings import Security
+    from barnabas.client.security.settings import ClientSecurity
 
 
 # -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it
@@ -42,7 +42,7 @@ def command_config() -> Path | None:
     return Path(given) if given else None
 
 
-def command_security() -> Security:
+def command_security() -> ClientSecurity:
     """SecuritySettingError, which names the setting, for what is wrong in the file."""
     from barnabas.client.security.parsing import parse_security, read_properties
 

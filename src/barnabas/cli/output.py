@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # -- A progress bar on standard error: only where a person looks, and only when it takes long enough to matter
 
 
-class Progress:
+class ProgressBar:
     """`total` None shows how much so far; a number shows how much is left."""
 
     def __init__(self, text: str, total: int | None, *, unit: str = "bytes") -> None:

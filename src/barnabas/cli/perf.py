@@ -19,7 +19,7 @@ from barnabas.cli.options import (
     complete_topic,
     with_client,
 )
-from barnabas.cli.output import Progress, show_json, size
+from barnabas.cli.output import ProgressBar, show_json, size
 from barnabas.cli.records.produce import Acks, Compression
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import Client
     from barnabas.client.producer import Producer, ProducerSettings
-    from barnabas.client.producing.record_accumulator import Delivery
+    from barnabas.client.producing.record_accumulator import RecordDelivery
 
 
 # -- Latencies in little room: counts in buckets that are never more than a hundredth wide -------------
@@ -152,7 +152,7 @@ async def _produce(client: Client, load: Load) -> dict[str, Any]:
     latencies = Latencies()
     start = time.monotonic()
     async with Producer(client, load.settings) as producer:
-        with Progress("writing", load.records, unit="records") as progress:
+        with ProgressBar("writing", load.records, unit="records") as progress:
             samples = await _send_all(producer, load, latencies, progress)
             await producer.flush()
         seconds = time.monotonic() - start
@@ -161,7 +161,7 @@ async def _produce(client: Client, load: Load) -> dict[str, Any]:
 
 
 async def _send_all(
-    producer: Producer, load: Load, latencies: Latencies, progress: Progress
+    producer: Producer, load: Load, latencies: Latencies, progress: ProgressBar
 ) -> list[asyncio.Task[None]]:
     """Returns the measurements that are still under way."""
     import asyncio
@@ -188,7 +188,7 @@ async def _wait_until(moment: float) -> None:
         await asyncio.sleep(ahead)
 
 
-async def _time(delivery: Delivery, start: float, latencies: Latencies) -> None:
+async def _time(delivery: RecordDelivery, start: float, latencies: Latencies) -> None:
     await delivery
     latencies.add(time.monotonic() - start)
 
@@ -201,7 +201,7 @@ async def _consume(client: Client, topic: str, wanted: int) -> dict[str, Any]:
     read = read_bytes = 0
     start = last = time.monotonic()
     async with Consumer(client, positions) as consumer:
-        with Progress("reading", wanted, unit="records") as progress:
+        with ProgressBar("reading", wanted, unit="records") as progress:
             while read < wanted:
                 records = await consumer.poll(IDLE_SECONDS)
                 if not records:

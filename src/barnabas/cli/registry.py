@@ -19,7 +19,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, command_security
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker
     from barnabas.broker.companions import Companion
-    from barnabas.security.tls.settings import Tls
+    from barnabas.security.tls.settings import TlsSettings
     from barnabas.web import WebLimits
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
@@ -213,7 +213,7 @@ def check_registry() -> None:
     check_installed("schema registry", "registry", ("fastavro", "uvicorn", "google.protobuf"))
 
 
-def _tls(path: Path) -> tuple[Tls, dict[str, Any]]:
+def _tls(path: Path) -> tuple[TlsSettings, dict[str, Any]]:
     """The certificate, and the settings about those of clients."""
     from barnabas.client.security.parsing import read_properties
     from barnabas.config.setting import ConfigError

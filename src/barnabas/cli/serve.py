@@ -29,7 +29,7 @@ WITH_USERS = {
 }
 
 
-class Tls(StrEnum):
+class TlsOption(StrEnum):
     AUTO = "auto"
 
 
@@ -62,7 +62,7 @@ def serve(
         typer.Option("--config", "-c", metavar="FILE", help="A server.properties file with Kafka's names."),
     ] = None,
     tls: Annotated[
-        Tls | None,
+        TlsOption | None,
         typer.Option(
             "--tls",
             help="auto: speak TLS, with certificates that are made in the data folder and kept there.",
@@ -255,7 +255,7 @@ def collect_properties(
     listen: str | None,
     config: Path | None,
     settings: dict[str, str],
-    tls: Tls | None = None,
+    tls: TlsOption | None = None,
     *,
     users: bool = False,
 ) -> dict[str, str]:
@@ -281,7 +281,7 @@ def _read_file(path: Path | None) -> dict[str, str]:
     return {} if path is None else parse_properties(path.read_text(encoding="utf-8"))
 
 
-def _protocol(tls: Tls | None, *, users: bool) -> str:
+def _protocol(tls: TlsOption | None, *, users: bool) -> str:
     if users:
         return "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
     return "PLAINTEXT" if tls is None else "SSL"

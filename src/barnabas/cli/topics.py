@@ -23,7 +23,7 @@ from barnabas.cli.output import count, say, show_done, show_json, show_rows, sho
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.metadata import Partition, Topic
+    from barnabas.client.metadata import PartitionMetadata, TopicMetadata
 
 app = typer.Typer(help="List, create, describe, grow, empty and delete topics.", no_args_is_help=True)
 
@@ -40,7 +40,7 @@ PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin",
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NewTopicOptions:
     """How topics shall be created."""
 
     partitions: int | None
@@ -100,7 +100,7 @@ def create(
 
       barnabas topics create latest-prices -X cleanup.policy=compact -X retention.ms=-1
     """
-    wanted = Wanted(partitions, replicas, parse_settings(settings), dry_run, if_not_exists)
+    wanted = NewTopicOptions(partitions, replicas, parse_settings(settings), dry_run, if_not_exists)
 
     async def work(client: Client) -> list[dict[str, Any]]:
         return [await _create(client, name, wanted) for name in names]
@@ -203,7 +203,7 @@ def purge(
     show_rows(output, rows, ("partition", "begin"))
 
 
-async def _create(client: Client, name: str, wanted: Wanted) -> dict[str, Any]:
+async def _create(client: Client, name: str, wanted: NewTopicOptions) -> dict[str, Any]:
     from barnabas.client import admin
     from barnabas.common.errors import ErrorCode, KafkaError
     from barnabas.common.types import uuid_to_text
@@ -234,7 +234,7 @@ async def _describe(client: Client, names: list[str]) -> list[dict[str, Any]]:
     return [await _describe_topic(client, topic) for topic in (await client.topics(names)).values()]
 
 
-async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
+async def _describe_topic(client: Client, topic: TopicMetadata) -> dict[str, Any]:
     from barnabas.client import admin
     from barnabas.client.offsets import beginning_offsets, end_offsets
     from barnabas.common.types import TopicPartition, uuid_to_text
@@ -259,7 +259,7 @@ async def _describe_topic(client: Client, topic: Topic) -> dict[str, Any]:
     }
 
 
-def _partition(found: Partition) -> dict[str, Any]:
+def _partition(found: PartitionMetadata) -> dict[str, Any]:
     return {
         "partition": found.index,
         "leader": found.leader,
@@ -285,7 +285,7 @@ async def _purge(
     ]
 
 
-def _summary(topic: Topic) -> dict[str, Any]:
+def _summary(topic: TopicMetadata) -> dict[str, Any]:
     from barnabas.common.types import uuid_to_text
 
     return {

@@ -12,10 +12,10 @@ from typing import Any, Self, TypeVar
 from barnabas.client.addresses import Address, parse_addresses
 from barnabas.client.connection import REQUEST_TIMEOUT, BrokerConnection
 from barnabas.client.errors import CannotConnectError, ClientError, error_code
-from barnabas.client.metadata import ClusterMetadata, Topic, explain_topic_error, from_response
+from barnabas.client.metadata import ClusterMetadata, TopicMetadata, explain_topic_error, from_response
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security.guard import Guard
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
@@ -53,7 +53,7 @@ class Client(Closing):
         client_id: str = "barnabas",
         request_timeout: float = REQUEST_TIMEOUT,
         total_timeout: float = TOTAL_TIMEOUT,
-        security: Security = PLAINTEXT,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self.client_id = client_id
         self.request_timeout = request_timeout
@@ -129,7 +129,7 @@ class Client(Closing):
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
         return found.leader
 
-    async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, Topic]:
+    async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicMetadata]:
         """Fresh metadata of these topics; retries for a topic that was just created."""
         wanted = list(names)
         deadline, backoff = Deadline(min(self.total_timeout, CREATION_PATIENCE)), Backoff()
@@ -151,7 +151,7 @@ class Client(Closing):
             TopicPartition(name, index) for name, topic in found.items() for index in sorted(topic.partitions)
         ]
 
-    async def all_topics(self) -> dict[str, Topic]:
+    async def all_topics(self) -> dict[str, TopicMetadata]:
         return dict((await self.refresh(None)).topics)
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> ClusterMetadata:
@@ -213,7 +213,7 @@ def raise_for(code: int, message: str = "") -> None:
         raise KafkaError(error_code(code), message)
 
 
-def _is_coming(topic: Topic, create: bool) -> bool:
+def _is_coming(topic: TopicMetadata, create: bool) -> bool:
     if topic.error == ErrorCode.LEADER_NOT_AVAILABLE:
         return True
     return create and topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -252,7 +252,7 @@ def assigned_partitions(member: DescribedGroupMember) -> Iterator[TopicPartition
 
 
 def _offset(
-    tp: TopicPartition, commit: groups.Commit | None, end: int, owner: GroupMember | None
+    tp: TopicPartition, commit: groups.CommittedOffset | None, end: int, owner: GroupMember | None
 ) -> GroupOffset:
     return GroupOffset(
         *tp,

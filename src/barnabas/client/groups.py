@@ -37,7 +37,7 @@ GROUP = 0  # the key type of FindCoordinator
 DEAD = "Dead"
 
 
-class Commit(NamedTuple):
+class CommittedOffset(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
@@ -77,14 +77,14 @@ async def describe_share_group(client: Client, group: str) -> tuple[int, Describ
     return await ask_about(client, group, ShareGroupDescribeRequest(group_ids=[group]))
 
 
-async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, Commit]:
+async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, CommittedOffset]:
     """All committed offsets of a group."""
     wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
     answer: OffsetFetchResponseGroup
     _, answer = await ask_about(client, group, OffsetFetchRequest(groups=[wanted]))
     names = {state.id: name for name, state in (await client.all_topics()).items()}
     return {
-        TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): Commit(
+        TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): CommittedOffset(
             partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
         )
         for topic in answer.topics
@@ -93,7 +93,9 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
     }
 
 
-async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int | Commit]) -> None:
+async def commit_offsets(
+    client: Client, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
+) -> None:
     """Commit offsets, optionally with metadata; rejected while the group has members."""
     await send_commit(client, group, offsets)
 
@@ -101,7 +103,7 @@ async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicParti
 async def send_commit(
     client: Client,
     group: str,
-    offsets: Mapping[TopicPartition, int | Commit],
+    offsets: Mapping[TopicPartition, int | CommittedOffset],
     member_id: str = "",
     epoch: int = -1,
 ) -> None:
@@ -109,7 +111,7 @@ async def send_commit(
     known = await client.topics({tp.topic for tp in offsets})
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, index), wanted in offsets.items():
-        commit = wanted if isinstance(wanted, Commit) else Commit(wanted)
+        commit = wanted if isinstance(wanted, CommittedOffset) else CommittedOffset(wanted)
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=known[name].id))
         topic.partitions.append(
             OffsetCommitRequestPartition(

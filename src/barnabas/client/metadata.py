@@ -17,14 +17,14 @@ from barnabas.protocol.messages.metadata import (
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerMetadata:
     id: int
     address: Address
     rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionMetadata:
     index: int
     leader: int  # -1 when there is none
     leader_epoch: int
@@ -34,11 +34,11 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMetadata:
     name: str
     id: Uuid
     internal: bool
-    partitions: Mapping[int, Partition]
+    partitions: Mapping[int, PartitionMetadata]
     error: ErrorCode = ErrorCode.NONE
 
 
@@ -46,11 +46,11 @@ class Topic:
 class ClusterMetadata:
     cluster_id: str | None = None
     controller_id: int = -1
-    brokers: Mapping[int, Broker] = field(default_factory=dict)
-    topics: Mapping[str, Topic] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerMetadata] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     topic_names: Mapping[Uuid, str] = field(default_factory=dict)
 
-    def partition(self, partition: TopicPartition) -> Partition:
+    def partition(self, partition: TopicPartition) -> PartitionMetadata:
         """Raises the KafkaError that a broker would answer with."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error:
@@ -87,7 +87,7 @@ def explain_topic_error(topic: str, code: ErrorCode) -> str:
 
 def from_response(response: MetadataResponse) -> ClusterMetadata:
     topics = [_topic(topic) for topic in response.topics]
-    brokers = (Broker(b.node_id, Address(b.host, b.port), b.rack) for b in response.brokers)
+    brokers = (BrokerMetadata(b.node_id, Address(b.host, b.port), b.rack) for b in response.brokers)
     return ClusterMetadata(
         response.cluster_id,
         response.controller_id,
@@ -97,9 +97,9 @@ def from_response(response: MetadataResponse) -> ClusterMetadata:
     )
 
 
-def _topic(topic: MetadataResponseTopic) -> Topic:
+def _topic(topic: MetadataResponseTopic) -> TopicMetadata:
     partitions = {partition.partition_index: _partition(partition) for partition in topic.partitions}
-    return Topic(
+    return TopicMetadata(
         topic.name or "",
         topic.topic_id,
         topic.is_internal,
@@ -108,8 +108,8 @@ def _topic(topic: MetadataResponseTopic) -> Topic:
     )
 
 
-def _partition(partition: MetadataResponsePartition) -> Partition:
-    return Partition(
+def _partition(partition: MetadataResponsePartition) -> PartitionMetadata:
+    return PartitionMetadata(
         partition.partition_index,
         partition.leader_id,
         partition.leader_epoch,

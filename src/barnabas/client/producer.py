@@ -17,8 +17,13 @@ from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.batch_sender import ALL
 from barnabas.client.producing.partition_sender import PartitionSender
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
-from barnabas.client.producing.record_accumulator import Delivered, Delivery, ProducerBatch, choose_partition
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity, init_producer_id
+from barnabas.client.producing.record_accumulator import (
+    Delivered,
+    ProducerBatch,
+    RecordDelivery,
+    choose_partition,
+)
 from barnabas.common.types import TopicPartition
 from barnabas.records.builder import largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
@@ -61,7 +66,7 @@ class Producer:
         self._changed = asyncio.Event()  # a batch was finished: there is room, or nothing left to flush
         self._failure: Exception | None = None
         self._closed = False
-        self._identity: ProducerIdAndEpoch | None = None
+        self._identity: ProducerIdentity | None = None
         self._identity_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -101,7 +106,7 @@ class Producer:
         partition: int | None = None,
         timestamp: int | None = None,
         headers: Iterable[Header] = (),
-    ) -> Delivery:
+    ) -> RecordDelivery:
         """Buffer a record. Await the result for its offset; `flush` waits for all records."""
         if self._closed:
             raise ClientError("the producer is closed")
@@ -146,7 +151,7 @@ class Producer:
                     ClientError(f"the producer was closed before {sender.partition} took the record")
                 )
 
-    async def identity(self) -> ProducerIdAndEpoch:
+    async def identity(self) -> ProducerIdentity:
         """Producer id for idempotence; none if acks is less than all."""
         if self.settings.acks != ALL:
             return NO_PRODUCER_ID
@@ -155,7 +160,7 @@ class Producer:
                 self._identity = await init_producer_id(self.client)
             return self._identity
 
-    def forget_identity(self, identity: ProducerIdAndEpoch) -> None:
+    def forget_identity(self, identity: ProducerIdentity) -> None:
         if identity == self._identity:
             self._identity = None
 

@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 
 from barnabas.client.cluster import Client
+from barnabas.client.compacted_table import CompactedTable, create_if_missing
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
-from barnabas.client.settled_table import CompactedTable, create_if_missing
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
@@ -37,7 +37,7 @@ State = Literal["starting", "running", "paused", "retrying", "failed", "stopped"
 _logger = safe_logger(__name__)
 
 
-class Part(msgspec.Struct, omit_defaults=True):
+class StatusPart(msgspec.Struct, omit_defaults=True):
     """A source of an agent, a flow of a connector, a partition of a mirror."""
 
     name: str
@@ -58,7 +58,7 @@ class Part(msgspec.Struct, omit_defaults=True):
     """Event time before which windows are closed; rows of theirs are late."""
 
 
-class Status(msgspec.Struct, omit_defaults=True):
+class ProcessStatus(msgspec.Struct, omit_defaults=True):
     kind: Kind
     name: str
     state: State
@@ -73,13 +73,13 @@ class Status(msgspec.Struct, omit_defaults=True):
     """Last error, and what to do."""
     alarms: list[str] = []
     counts: dict[str, int | float] = {}
-    parts: list[Part] = []
+    parts: list[StatusPart] = []
 
     @property
     def key(self) -> bytes:
         return f"{self.kind}/{self.name}".encode()
 
-    def as_seen(self, now: float) -> Status:
+    def as_seen(self, now: float) -> ProcessStatus:
         """With `lost` as the state if reports are overdue."""
         if self.state in ("stopped", "failed") or now - self.updated / 1000 < LOST_AFTER * self.every:
             return self
@@ -92,7 +92,9 @@ class StatusReporter:
     Reporting errors never affect the reported work.
     """
 
-    def __init__(self, client: Client, look: Callable[[], Status], *, every: float = REPORT_SECONDS) -> None:
+    def __init__(
+        self, client: Client, look: Callable[[], ProcessStatus], *, every: float = REPORT_SECONDS
+    ) -> None:
         self._client = client
         self._look = look
         self._every = every
@@ -133,7 +135,7 @@ class StatusReporter:
                 )
             self._refused = True
 
-    async def _write(self, status: Status) -> None:
+    async def _write(self, status: ProcessStatus) -> None:
         await create_if_missing(self._client, STATUS_TOPIC, 1, TOPIC_SETTINGS)
         async with Producer(self._client) as producer:
             await producer.send(STATUS_TOPIC, msgspec.json.encode(status), status.key, partition=0)
@@ -147,7 +149,7 @@ class StatusTable:
         self._prefix = b"" if kind is None else f"{kind}/".encode()
         self._table = self._empty()
 
-    async def read(self) -> list[Status]:
+    async def read(self) -> list[ProcessStatus]:
         """Latest statuses, sorted by name."""
         metadata = await self._client.refresh([STATUS_TOPIC])
         if metadata.topics[STATUS_TOPIC].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -157,7 +159,7 @@ class StatusTable:
         now, found = time.time(), []
         for value in self._table.values.values():
             with suppress(msgspec.MsgspecError):  # written by a newer version
-                found.append(msgspec.json.decode(value, type=Status).as_seen(now))
+                found.append(msgspec.json.decode(value, type=ProcessStatus).as_seen(now))
         return sorted(found, key=lambda status: (status.kind, status.name))
 
     def _empty(self) -> CompactedTable:
@@ -171,7 +173,7 @@ class StatusTable:
         )
 
 
-async def read_statuses(client: Client, kind: Kind | None = None) -> list[Status]:
+async def read_statuses(client: Client, kind: Kind | None = None) -> list[ProcessStatus]:
     """Latest statuses, sorted by name; empty if the topic does not exist."""
     return await StatusTable(client, kind).read()
 

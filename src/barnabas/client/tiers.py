@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from barnabas.client.admin import setting_of_topics
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import ClientError, UnsupportedApiError
-from barnabas.client.metadata import Partition, Topic
+from barnabas.client.metadata import PartitionMetadata, TopicMetadata
 from barnabas.client.offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -76,7 +76,7 @@ async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
     return [name for name in wanted if found.get(name) == "true"]
 
 
-async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str]:
+async def told_to_be_tiered(client: Client, topics: Iterable[TopicMetadata]) -> list[str]:
     """Tiered topics as leaders report them, for users without DescribeConfigs."""
     partitions = [
         TopicPartition(topic.name, index)
@@ -88,7 +88,7 @@ async def told_to_be_tiered(client: Client, topics: Iterable[Topic]) -> list[str
     return sorted({tp.topic for tp, tier in told.items() if tier.pending_bytes >= 0})
 
 
-async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
+async def find_tiered(client: Client, topics: Mapping[str, TopicMetadata]) -> list[str]:
     """Tiered topics by their settings, or as leaders report them without DescribeConfigs."""
     try:
         return await tiered_topics(client, sorted(topics))
@@ -98,7 +98,7 @@ async def find_tiered(client: Client, topics: Mapping[str, Topic]) -> list[str]:
         return await told_to_be_tiered(client, topics.values())
 
 
-async def describe_tiers(client: Client, topics: Iterable[Topic]) -> list[PartitionTiers]:
+async def describe_tiers(client: Client, topics: Iterable[TopicMetadata]) -> list[PartitionTiers]:
     """Describe tiers with several requests: not an atomic snapshot."""
     partitions = {
         TopicPartition(topic.name, index): partition
@@ -190,7 +190,7 @@ async def _check_version(client: Client) -> None:
 
 def _tiers(
     tp: TopicPartition,
-    partition: Partition,
+    partition: PartitionMetadata,
     offsets: Mapping[int, Mapping[TopicPartition, int]],
     sizes: Mapping[int, Mapping[TopicPartition, int]],
     told: Mapping[TopicPartition, PartitionTier],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, ProducerIdsAllocated, TopicCreated
-from barnabas.cluster.image import PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import ConfigResourceType, PartitionState, TopicState
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
@@ -60,7 +60,7 @@ class _Replay:
             self._names[message.topic_id] = message.name
         elif isinstance(message, RemoveTopicRecord):
             self.configs.pop(self._names.pop(message.topic_id, ""), None)
-        elif isinstance(message, ConfigRecord) and message.resource_type == ResourceType.TOPIC:
+        elif isinstance(message, ConfigRecord) and message.resource_type == ConfigResourceType.TOPIC:
             self._set(message)
 
     def _set(self, message: ConfigRecord) -> None:
@@ -99,7 +99,7 @@ def adopt(files: FileSystem, log_dirs: Iterable[str], broker_id: int) -> list[De
     for name in sorted({tp.topic for tp in found}):
         deltas.append(TopicCreated(_topic(files, name, found, broker_id)))
         if name in configs:
-            deltas.append(ConfigsChanged(ResourceType.TOPIC, name, dict(configs[name])))
+            deltas.append(ConfigsChanged(ConfigResourceType.TOPIC, name, dict(configs[name])))
     deltas.append(ProducerIdsAllocated(FIRST_PRODUCER_ID))
     logger.info("imported %d partitions written by another broker", len(found))
     return deltas

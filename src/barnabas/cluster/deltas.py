@@ -14,11 +14,11 @@ import msgspec
 from barnabas.cluster.draft import Draft
 from barnabas.cluster.image import (
     BrokerState,
+    ConfigResourceType,
     MetadataImage,
     PartitionState,
     RemoteDeletion,
     Resource,
-    ResourceType,
     ScramUser,
     TopicState,
 )
@@ -261,7 +261,7 @@ def _create_topic(draft: Draft, delta: TopicCreated) -> None:
 def _delete_topic(draft: Draft, delta: TopicDeleted) -> None:
     name = draft.names.pop(delta.topic_id)
     del draft.topics[name]
-    draft.configs.pop(Resource(ResourceType.TOPIC, name), None)
+    draft.configs.pop(Resource(ConfigResourceType.TOPIC, name), None)
     draft.forget_mirror(delta.topic_id)
 
 

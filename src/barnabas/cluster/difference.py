@@ -29,7 +29,7 @@ from barnabas.cluster.deltas import (
     TopicCreated,
     TopicDeleted,
 )
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType, TopicState
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource, TopicState
 
 _Value = TypeVar("_Value")
 
@@ -140,7 +140,7 @@ def _mirrors(before: MetadataImage, after: MetadataImage) -> Iterator[Delta]:
 
 def _configs_left(before: MetadataImage, after: MetadataImage, resource: Resource) -> Mapping[str, str]:
     """Configs in `before`, without those that are removed by the deletion of their topic."""
-    topic = before.topics.get(resource.name) if resource.type == ResourceType.TOPIC else None
+    topic = before.topics.get(resource.name) if resource.type == ConfigResourceType.TOPIC else None
     if topic is not None and topic.topic_id not in after.topic_names_by_id:
         return {}
     return before.configs.get(resource, {})

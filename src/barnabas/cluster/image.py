@@ -28,7 +28,7 @@ RECOVERING = 1
 """Recovery state of a leader on the wire (KIP-704): elected uncleanly, and log not yet confirmed as recovered."""
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """Owner of a set of configs, with Kafka's numbers (`ConfigResource.Type`)."""
 
     TOPIC = 2
@@ -186,7 +186,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     def topic_configs(self, topic: str) -> Mapping[str, str]:
         """Configs set on the topic, without defaults."""
-        return self.configs.get(Resource(ResourceType.TOPIC, topic), {})
+        return self.configs.get(Resource(ConfigResourceType.TOPIC, topic), {})
 
 
 EMPTY_IMAGE = MetadataImage()

@@ -34,7 +34,7 @@ from barnabas.cluster.image import NO_CONTROLLER, MetadataImage
 _HEAD = struct.Struct(">II")  # length and CRC32C of the text that follows
 
 
-class Entry(msgspec.Struct, frozen=True):
+class MetadataEntry(msgspec.Struct, frozen=True):
     """One entry of the log. `offset` is that of the image after it."""
 
     offset: int
@@ -48,17 +48,17 @@ class DamagedMetadataError(Exception):
 
 _TEXT_START = b'{"offset":'
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(MetadataEntry)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: MetadataEntry) -> bytes:
     text = _encoder.encode(entry)
     return _HEAD.pack(len(text), crc32c(text)) + text
 
 
-def decode_entries(data: bytes) -> tuple[list[Entry], int]:
+def decode_entries(data: bytes) -> tuple[list[MetadataEntry], int]:
     """Return the valid entries from the start, and the end position of the last one."""
-    entries: list[Entry] = []
+    entries: list[MetadataEntry] = []
     position = 0
     while (text := _text_at(data, position)) is not None:
         entries.append(_decode(text, position))
@@ -85,7 +85,7 @@ def _text_at(data: bytes, position: int) -> bytes | None:
     return text if length and len(text) == length and crc32c(text) == checksum else None
 
 
-def _decode(text: bytes, position: int) -> Entry:
+def _decode(text: bytes, position: int) -> MetadataEntry:
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:

@@ -14,7 +14,7 @@ from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.snapshots import (
     DamagedMetadataError,
-    Entry,
+    MetadataEntry,
     decode_entries,
     encode_entry,
     has_entry_behind,
@@ -145,7 +145,7 @@ class FileMetadataStore:
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
         self._fail_if_failed()
         self._head.check(image_offset, controller_epoch)
-        entry = Entry(image_offset + 1, controller_epoch, deltas)
+        entry = MetadataEntry(image_offset + 1, controller_epoch, deltas)
         frame = encode_entry(entry)
         await self._run_blocking(lambda: self._write(frame))
         self._head.move(entry.offset, controller_epoch)
@@ -165,7 +165,7 @@ class FileMetadataStore:
 
     async def save_snapshot(self, image: MetadataImage) -> None:
         self._fail_if_failed()
-        entry = Entry(image.offset, self._head.controller_epoch, list(snapshot_of(image)))
+        entry = MetadataEntry(image.offset, self._head.controller_epoch, list(snapshot_of(image)))
         frame = encode_entry(entry)
         await self._run_blocking(lambda: self._replace_log_by(frame))
 
@@ -199,7 +199,7 @@ class FileMetadataStore:
             self._fs.sync_folder(self._folder)
         return file
 
-    def _load_log(self, file: File, snapshot_offset: int) -> list[Entry]:
+    def _load_log(self, file: File, snapshot_offset: int) -> list[MetadataEntry]:
         data = file.read(file.size, 0)
         entries, end = decode_entries(data)
         if end < len(data):
@@ -266,7 +266,7 @@ class MemoryMetadataStore:
     """In-memory store for tests. `fail_next` makes one append fail; two controllers can share one to compete."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[MetadataEntry] = []
         self.fail_next: KafkaError | None = None
         self.snapshots: list[MetadataImage] = []
         self._head = _Head()
@@ -285,7 +285,7 @@ class MemoryMetadataStore:
         failure, self.fail_next = self.fail_next, None
         if failure is not None:
             raise failure
-        self.entries.append(Entry(image_offset + 1, controller_epoch, list(deltas)))
+        self.entries.append(MetadataEntry(image_offset + 1, controller_epoch, list(deltas)))
         self._head.move(image_offset + 1, controller_epoch)
         for on_entry in self._followers:
             on_entry(image_offset + 1, deltas)

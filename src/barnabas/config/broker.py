@@ -12,13 +12,13 @@ from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_proto
 from barnabas.config.security.sasl_settings import PER_LISTENER_SASL, PER_LISTENER_TLS
 from barnabas.config.setting import ConfigError, Setting, Value
 from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
-from barnabas.config.topic_settings import TOPIC_SYNONYMS, Synonym
+from barnabas.config.topic_settings import TOPIC_SYNONYMS, BrokerSynonym
 from barnabas.config.unused_settings import is_without_effect_yet, reason_without_effect
 
-FALLBACKS: dict[str, tuple[Synonym, ...]] = {
+FALLBACKS: dict[str, tuple[BrokerSynonym, ...]] = {
     **{synonyms[0].name: synonyms[1:] for synonyms in TOPIC_SYNONYMS.values() if len(synonyms) > 1},
-    "log.dirs": (Synonym("log.dir"),),
-    "node.id": (Synonym("broker.id"),),
+    "log.dirs": (BrokerSynonym("log.dir"),),
+    "node.id": (BrokerSynonym("broker.id"),),
 }
 """Settings that provide the value of an unset setting, in order of precedence."""
 
@@ -231,7 +231,10 @@ def _named(setting: Setting, name: str) -> Setting:
 
 
 def _fallback(
-    default: Value, explicit: Mapping[str, Value], values: Mapping[str, Value], fallbacks: tuple[Synonym, ...]
+    default: Value,
+    explicit: Mapping[str, Value],
+    values: Mapping[str, Value],
+    fallbacks: tuple[BrokerSynonym, ...],
 ) -> Value:
     """Return the first synonym that is set, else the setting's default, else the default of a synonym."""
     for synonym in fallbacks:

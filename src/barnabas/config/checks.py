@@ -64,7 +64,7 @@ class OneOf:
         return f"String must be one of: {self.allowed}"
 
 
-class ListOf:
+class ListCheck:
     """A list with items from the choices."""
 
     __slots__ = ("allowed", "choices")

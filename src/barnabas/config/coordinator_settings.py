@@ -2,126 +2,126 @@
 
 from __future__ import annotations
 
-from barnabas.config.checks import AtLeast, Between, ListOf, Matching, OneOf
-from barnabas.config.setting import MAX_INT, Kind, Mode, Setting
+from barnabas.config.checks import AtLeast, Between, ListCheck, Matching, OneOf
+from barnabas.config.setting import MAX_INT, Setting, SettingKind, UpdateMode
 
 OFFSET_SETTINGS: tuple[Setting, ...] = (
-    Setting("offsets.topic.num.partitions", Kind.INT, "50",
+    Setting("offsets.topic.num.partitions", SettingKind.INT, "50",
             "The number of partitions of __consumer_offsets at its creation.", AtLeast(1)),
-    Setting("offsets.topic.replication.factor", Kind.SHORT, "3",
+    Setting("offsets.topic.replication.factor", SettingKind.SHORT, "3",
             "The replication factor of __consumer_offsets at its creation; at most the number of brokers.",
             AtLeast(1)),
     # Kafka's default is 100 MB. A new coordinator must read all records that are not compacted yet before it serves.
-    Setting("offsets.topic.segment.bytes", Kind.INT, "8388608",
+    Setting("offsets.topic.segment.bytes", SettingKind.INT, "8388608",
             "The segment size of __consumer_offsets.", AtLeast(1)),
-    Setting("offsets.topic.compression.codec", Kind.INT, "0",
+    Setting("offsets.topic.compression.codec", SettingKind.INT, "0",
             "The codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", Between(0, 4)),
-    Setting("offsets.retention.minutes", Kind.INT, "10080",
+    Setting("offsets.retention.minutes", SettingKind.INT, "10080",
             "The retention time of the offsets of a group without members.", AtLeast(1)),
-    Setting("offsets.retention.check.interval.ms", Kind.LONG, "600000",
+    Setting("offsets.retention.check.interval.ms", SettingKind.LONG, "600000",
             "The interval between checks for expired offsets.", AtLeast(1)),
-    Setting("offsets.commit.timeout.ms", Kind.INT, "5000",
+    Setting("offsets.commit.timeout.ms", SettingKind.INT, "5000",
             "The maximum time for an offset commit to be replicated.", AtLeast(1)),
-    Setting("offset.metadata.max.bytes", Kind.INT, "4096",
+    Setting("offset.metadata.max.bytes", SettingKind.INT, "4096",
             "The maximum size of the metadata string of an offset commit."),
 )  # fmt: skip
 
 GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
-    Setting("group.coordinator.rebalance.protocols", Kind.LIST, "classic,consumer,streams",
-            "The enabled group protocols.", ListOf("consumer", "classic", "share", "streams")),
-    Setting("group.initial.rebalance.delay.ms", Kind.INT, "3000",
+    Setting("group.coordinator.rebalance.protocols", SettingKind.LIST, "classic,consumer,streams",
+            "The enabled group protocols.", ListCheck("consumer", "classic", "share", "streams")),
+    Setting("group.initial.rebalance.delay.ms", SettingKind.INT, "3000",
             "The time that a new classic group waits for more members before its first rebalance. The default is 0 "
             "on a node without ZooKeeper."),
-    Setting("group.min.session.timeout.ms", Kind.INT, "6000",
+    Setting("group.min.session.timeout.ms", SettingKind.INT, "6000",
             "The minimum session timeout of classic group members."),
-    Setting("group.max.session.timeout.ms", Kind.INT, "1800000",
+    Setting("group.max.session.timeout.ms", SettingKind.INT, "1800000",
             "The maximum session timeout of classic group members."),
-    Setting("group.max.size", Kind.INT, str(MAX_INT),
+    Setting("group.max.size", SettingKind.INT, str(MAX_INT),
             "The maximum number of members of a classic group.", AtLeast(1)),
     # Kafka has none of these four. They bound state that clients can create freely, for all groups of a broker.
-    Setting("barnabas.groups.max", Kind.INT, "100000",
+    Setting("barnabas.groups.max", SettingKind.INT, "100000",
             "The maximum number of groups, of all types, that a broker coordinates.", AtLeast(1)),
-    Setting("barnabas.groups.max.members", Kind.INT, "100000",
+    Setting("barnabas.groups.max.members", SettingKind.INT, "100000",
             "The maximum number of members of all groups of a broker, including pending members.",
             AtLeast(1)),
-    Setting("barnabas.groups.max.bytes", Kind.LONG, "536870912",
+    Setting("barnabas.groups.max.bytes", SettingKind.LONG, "536870912",
             "The maximum memory for data of members of all groups (metadata, assignments, subscriptions, topologies), "
             "and separately for committed offsets.", AtLeast(1)),
     # 10,000 names block the event loop for 30 ms; a record of 1 MiB has room for about 40,000.
-    Setting("barnabas.groups.max.subscribed.topics", Kind.INT, "10000",
+    Setting("barnabas.groups.max.subscribed.topics", SettingKind.INT, "10000",
             "The maximum number of topic names in the subscription of a consumer or share group member.", AtLeast(1)),
-    Setting("barnabas.groups.max.member.metadata.bytes", Kind.INT, "1048576",
+    Setting("barnabas.groups.max.member.metadata.bytes", SettingKind.INT, "1048576",
             "The maximum size of the metadata in a JoinGroup request, summed over all protocols: topic names and data "
             "of the assignor. Kafka Streams with 5,000 tasks needs 100 KB.", AtLeast(1)),
-    Setting("group.consumer.assignors", Kind.LIST, "uniform,range",
-            "The server-side assignors of consumer groups; the first is the default.", ListOf("uniform", "range")),
-    Setting("group.consumer.migration.policy", Kind.STRING, "bidirectional",
+    Setting("group.consumer.assignors", SettingKind.LIST, "uniform,range",
+            "The server-side assignors of consumer groups; the first is the default.", ListCheck("uniform", "range")),
+    Setting("group.consumer.migration.policy", SettingKind.STRING, "bidirectional",
             "The allowed conversions between the classic and the consumer protocol of a group with members.",
             OneOf("disabled", "downgrade", "upgrade", "bidirectional", ignore_case=True)),
-    Setting("group.consumer.max.size", Kind.INT, str(MAX_INT),
+    Setting("group.consumer.max.size", SettingKind.INT, str(MAX_INT),
             "The maximum number of members of a consumer group.", AtLeast(1)),
-    Setting("group.consumer.regex.refresh.interval.ms", Kind.INT, "600000",
+    Setting("group.consumer.regex.refresh.interval.ms", SettingKind.INT, "600000",
             "The interval at which subscribed patterns are resolved again.", AtLeast(10000), internal=True),
-    Setting("group.share.assignors", Kind.LIST, "simple",
-            "The assignors of share groups: simple.", ListOf("simple")),
-    Setting("group.share.max.size", Kind.INT, "200",
+    Setting("group.share.assignors", SettingKind.LIST, "simple",
+            "The assignors of share groups: simple.", ListCheck("simple")),
+    Setting("group.share.max.size", SettingKind.INT, "200",
             "The maximum number of members of a share group.", Between(1, 1000)),
-    Setting("group.share.initialize.retry.interval.ms", Kind.INT, "30000",
+    Setting("group.share.initialize.retry.interval.ms", SettingKind.INT, "30000",
             "The time after which the initialization of share partitions is retried.", AtLeast(1),
             internal=True),
-    Setting("group.share.max.share.sessions", Kind.INT, "2000",
+    Setting("group.share.max.share.sessions", SettingKind.INT, "2000",
             "The maximum number of share sessions.", AtLeast(1)),
-    Setting("group.share.min.delivery.count.limit", Kind.INT, "2",
+    Setting("group.share.min.delivery.count.limit", SettingKind.INT, "2",
             "The minimum share.delivery.count.limit of a group.", Between(2, 5)),
-    Setting("group.share.max.delivery.count.limit", Kind.INT, "10",
+    Setting("group.share.max.delivery.count.limit", SettingKind.INT, "10",
             "The maximum share.delivery.count.limit of a group.", Between(5, 25)),
-    Setting("group.share.min.partition.max.record.locks", Kind.INT, "100",
+    Setting("group.share.min.partition.max.record.locks", SettingKind.INT, "100",
             "The minimum share.partition.max.record.locks of a group.", Between(100, 2000)),
-    Setting("group.share.max.partition.max.record.locks", Kind.INT, "4000",
+    Setting("group.share.max.partition.max.record.locks", SettingKind.INT, "4000",
             "The maximum share.partition.max.record.locks of a group.", Between(2000, 10000)),
-    Setting("group.share.min.record.lock.duration.ms", Kind.INT, "15000",
+    Setting("group.share.min.record.lock.duration.ms", SettingKind.INT, "15000",
             "The minimum share.record.lock.duration.ms of a group.", Between(1000, 30000)),
-    Setting("group.share.max.record.lock.duration.ms", Kind.INT, "60000",
+    Setting("group.share.max.record.lock.duration.ms", SettingKind.INT, "60000",
             "The maximum share.record.lock.duration.ms of a group.", Between(30000, 3600000)),
-    Setting("group.streams.max.size", Kind.INT, str(MAX_INT),
+    Setting("group.streams.max.size", SettingKind.INT, str(MAX_INT),
             "The maximum number of members of a streams group.", AtLeast(1)),
-    Setting("barnabas.streams.topology.description.max.bytes", Kind.INT, "131072",
+    Setting("barnabas.streams.topology.description.max.bytes", SettingKind.INT, "131072",
             "The maximum size of the topology description stored with a streams group (KIP-1331). 0: descriptions are "
             "not requested, as in a Kafka without a plugin for them.", Between(0, 786432)),
-    Setting("group.streams.max.standby.replicas", Kind.INT, "2",
+    Setting("group.streams.max.standby.replicas", SettingKind.INT, "2",
             "The maximum streams.num.standby.replicas of a group.", AtLeast(0)),
 )  # fmt: skip
 
 GROUP_SETTINGS: tuple[Setting, ...] = (
-    Setting("share.auto.offset.reset", Kind.STRING, "latest",
+    Setting("share.auto.offset.reset", SettingKind.STRING, "latest",
             "The initial position of a share group: 'latest', 'earliest' or 'by_duration:' followed by an ISO 8601 "
             "duration.",
             Matching(r"latest|earliest|by_duration:P(?=.)([0-9]{1,9}D)?(T(?=.)([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,9}(\.[0-9]{0,9})?S)?)?",
                      "latest, earliest or by_duration:PnDTnHnMn.nS")),
-    Setting("share.isolation.level", Kind.STRING, "read_uncommitted",
+    Setting("share.isolation.level", SettingKind.STRING, "read_uncommitted",
             "The isolation level of a share group: read_uncommitted includes records of open and aborted "
             "transactions.",
             OneOf("read_committed", "read_uncommitted")),
-    Setting("share.delivery.count.limit", Kind.INT, "5",
+    Setting("share.delivery.count.limit", SettingKind.INT, "5",
             "The maximum number of delivery attempts of a record to a share group.", AtLeast(2)),
-    Setting("share.partition.max.record.locks", Kind.INT, "2000",
+    Setting("share.partition.max.record.locks", SettingKind.INT, "2000",
             "The maximum number of records of a partition that a share group has acquired.", AtLeast(100)),
-    Setting("share.record.lock.duration.ms", Kind.INT, "30000",
+    Setting("share.record.lock.duration.ms", SettingKind.INT, "30000",
             "The duration of the acquisition lock on a record delivered to a share group.", AtLeast(1000)),
-    Setting("share.renew.acknowledge.enable", Kind.BOOLEAN, "true",
+    Setting("share.renew.acknowledge.enable", SettingKind.BOOLEAN, "true",
             "Whether members of a share group may renew the acquisition lock on a record."),
     # Dead letters are from KIP-1191, part of Kafka 4.4.
-    Setting("errors.deadletterqueue.topic.name", Kind.STRING, "",
+    Setting("errors.deadletterqueue.topic.name", SettingKind.STRING, "",
             "The topic for dead letters of a share group: records that were rejected or reached the delivery limit. "
             "The name must begin with errors.deadletterqueue.topic.name.prefix. Empty: such records are dropped."),
-    Setting("errors.deadletterqueue.copy.record.enable", Kind.BOOLEAN, "false",
+    Setting("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, "false",
             "Whether a dead letter contains the key, value and headers of its record, or only its topic, partition "
             "and offset."),
-    Setting("streams.initial.rebalance.delay.ms", Kind.INT, "3000",
+    Setting("streams.initial.rebalance.delay.ms", SettingKind.INT, "3000",
             "The time that a new streams group waits for more members before tasks are assigned.", AtLeast(0)),
-    Setting("streams.num.standby.replicas", Kind.INT, "0",
+    Setting("streams.num.standby.replicas", SettingKind.INT, "0",
             "The number of standby replicas of each task.", AtLeast(0)),
-    *(Setting(f"{kind}.{name}", Kind.INT, default, f"{text} a {kind} group.", AtLeast(low))
+    *(Setting(f"{kind}.{name}", SettingKind.INT, default, f"{text} a {kind} group.", AtLeast(low))
       for kind in ("consumer", "share", "streams")
       for name, default, low, text in (
           ("assignment.interval.ms", "1000", 0, "The minimum time between two assignments of"),
@@ -161,7 +161,7 @@ def _group_defaults() -> tuple[Setting, ...]:
             name=GROUP_SYNONYMS[setting.name],
             documentation=f"Default of the group setting {setting.name}: {setting.documentation}",
             check=_CEILINGS.get(setting.name, setting.check),
-            mode=Mode.CLUSTER_WIDE if "assignment.interval" in setting.name else Mode.READ_ONLY,
+            mode=UpdateMode.CLUSTER_WIDE if "assignment.interval" in setting.name else UpdateMode.READ_ONLY,
         )
         for setting in GROUP_SETTINGS
         if setting.name in GROUP_SYNONYMS
@@ -173,7 +173,7 @@ def _group_bounds() -> tuple[Setting, ...]:
     return tuple(
         Setting(
             f"group.{kind}.{bound}.{name}",
-            Kind.INT,
+            SettingKind.INT,
             default,
             f"The {bound}imum {kind}.{name} of a group.",
             AtLeast(low),
@@ -191,84 +191,84 @@ def _group_bounds() -> tuple[Setting, ...]:
 
 
 TRANSACTION_SETTINGS: tuple[Setting, ...] = (
-    Setting("transaction.max.timeout.ms", Kind.INT, "900000",
+    Setting("transaction.max.timeout.ms", SettingKind.INT, "900000",
             "The maximum transaction timeout of producers.", AtLeast(1)),
-    Setting("transactional.id.expiration.ms", Kind.INT, "604800000",
+    Setting("transactional.id.expiration.ms", SettingKind.INT, "604800000",
             "The idle time after which a transactional id expires.", AtLeast(1)),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", Kind.INT, "10000",
+    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", SettingKind.INT, "10000",
             "The interval between checks for timed-out transactions.", AtLeast(1)),
-    Setting("transaction.remove.expired.transaction.cleanup.interval.ms", Kind.INT, "3600000",
+    Setting("transaction.remove.expired.transaction.cleanup.interval.ms", SettingKind.INT, "3600000",
             "The interval between checks for expired transactional ids.", AtLeast(1)),
-    Setting("transaction.partition.verification.enable", Kind.BOOLEAN, "true",
+    Setting("transaction.partition.verification.enable", SettingKind.BOOLEAN, "true",
             "Whether to verify that a partition belongs to the transaction before transactional records are appended.",
-            mode=Mode.CLUSTER_WIDE),
+            mode=UpdateMode.CLUSTER_WIDE),
     # Kafka disables it because its clients do not support it yet. Ours do, and the exactly-once sink needs it
     # (decision 0016).
-    Setting("transaction.two.phase.commit.enable", Kind.BOOLEAN, "true",
+    Setting("transaction.two.phase.commit.enable", SettingKind.BOOLEAN, "true",
             "Whether producers may keep transactions open without a timeout for two-phase commit (KIP-939)."),
     # A sink has one per concurrently writing task, far fewer than this.
-    Setting("barnabas.transactions.without.timeout.max", Kind.INT, "5000",
+    Setting("barnabas.transactions.without.timeout.max", SettingKind.INT, "5000",
             "The maximum number of open transactions without a timeout per coordinator. Beyond it, new ones are "
-            "refused with POLICY_VIOLATION.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
-    Setting("barnabas.transactions.without.timeout.per.prefix.max", Kind.INT, "2000",
+            "refused with POLICY_VIOLATION.", AtLeast(0), mode=UpdateMode.CLUSTER_WIDE),
+    Setting("barnabas.transactions.without.timeout.per.prefix.max", SettingKind.INT, "2000",
             "The same for transactional ids with a common prefix: the parts, separated by - or ., before the first "
-            "one that begins with a digit.", AtLeast(0), mode=Mode.CLUSTER_WIDE),
+            "one that begins with a digit.", AtLeast(0), mode=UpdateMode.CLUSTER_WIDE),
     # About 1 KB each.
-    Setting("barnabas.transactional.ids.max", Kind.INT, "50000",
+    Setting("barnabas.transactional.ids.max", SettingKind.INT, "50000",
             "The maximum number of transactional ids per coordinator. A new one evicts the longest idle one; if none "
             "is idle, it is refused with POLICY_VIOLATION.",
-            AtLeast(1), mode=Mode.CLUSTER_WIDE),
-    Setting("transaction.state.log.num.partitions", Kind.INT, "50",
+            AtLeast(1), mode=UpdateMode.CLUSTER_WIDE),
+    Setting("transaction.state.log.num.partitions", SettingKind.INT, "50",
             "The number of partitions of __transaction_state at its creation.", AtLeast(1)),
-    Setting("transaction.state.log.replication.factor", Kind.SHORT, "3",
+    Setting("transaction.state.log.replication.factor", SettingKind.SHORT, "3",
             "The replication factor of __transaction_state at its creation; at most the number of brokers.",
             AtLeast(1)),
-    Setting("transaction.state.log.min.isr", Kind.INT, "2",
+    Setting("transaction.state.log.min.isr", SettingKind.INT, "2",
             "min.insync.replicas of __transaction_state.", AtLeast(1)),
     # See offsets.topic.segment.bytes.
-    Setting("transaction.state.log.segment.bytes", Kind.INT, "8388608",
+    Setting("transaction.state.log.segment.bytes", SettingKind.INT, "8388608",
             "The segment size of __transaction_state.", AtLeast(1)),
 )  # fmt: skip
 
 SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
-    Setting("errors.deadletterqueue.topic.name.prefix", Kind.STRING, "dlq.",
+    Setting("errors.deadletterqueue.topic.name.prefix", SettingKind.STRING, "dlq.",
             "The prefix that names of dead-letter topics must have, so that a share group cannot be used to write to "
             "arbitrary topics."),
-    Setting("errors.deadletterqueue.auto.create.topics.enable", Kind.BOOLEAN, "false",
+    Setting("errors.deadletterqueue.auto.create.topics.enable", SettingKind.BOOLEAN, "false",
             "Whether to create missing dead-letter topics of share groups."),
-    Setting("share.coordinator.state.topic.num.partitions", Kind.INT, "50",
+    Setting("share.coordinator.state.topic.num.partitions", SettingKind.INT, "50",
             "The number of partitions of __share_group_state at its creation.", AtLeast(1)),
-    Setting("share.coordinator.state.topic.replication.factor", Kind.SHORT, "3",
+    Setting("share.coordinator.state.topic.replication.factor", SettingKind.SHORT, "3",
             "The replication factor of __share_group_state at its creation; at most the number of brokers.",
             AtLeast(1)),
-    Setting("share.coordinator.state.topic.min.isr", Kind.SHORT, "2",
+    Setting("share.coordinator.state.topic.min.isr", SettingKind.SHORT, "2",
             "min.insync.replicas of __share_group_state.", AtLeast(1)),
-    Setting("share.coordinator.state.topic.segment.bytes", Kind.INT, "104857600",
+    Setting("share.coordinator.state.topic.segment.bytes", SettingKind.INT, "104857600",
             "The segment size of __share_group_state.", AtLeast(1)),
-    Setting("share.coordinator.write.timeout.ms", Kind.INT, "5000",
+    Setting("share.coordinator.write.timeout.ms", SettingKind.INT, "5000",
             "The maximum time for a write of share state to be replicated.", AtLeast(1)),
-    Setting("share.coordinator.snapshot.update.records.per.snapshot", Kind.INT, "500",
+    Setting("share.coordinator.snapshot.update.records.per.snapshot", SettingKind.INT, "500",
             "The number of update records of a share partition between two snapshots of its state.", Between(0, 500)),
-    Setting("share.coordinator.state.topic.prune.interval.ms", Kind.INT, "300000",
+    Setting("share.coordinator.state.topic.prune.interval.ms", SettingKind.INT, "300000",
             "The interval at which obsolete records of __share_group_state are deleted.", AtLeast(1),
             internal=True),
 )  # fmt: skip
 
 TELEMETRY_SETTINGS: tuple[Setting, ...] = (
-    Setting("telemetry.max.bytes", Kind.INT, "1048576",
+    Setting("telemetry.max.bytes", SettingKind.INT, "1048576",
             "The maximum size of a PushTelemetry payload as sent, compressed or not.", AtLeast(1)),
-    Setting("barnabas.telemetry.max.decompressed.bytes", Kind.INT, "33554432",
+    Setting("barnabas.telemetry.max.decompressed.bytes", SettingKind.INT, "33554432",
             "The maximum size of a PushTelemetry payload after decompression.", AtLeast(1)),
-    Setting("barnabas.telemetry.max.points", Kind.INT, "100000",
+    Setting("barnabas.telemetry.max.points", SettingKind.INT, "100000",
             "The maximum number of data points per push. A Java consumer sends 90, plus seven per partition.",
             AtLeast(1)),
-    Setting("barnabas.telemetry.cpu.percent", Kind.DOUBLE, "20",
+    Setting("barnabas.telemetry.cpu.percent", SettingKind.DOUBLE, "20",
             "The maximum CPU time for client metrics, in percent of one core, averaged over a minute. It is shared "
             "equally by principals, and by addresses for clients without authentication.", AtLeast(0)),
-    Setting("barnabas.telemetry.max.clients", Kind.INT, "16384",
+    Setting("barnabas.telemetry.max.clients", SettingKind.INT, "16384",
             "The maximum number of clients whose metrics are kept. A new one evicts the longest idle one.",
             AtLeast(1)),
-    Setting("barnabas.telemetry.max.series", Kind.INT, "10000",
+    Setting("barnabas.telemetry.max.series", SettingKind.INT, "10000",
             "The maximum number of series of all clients at /metrics. Further ones are dropped.", AtLeast(1)),
 )  # fmt: skip
 
@@ -283,8 +283,8 @@ COORDINATOR_SETTINGS: tuple[Setting, ...] = (
 )
 
 CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
-    Setting("interval.ms", Kind.INT, "300000",
+    Setting("interval.ms", SettingKind.INT, "300000",
             "The interval at which clients push metrics.", Between(100, 3600000)),
-    Setting("match", Kind.LIST, "", "The clients that push metrics: selector=pattern, separated by commas."),
-    Setting("metrics", Kind.LIST, "", "The prefixes of the metrics to push; * for all."),
+    Setting("match", SettingKind.LIST, "", "The clients that push metrics: selector=pattern, separated by commas."),
+    Setting("metrics", SettingKind.LIST, "", "The prefixes of the metrics to push; * for all."),
 )  # fmt: skip

@@ -25,7 +25,7 @@ class DocumentError(ConfigError):
     """Error in a file; the text begins with the file and the line."""
 
 
-class Node:
+class DocumentNode:
     """A node of the document, with its position."""
 
     def __init__(self, path: str, node: Any, error: type[Exception] = DocumentError) -> None:
@@ -51,21 +51,21 @@ class Node:
             for number, item in enumerate(self.items):
                 yield from item.lines((*path, number))
 
-    def _part(self, node: Any) -> Node:
-        return Node(self._path, node, self._error)
+    def _part(self, node: Any) -> DocumentNode:
+        return DocumentNode(self._path, node, self._error)
 
     @property
-    def items(self) -> list[Node]:
+    def items(self) -> list[DocumentNode]:
         if not isinstance(self._node, yaml.SequenceNode):
             self.fail("expected a list, with one `- item` per line.")
         return [self._part(each) for each in self._node.value]
 
     @property
-    def fields(self) -> dict[str, tuple[Node, Node]]:
+    def fields(self) -> dict[str, tuple[DocumentNode, DocumentNode]]:
         """Keys and values of a mapping, by key; duplicate keys are an error."""
         if not isinstance(self._node, yaml.MappingNode):
             self.fail("expected a mapping, for example `topic: logs`.")
-        fields: dict[str, tuple[Node, Node]] = {}
+        fields: dict[str, tuple[DocumentNode, DocumentNode]] = {}
         for key, value in self._node.value:
             node = self._part(key)
             if not isinstance(key, yaml.ScalarNode):
@@ -86,7 +86,7 @@ class Node:
             where = f" at `{path.removeprefix('.')}`" if path else ""
             self._at(path).fail(f"{text}{where}.")
 
-    def known(self, word: Node, name: str, known: list[str]) -> None:
+    def known(self, word: DocumentNode, name: str, known: list[str]) -> None:
         """Fail for an unknown key, with the closest known one."""
         if name not in known:
             hint = did_you_mean(name, known) or f"; known keys: {', '.join(sorted(known))}."
@@ -116,7 +116,7 @@ class Node:
         except yaml.YAMLError as error:
             self.fail(str(getattr(error, "problem", error)))
 
-    def _at(self, path: str) -> Node:
+    def _at(self, path: str) -> DocumentNode:
         """Return the node at a path in msgspec's notation, or its closest ancestor."""
         node = self
         for step in _STEP.finditer(path):
@@ -135,12 +135,12 @@ def _struct_in(annotation: Any) -> type[msgspec.Struct] | None:
     return next((struct for struct in inner if struct is not None), None)
 
 
-def read_document(path: Path, error: type[Exception] = DocumentError, needs: str = "") -> Node:
+def read_document(path: Path, error: type[Exception] = DocumentError, needs: str = "") -> DocumentNode:
     """Read a file; `error` is raised if it is invalid. `needs` is the required content to suggest for an empty file."""
     node = _compose(path, error)
     if node is None:
         raise error(f"{path} is empty; it needs at least `{needs}`.")
-    return Node(str(path), node, error)
+    return DocumentNode(str(path), node, error)
 
 
 def read_values(path: Path, error: type[Exception] = DocumentError) -> Any:
@@ -148,7 +148,7 @@ def read_values(path: Path, error: type[Exception] = DocumentError) -> Any:
     node = _compose(path, error)
     if node is None:
         return {}
-    document = Node(str(path), node, error)
+    document = DocumentNode(str(path), node, error)
     for _ in document.lines():  # finds duplicate keys
         pass
     return document.plain()

@@ -20,7 +20,7 @@ class ConfigError(ValueError):
     """Invalid configuration; the text names the setting, its value and how to correct it."""
 
 
-class Kind(IntEnum):
+class SettingKind(IntEnum):
     """Type of a value; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
@@ -34,7 +34,7 @@ class Kind(IntEnum):
     PASSWORD = 9
 
 
-class Mode(IntEnum):
+class UpdateMode(IntEnum):
     """Kafka's dynamic update mode of a broker setting. Topic and group settings can always be changed."""
 
     READ_ONLY = 0
@@ -42,7 +42,7 @@ class Mode(IntEnum):
     CLUSTER_WIDE = 2
 
 
-class Check(Protocol):
+class SettingCheck(Protocol):
     """Validator of a setting's value."""
 
     allowed: str
@@ -53,17 +53,17 @@ class Check(Protocol):
 
 class Setting(NamedTuple):
     name: str
-    kind: Kind
+    kind: SettingKind
     default: str | None
     documentation: str
-    check: Check | None = None
-    mode: Mode = Mode.READ_ONLY
+    check: SettingCheck | None = None
+    mode: UpdateMode = UpdateMode.READ_ONLY
     internal: bool = False
     """Internal settings take effect, but are not described, as in Kafka."""
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is SettingKind.PASSWORD
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value; ConfigError if it is invalid."""
@@ -88,22 +88,22 @@ class Setting(NamedTuple):
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # Patterns here must not backtrack far: `[0-9]+\\.?[0-9]*` took 30 s to reject 32,000 digits and a letter.
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-_BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
+_BITS = {SettingKind.SHORT: 15, SettingKind.INT: 31, SettingKind.LONG: 63}
 
 
-def _read(kind: Kind, text: str) -> Value:
+def _read(kind: SettingKind, text: str) -> Value:
     if kind in _BITS:
         return _read_whole_number(kind, text)
-    if kind is Kind.BOOLEAN:
+    if kind is SettingKind.BOOLEAN:
         return _read_boolean(text)
-    if kind is Kind.DOUBLE:
+    if kind is SettingKind.DOUBLE:
         return _read_number(text)
-    if kind is Kind.LIST:
+    if kind is SettingKind.LIST:
         return _read_list(text)
     return text
 
 
-def _read_whole_number(kind: Kind, text: str) -> int:
+def _read_whole_number(kind: SettingKind, text: str) -> int:
     limit = 1 << _BITS[kind]
     if not _WHOLE_NUMBER.fullmatch(text) or not -limit <= int(text) < limit:
         raise ValueError(

@@ -6,7 +6,7 @@ here to another module when Barnabas starts to use it.
 
 from __future__ import annotations
 
-from barnabas.config.setting import Kind, Mode, Setting
+from barnabas.config.setting import Setting, SettingKind, UpdateMode
 
 # -- Reasons why a setting has no effect. A test checks that each unused security setting has one ------
 
@@ -163,15 +163,15 @@ def is_without_effect_yet(name: str) -> bool:
     return name in _WITHOUT_EFFECT
 
 
-def _declare(names: str, kind: Kind, mode: Mode) -> dict[str, Setting]:
+def _declare(names: str, kind: SettingKind, mode: UpdateMode) -> dict[str, Setting]:
     text = "Setting of Apache Kafka without effect in Barnabas."
     return {name: Setting(name, kind, None, text, None, mode) for name in names.split()}
 
 
 UNUSED_SETTINGS: dict[str, Setting] = {
-    **_declare(_SECRET, Kind.PASSWORD, Mode.PER_BROKER),
-    **_declare(_CLUSTER_WIDE, Kind.STRING, Mode.CLUSTER_WIDE),
-    **_declare(_PER_BROKER, Kind.STRING, Mode.PER_BROKER),
-    **_declare(_READ_ONLY, Kind.STRING, Mode.READ_ONLY),
-    **_declare(_OF_KAFKA_3, Kind.STRING, Mode.READ_ONLY),
+    **_declare(_SECRET, SettingKind.PASSWORD, UpdateMode.PER_BROKER),
+    **_declare(_CLUSTER_WIDE, SettingKind.STRING, UpdateMode.CLUSTER_WIDE),
+    **_declare(_PER_BROKER, SettingKind.STRING, UpdateMode.PER_BROKER),
+    **_declare(_READ_ONLY, SettingKind.STRING, UpdateMode.READ_ONLY),
+    **_declare(_OF_KAFKA_3, SettingKind.STRING, UpdateMode.READ_ONLY),
 }

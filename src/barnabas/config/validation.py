@@ -18,7 +18,7 @@ from barnabas.config.definitions import (
     broker_setting,
     suggestion,
 )
-from barnabas.config.setting import ConfigError, Kind, Mode, Setting, Value
+from barnabas.config.setting import ConfigError, Setting, SettingKind, UpdateMode, Value
 from barnabas.config.tiering_checks import check_tiered_topic
 
 
@@ -64,12 +64,12 @@ def check_broker_configs(configs: Mapping[str, str], *, per_broker: bool) -> Non
 
 
 def _check_mode(name: str, setting: Setting, per_broker: bool) -> None:
-    if setting.mode is Mode.READ_ONLY:
+    if setting.mode is UpdateMode.READ_ONLY:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{name}]. Set it in the broker's properties and restart.",
         )
-    if setting.mode is Mode.PER_BROKER and not per_broker:
+    if setting.mode is UpdateMode.PER_BROKER and not per_broker:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs at default cluster level, broker id must be specified: [{name}]",
@@ -177,7 +177,7 @@ def _compiles(expression: str) -> bool:
 def list_default(scope: Scope, name: str) -> str | None:
     """Default that APPEND and SUBTRACT apply to; None for a setting that is not a list."""
     setting = broker_setting(name) if scope is Scope.BROKER else BY_SCOPE[scope].get(name)
-    if setting is None or setting.kind is not Kind.LIST:
+    if setting is None or setting.kind is not SettingKind.LIST:
         return None
     return setting.default or ""
 

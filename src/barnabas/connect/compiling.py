@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.connect.declaration import Connector
-from barnabas.connect.ends import ERROR, Context, SinkWriter
+from barnabas.connect.endpoints import ERROR, ConnectorContext, SinkWriter
 from barnabas.connect.sinks.topic import RecordWriter, TopicSink, TopicWriter
 from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.definitions.settings import FlowSettings, Settings, TopicWanted
-from barnabas.pipelines.lake.writing import query_id
+from barnabas.pipelines.definitions.settings import FlowSettings, PipelineSettings, TopicWanted
+from barnabas.pipelines.lake.writer import query_id
 from barnabas.pipelines.quality.letters import letters_of
-from barnabas.pipelines.running.planning import Plan, Planned, ToBatches
+from barnabas.pipelines.running.plan import PipelinePlan, Planned, ToBatches
 from barnabas.pipelines.running.progress import OBSERVATION
 from barnabas.spark.errors import PipelineError
 
@@ -38,7 +38,7 @@ def files_of(connector: Connector) -> PipelineFiles:
     topics = [TopicWanted(name=connector.errors.topic)] if connector.errors is not None else []
     if isinstance(connector.sink, TopicSink) and connector.sink.topic is not None:
         topics.append(TopicWanted(name=connector.sink.topic, partitions=connector.sink.partitions))
-    settings = Settings(
+    settings = PipelineSettings(
         trigger=connector.trigger,
         flows={FLOW: FlowSettings(group=f"connect-{connector.name}")},
         topics=topics,
@@ -55,18 +55,18 @@ class ConnectorPlan:
 
     connector: Connector
     session: SparkSession
-    context: Context = field(init=False)
+    context: ConnectorContext = field(init=False)
     _opened: list[SinkWriter] = field(default_factory=list)
     _columns: dict[str, str] = field(default_factory=dict)
     _written: ConnectorWriter | None = None
 
     def __post_init__(self) -> None:
         connector = self.connector
-        self.context = Context(
+        self.context = ConnectorContext(
             connector.name, connector.path.parent, connector.storage.rstrip("/"), connector.configuration
         )
 
-    def plan(self) -> Plan:
+    def plan(self) -> PipelinePlan:
         rows = self._transformed()
         if not rows.isStreaming:
             raise PipelineError(f"{self.connector.source.location()} is no stream.")
@@ -77,7 +77,7 @@ class ConnectorPlan:
             rows = rows.observe(OBSERVATION + FLOW, F.count(F.lit(1)).alias("rows"), counted)
         target = ToBatches(self.connector.sink.location(), self._writer)
         self._columns = dict(rows.dtypes)
-        return Plan([Planned(FLOW, rows, target, lambda: rows)])
+        return PipelinePlan([Planned(FLOW, rows, target, lambda: rows)])
 
     def undo(self) -> None:
         """Nothing was made yet."""
@@ -119,7 +119,7 @@ class ConnectorWriter:
         self,
         connector: Connector,
         session: SparkSession,
-        context: Context,
+        context: ConnectorContext,
         sink: SinkWriter,
         columns: Mapping[str, str],
         checkpoint: str,

@@ -12,13 +12,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from barnabas.client.status import Part, Status
+from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.common.durations import seconds_of
 from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
+from barnabas.connect.control_files import ControlFiles, state_url
 from barnabas.connect.declaration import Connector
-from barnabas.connect.ends import Feeder, fields_of
-from barnabas.connect.life import ConnectorState, Progress, Tolerance
-from barnabas.connect.orders import ControlFiles, state_url
+from barnabas.connect.endpoints import Feeder, fields_of
+from barnabas.connect.state_machine import ConnectorState, QueryProgress, Tolerance
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import LOOK_SECONDS, Runner
@@ -131,7 +131,7 @@ class RunningConnector:
         flows = {} if self._runner is None else self._runner.flows
         return flows.get(FLOW, FlowProgress(FLOW))
 
-    def status(self) -> Status:
+    def status(self) -> ProcessStatus:
         life, flow = self.life, self.flow
         counts: dict[str, int | float] = {
             "rows": self._rows_before + flow.rows,
@@ -139,10 +139,10 @@ class RunningConnector:
             "restarts": life.restarts,
         }
         name = f"{self.connector.source.location()} to {self.connector.sink.location()}"
-        part = Part(
+        part = StatusPart(
             name, life.state, life.error, flow.lag, {"batch": flow.batch, "rate": flow.processed_rate}
         )
-        return Status(
+        return ProcessStatus(
             "connector", self.connector.name, life.state, error=life.error, counts=counts, parts=[part]
         )
 
@@ -196,7 +196,7 @@ class RunningConnector:
             self._feeding.check()
         self._check_tolerance()
         now = self._clock()
-        self.life.progressed(now, Progress(self.flow.batch, self.flow.lag))
+        self.life.progressed(now, QueryProgress(self.flow.batch, self.flow.lag))
         stalled = self.life.stalled_for(now)
         if stalled is not None:
             raise PipelineError(

@@ -20,15 +20,15 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import DocumentPath, read_document
-from barnabas.connect.ends import Sink, Source
+from barnabas.connect.endpoints import ConnectorSink, ConnectorSource
 from barnabas.connect.secrets import Redaction, references_in, secrets_in, with_secrets
 from barnabas.connect.sinks.jdbc import JdbcSink
 from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
 from barnabas.connect.sinks.redis.sink import RedisSink
 from barnabas.connect.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.connect.sinks.topic import TopicSink
-from barnabas.connect.sources.files import FilesSource
-from barnabas.connect.sources.http.source import HttpSource
+from barnabas.connect.sources.files import FileStreamSource
+from barnabas.connect.sources.http.source import HttpPollSource
 from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.connect.sources.postgres.source import PostgresSource
 from barnabas.connect.sources.topic import TopicSource
@@ -39,14 +39,14 @@ from barnabas.spark.errors import PipelineError
 
 # -- Every source and every sink, by the word that NAME.yml has for it ---------------------------------
 
-SOURCES: dict[str, type[Source]] = {
+SOURCES: dict[str, type[ConnectorSource]] = {
     "topic": TopicSource,
-    "files": FilesSource,
+    "files": FileStreamSource,
     "postgres": PostgresSource,
     "jdbc": JdbcSource,
-    "http": HttpSource,
+    "http": HttpPollSource,
 }
-SINKS: dict[str, type[Sink]] = {
+SINKS: dict[str, type[ConnectorSink]] = {
     "topic": TopicSink,
     "jdbc": JdbcSink,
     "delta": DeltaSink,
@@ -109,9 +109,9 @@ class Connector:
 
     path: Path
     name: str
-    source: Source
+    source: ConnectorSource
     transforms: tuple[Transform, ...]
-    sink: Sink
+    sink: ConnectorSink
     errors: Errors | None
     storage: str
     trigger: str

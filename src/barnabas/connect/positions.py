@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.common.types import TopicPartition
-from barnabas.connect.orders import Folder
+from barnabas.connect.control_files import ControlFolder
 from barnabas.spark.errors import PipelineError
 
 FLOW = "rows"
@@ -19,7 +19,7 @@ HEADER = 2  # lines before those of the sources: the version, and what holds for
 
 
 class Positions:
-    def __init__(self, state: Folder, connector: str) -> None:
+    def __init__(self, state: ControlFolder, connector: str) -> None:
         self._checkpoint = state.below("checkpoints").below(FLOW)
         self._incoming = state.below("incoming")
         self._connector = connector
@@ -99,6 +99,6 @@ def _is_topic(name: str, parts: Any) -> bool:
     return not name.startswith("#") and isinstance(parts, dict) and all(key.isdecimal() for key in parts)
 
 
-def _last(folder: Folder) -> int | None:
+def _last(folder: ControlFolder) -> int | None:
     numbers = [int(name) for name in folder.names() if name.isdecimal()]
     return max(numbers, default=None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from barnabas.connect.ends import ERROR, ROUTE
+from barnabas.connect.endpoints import ERROR, ROUTE
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 @dataclass(frozen=True)
-class Mask:
+class MaskTransform:
     """`{mask: {fields: [card], keep_last: 4}}`: `4929****` becomes stars of the same number, but for the last ones."""
 
     kind: ClassVar[str] = "mask"
@@ -90,7 +90,7 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Filter:
+class FilterTransform:
     """`{filter: "amount > 0"}`: a condition in SQL; a row for which it is not true, or NULL, is left out."""
 
     kind: ClassVar[str] = "filter"
@@ -106,7 +106,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Route:
+class RouteTransform:
     """`{route: "orders.{country}"}`: where each row goes. A row that lacks the field is an error."""
 
     kind: ClassVar[str] = "route"
@@ -178,9 +178,9 @@ class Drop:
 
 TRANSFORMS: dict[str, tuple[Any, Callable[[Any], Transform]]] = {
     "rename": (dict[str, str], Rename),
-    "mask": (MaskSettings, Mask),
-    "filter": (str, Filter),
-    "route": (str, Route),
+    "mask": (MaskSettings, MaskTransform),
+    "filter": (str, FilterTransform),
+    "route": (str, RouteTransform),
     "cast": (dict[str, str], Cast),
     "drop": (list[str], Drop),
 }

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from barnabas.client.status import Part, State, Status
+from barnabas.client.status import ProcessStatus, State, StatusPart
 from barnabas.common.http_client import HttpError, fetch
 from barnabas.connect.declaration import Restart
-from barnabas.connect.life import ConnectorState
+from barnabas.connect.state_machine import ConnectorState
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import prepare_java
 
@@ -118,7 +118,7 @@ def find_libs(given: Path | None) -> Path:
 
 
 @contextmanager
-def running_worker(settings: WorkerSettings) -> Iterator[Worker]:
+def running_worker(settings: WorkerSettings) -> Iterator[ConnectWorker]:
     """Its settings, among them passwords, are in a file that only this user can read."""
     with tempfile.TemporaryDirectory(prefix="barnabas-connect-") as folder:
         file = Path(folder) / "worker.properties"
@@ -129,7 +129,7 @@ def running_worker(settings: WorkerSettings) -> Iterator[Worker]:
         login = _rest_login(Path(folder), settings.password)
         process = subprocess.Popen([*_java(), login, "-cp", f"{settings.libs}/*", MAIN, str(file)])
         try:
-            yield Worker(settings.url, process, settings.password)
+            yield ConnectWorker(settings.url, process, settings.password)
         finally:
             process.terminate()
             try:
@@ -147,7 +147,7 @@ def _rest_login(folder: Path, password: str) -> str:
     return f"-Djava.security.auth.login.config={jaas}"
 
 
-class Worker:
+class ConnectWorker:
     """What is asked of the runtime."""
 
     def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None, password: str = "") -> None:
@@ -184,12 +184,12 @@ class Worker:
             said = json.loads(error.body or b"{}").get("message", error)
             raise PipelineError(f"Kafka Connect refuses the connector {name}.", str(said)) from None
 
-    def look(self, now: float) -> list[Status]:
+    def look(self, now: float) -> list[ProcessStatus]:
         """How all of them stand; what has failed is started again when its pause is over."""
         found = self._ask("GET", "/connectors?expand=status")
         return [self._watched(name, one["status"], now) for name, one in sorted(found.items())]
 
-    def _watched(self, name: str, said: Mapping[str, Any], now: float) -> Status:
+    def _watched(self, name: str, said: Mapping[str, Any], now: float) -> ProcessStatus:
         life = self._lives.setdefault(name, ConnectorState(Restart(), float("inf")))
         parts = [_part(f"task {task['id']}", task) for task in said["tasks"]]
         own = _part("connector", said["connector"])
@@ -203,7 +203,7 @@ class Worker:
             life.state = own.state
         state: State = "retrying" if failed else own.state
         counts: dict[str, int | float] = {"restarts": life.restarts, "tasks": len(parts)}
-        return Status(
+        return ProcessStatus(
             "connector", name, state, error=failed[0].reason if failed else "", counts=counts, parts=parts
         )
 
@@ -250,9 +250,9 @@ def _config_in(file: Path) -> tuple[str, dict[str, str]]:
         ) from None
 
 
-def _part(name: str, said: Mapping[str, Any]) -> Part:
+def _part(name: str, said: Mapping[str, Any]) -> StatusPart:
     reason = str(said.get("trace") or "").split("\n")[0]
-    return Part(name, _STATES.get(said["state"], "failed"), reason)
+    return StatusPart(name, _STATES.get(said["state"], "failed"), reason)
 
 
 def _java() -> list[str]:

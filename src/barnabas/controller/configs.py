@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.config.tiering_checks import NOT_COMPACTED_LATER
@@ -53,7 +53,7 @@ class ConfigRules:
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
-INVENTED = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+INVENTED = (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS)
 
 Results = dict[Resource, KafkaError | None]
 
@@ -155,7 +155,7 @@ def _check_remote_part(
     image: MetadataImage, resource: Resource, values: Mapping[str, str], rules: ConfigRules
 ) -> None:
     """Check that disabling tiering of a topic also permits deleting its remote part."""
-    if resource.type != ResourceType.TOPIC:
+    if resource.type != ConfigResourceType.TOPIC:
         return
     check_change(image, image.topics[resource.name], values)
     if rules.becomes_compacted(image.configs.get(resource, {}), values):
@@ -163,14 +163,14 @@ def _check_remote_part(
 
 
 def _remote_deletion(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> list[Delta]:
-    if resource.type != ResourceType.TOPIC:
+    if resource.type != ConfigResourceType.TOPIC:
         return []
     return deletion_by_settings(image, image.topics[resource.name], values)
 
 
 def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mapping[str, str]) -> None:
     """Below the feature level, a group may change its dead-letter topic, but not get its first one."""
-    if resource.type != ResourceType.GROUP or not values.get(DEAD_LETTER_TOPIC):
+    if resource.type != ConfigResourceType.GROUP or not values.get(DEAD_LETTER_TOPIC):
         return
     has_one = bool(image.configs.get(resource, {}).get(DEAD_LETTER_TOPIC))
     if not has_one and image.features.get(SHARE_VERSION, 0) < DEAD_LETTERS_LEVEL:
@@ -181,7 +181,7 @@ def _check_dead_letters(image: MetadataImage, resource: Resource, values: Mappin
 
 
 def _check_exists(image: MetadataImage, resource: Resource) -> None:
-    if resource.type == ResourceType.TOPIC and resource.name not in image.topics:
+    if resource.type == ConfigResourceType.TOPIC and resource.name not in image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
 
 

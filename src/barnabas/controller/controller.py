@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
 from barnabas.cluster.features import in_terms_of
-from barnabas.cluster.following import CommitCallback, MetadataFollower
+from barnabas.cluster.follower import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import MetadataStore, SerialExecutor, StaleControllerError
 from barnabas.common.errors import KafkaError

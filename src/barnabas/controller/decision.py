@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from barnabas.cluster.deltas import Delta
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType, effective_min_isr
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource, effective_min_isr
 from barnabas.common.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class ControllerPolicy:
     @staticmethod
     def _setting(image: MetadataImage, topic: str, name: str) -> str | None:
         """The topic's value, otherwise the cluster-wide dynamic value."""
-        all_brokers = image.configs.get(Resource(ResourceType.BROKER, ""), {})
+        all_brokers = image.configs.get(Resource(ConfigResourceType.BROKER, ""), {})
         return image.topic_configs(topic).get(name, all_brokers.get(name))
 
 

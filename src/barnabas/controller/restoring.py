@@ -19,11 +19,11 @@ from barnabas.cluster.image import (
     NO_CONTROLLER,
     NO_LEADER,
     BrokerState,
+    ConfigResourceType,
     MetadataImage,
     PartitionState,
     RemoteDeletion,
     Resource,
-    ResourceType,
     TopicState,
 )
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -234,7 +234,7 @@ def _configs(
     configs = {
         resource: values
         for resource, values in image.configs.items()
-        if resource.type != ResourceType.TOPIC or resource.name in topics
+        if resource.type != ConfigResourceType.TOPIC or resource.name in topics
     }
     for topic in topics.values():
         own = dict(image.topic_configs(topic.name))
@@ -244,7 +244,7 @@ def _configs(
         if topic.topic_id in stored:
             own.setdefault(TIERED, "true")
         if own:
-            configs[Resource(ResourceType.TOPIC, topic.name)] = own
+            configs[Resource(ConfigResourceType.TOPIC, topic.name)] = own
         else:
-            configs.pop(Resource(ResourceType.TOPIC, topic.name), None)
+            configs.pop(Resource(ConfigResourceType.TOPIC, topic.name), None)
     return configs

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionChanged, apply
-from barnabas.cluster.image import MetadataImage, PartitionState, Resource, ResourceType, TopicState
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, Resource, TopicState
 from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.partitions import Transition, change_all, election_for
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-ALL_BROKERS = Resource(ResourceType.BROKER, "")
+ALL_BROKERS = Resource(ConfigResourceType.BROKER, "")
 
 _DECISIVE = frozenset({MIN_ISR, UNCLEAN_ELECTION})
 
@@ -36,8 +36,8 @@ def follow_settings(
     decisive = [delta for delta in changes if isinstance(delta, ConfigsChanged) and _is_decisive(delta)]
     if not decisive:
         return iter(())
-    everywhere = any(delta.resource_type == ResourceType.BROKER for delta in decisive)
-    topics = {delta.resource_name for delta in decisive if delta.resource_type == ResourceType.TOPIC}
+    everywhere = any(delta.resource_type == ConfigResourceType.BROKER for delta in decisive)
+    topics = {delta.resource_name for delta in decisive if delta.resource_type == ConfigResourceType.TOPIC}
     after = apply(image, decisive)
 
     def transition_of(topic: TopicState, partition: PartitionState) -> Transition | None:
@@ -62,7 +62,7 @@ def settle_min_isr(image: MetadataImage, policy: ControllerPolicy, *, is_alone: 
     changes: list[Delta] = [
         ConfigsChanged(resource.type, resource.name, {MIN_ISR: None})
         for resource, values in image.configs.items()
-        if resource.type == ResourceType.BROKER and resource != ALL_BROKERS and MIN_ISR in values
+        if resource.type == ConfigResourceType.BROKER and resource != ALL_BROKERS and MIN_ISR in values
     ]
     if not is_alone and MIN_ISR not in image.configs.get(ALL_BROKERS, {}):
         changes.append(ConfigsChanged(*ALL_BROKERS, {MIN_ISR: str(policy.min_insync_replicas)}))
@@ -70,6 +70,7 @@ def settle_min_isr(image: MetadataImage, policy: ControllerPolicy, *, is_alone: 
 
 
 def _is_decisive(delta: ConfigsChanged) -> bool:
-    return delta.resource_type in (ResourceType.TOPIC, ResourceType.BROKER) and not _DECISIVE.isdisjoint(
-        delta.values
-    )
+    return delta.resource_type in (
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+    ) and not _DECISIVE.isdisjoint(delta.values)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
-from barnabas.cluster.image import MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid, new_uuid
@@ -150,7 +150,7 @@ class _Creation:
         name = created.state.name
         self.deltas.append(TopicCreated(created.state))
         if created.configs:
-            self.deltas.append(ConfigsChanged(ResourceType.TOPIC, name, dict(created.configs)))
+            self.deltas.append(ConfigsChanged(ConfigResourceType.TOPIC, name, dict(created.configs)))
         for partition in created.state.partitions:
             self._load.update(partition.replicas)
         if can_collide(name):

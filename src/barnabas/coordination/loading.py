@@ -17,7 +17,7 @@ from barnabas.log.log import Log
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.control import parse_end_transaction
 from barnabas.records.record import Record, iterate_records
-from barnabas.replication.delayed import Loop
+from barnabas.replication.delayed import TimerLoop
 
 SLICE_SECONDS = 0.003
 READ_BYTES = 256 << 10
@@ -110,7 +110,7 @@ class AwaitingLoad:
     All resume together, when it is loaded or the first has timed out.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._waiting: list[Callable[[], None]] = []
 

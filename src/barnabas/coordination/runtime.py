@@ -39,7 +39,7 @@ from barnabas.log.log import Origin
 from barnabas.records.builder import build_batch_at
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
-from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.delayed import DelayedOperation, TimerLoop
 from barnabas.replication.durability import Durability
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 
@@ -59,7 +59,7 @@ Finish = Callable[[ErrorCode], None]
 Waiting = dict["_DelayedResult", None]
 
 
-class RuntimeEnvironment(Loop, Protocol):
+class RuntimeEnvironment(TimerLoop, Protocol):
     """Parts of the broker that the runtime uses."""
 
     @property
@@ -74,7 +74,7 @@ class _DelayedResult(DelayedOperation):
 
     __slots__ = ("_error", "_finish", "_waiting")
 
-    def __init__(self, loop: Loop, finish: Finish, waiting: Waiting) -> None:
+    def __init__(self, loop: TimerLoop, finish: Finish, waiting: Waiting) -> None:
         super().__init__(loop)
         self._finish = finish
         self._waiting = waiting

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.filters.binding import bind
 from barnabas.filters.compiling import compile_node
-from barnabas.filters.layout import Decode, Layout
+from barnabas.filters.layout import Decode, RowLayout
 from barnabas.filters.needles import may_match, needles_of
 from barnabas.filters.parser import parse
 from barnabas.filters.syntax import FilterError, Logic
@@ -53,7 +53,7 @@ class Filter:
         self.failures = Failures()
         self.tree = bind(parse(text))
         self._decode_value = decode_value
-        self._layout = Layout(self.tree, decode_value)
+        self._layout = RowLayout(self.tree, decode_value)
         self._evaluate = compile_node(self.tree, self._layout)
         self._needles = needles_of(self.tree) if decode_value is None else None
         self._columnar: Any = None

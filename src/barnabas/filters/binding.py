@@ -22,8 +22,8 @@ from barnabas.filters.syntax import (
     Macro,
     MapOf,
     Name,
-    Node,
     Select,
+    SyntaxNode,
 )
 from barnabas.filters.values import BINARY, UNARY, EvaluationError
 
@@ -44,21 +44,21 @@ RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
-class Root(Node):
+class Root(SyntaxNode):
     """`record.value`: one of ROOTS, or the variable of a macro."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class HasRoot(Node):
+class HasRoot(SyntaxNode):
     """`has(record.key)`"""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class RootField(Node):
+class RootField(SyntaxNode):
     """`record.value.amount`: only fields named like this are decoded."""
 
     root: str
@@ -66,32 +66,32 @@ class RootField(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class HasRootField(Node):
+class HasRootField(SyntaxNode):
     root: str
     field: str
 
 
 @dataclass(frozen=True, slots=True)
-class Loop(Node):
+class Comprehension(SyntaxNode):
     """A macro whose variable has a unique name."""
 
     kind: str
-    base: Node
+    base: SyntaxNode
     variable: str
-    predicate: Node
+    predicate: SyntaxNode
 
 
-def bind(node: Node, names: Mapping[str, Node] | None = None) -> Node:
+def bind(node: SyntaxNode, names: Mapping[str, SyntaxNode] | None = None) -> SyntaxNode:
     """Return the tree in terms of records. `names` replaces the roots, to test the language alone."""
     return _Binder(names).bind(node, {})
 
 
 class _Binder:
-    def __init__(self, names: Mapping[str, Node] | None) -> None:
+    def __init__(self, names: Mapping[str, SyntaxNode] | None) -> None:
         self._names = names
         self._loops = 0
 
-    def bind(self, node: Node, variables: dict[str, str]) -> Node:
+    def bind(self, node: SyntaxNode, variables: dict[str, str]) -> SyntaxNode:
         match node:
             case Name():
                 return self._name(node, variables)
@@ -107,8 +107,8 @@ class _Binder:
                     return RootField(found.name, name, column=node.column)
         return self._inner(node, variables)
 
-    def _inner(self, node: Node, variables: dict[str, str]) -> Node:
-        def bound(part: Node) -> Node:
+    def _inner(self, node: SyntaxNode, variables: dict[str, str]) -> SyntaxNode:
+        def bound(part: SyntaxNode) -> SyntaxNode:
             return self.bind(part, variables)
 
         match node:
@@ -126,7 +126,7 @@ class _Binder:
                 return replace(node, entries=tuple((bound(key), bound(value)) for key, value in entries))
         return node
 
-    def _name(self, node: Name, variables: dict[str, str]) -> Node:
+    def _name(self, node: Name, variables: dict[str, str]) -> SyntaxNode:
         if node.name in variables:
             return Root(variables[node.name], column=node.column)
         if self._names is not None and node.name in self._names:
@@ -136,7 +136,7 @@ class _Binder:
         known = f"write {RECORD}.NAME with NAME one of {', '.join(ROOTS)}"
         raise FilterError(f"unknown name {node.name!r}: {known}", node.column)
 
-    def _is_record(self, node: Node, variables: dict[str, str]) -> bool:
+    def _is_record(self, node: SyntaxNode, variables: dict[str, str]) -> bool:
         return (
             self._names is None
             and isinstance(node, Name)
@@ -149,7 +149,7 @@ class _Binder:
             raise FilterError(f"a record has no {name!r}: it has {', '.join(ROOTS)}", column)
         return name
 
-    def _select(self, node: Select, variables: dict[str, str]) -> Node:
+    def _select(self, node: Select, variables: dict[str, str]) -> SyntaxNode:
         if self._is_record(node.base, variables):
             return Root(self._root(node.field, node.column), column=node.column)
         base = self.bind(node.base, variables)
@@ -157,7 +157,7 @@ class _Binder:
             return RootField(base.name, node.field, column=node.column)
         return replace(node, base=base)
 
-    def _has(self, node: Has, variables: dict[str, str]) -> Node:
+    def _has(self, node: Has, variables: dict[str, str]) -> SyntaxNode:
         if self._is_record(node.base, variables):
             return HasRoot(self._root(node.field, node.column), column=node.column)
         base = self.bind(node.base, variables)
@@ -165,15 +165,15 @@ class _Binder:
             return HasRootField(base.name, node.field, column=node.column)
         return replace(node, base=base)
 
-    def _macro(self, node: Macro, variables: dict[str, str]) -> Node:
+    def _macro(self, node: Macro, variables: dict[str, str]) -> SyntaxNode:
         base = self.bind(node.base, variables)
         self._loops += 1
         own = f"{node.variable}#{self._loops}"
         predicate = self.bind(node.predicate, {**variables, node.variable: own})
-        return Loop(node.kind, base, own, predicate, column=node.column)
+        return Comprehension(node.kind, base, own, predicate, column=node.column)
 
 
-def _folded(node: Call) -> Node:
+def _folded(node: Call) -> SyntaxNode:
     """Fold a call of literals into a literal, unless it fails: `true || 1 / 0 > 1` is true."""
     values = [part.value for part in node.arguments if isinstance(part, Literal)]
     functions: dict[str, Any] = {**BINARY} if len(node.arguments) == 2 else {**UNARY}
@@ -186,6 +186,6 @@ def _folded(node: Call) -> Node:
         return node
 
 
-def _folded_list(node: ListOf) -> Node:
+def _folded_list(node: ListOf) -> SyntaxNode:
     values = [part.value for part in node.items if isinstance(part, Literal)]
     return Literal(values, column=node.column) if len(values) == len(node.items) else node

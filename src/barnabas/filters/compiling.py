@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from barnabas.common.regex import PatternError, compile_for_long_texts
-from barnabas.filters.binding import HasRoot, HasRootField, Loop, Root, RootField
-from barnabas.filters.layout import NO_FIELD, Layout, Missing
+from barnabas.filters.binding import Comprehension, HasRoot, HasRootField, Root, RootField
+from barnabas.filters.layout import NO_FIELD, Missing, RowLayout
 from barnabas.filters.syntax import (
     Call,
     Conditional,
@@ -20,8 +20,8 @@ from barnabas.filters.syntax import (
     Literal,
     Logic,
     MapOf,
-    Node,
     Select,
+    SyntaxNode,
 )
 from barnabas.filters.values import (
     BINARY,
@@ -47,10 +47,10 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def compile_node(node: Node, layout: Layout) -> Evaluate:
+def compile_node(node: SyntaxNode, layout: RowLayout) -> Evaluate:
     """The function raises EvaluationError if the row has no value."""
 
-    def inner(part: Node) -> Evaluate:
+    def inner(part: SyntaxNode) -> Evaluate:
         return compile_node(part, layout)
 
     match node:
@@ -72,12 +72,12 @@ def compile_node(node: Node, layout: Layout) -> Evaluate:
         case Index(base=base, index=key):
             of_base, of_key = inner(base), inner(key)
             return lambda row: index(of_base(row), of_key(row))
-        case Loop():
+        case Comprehension():
             return _loop(node, layout)
     return _compound(node, inner)
 
 
-def _compound(node: Node, inner: Callable[[Node], Evaluate]) -> Evaluate:
+def _compound(node: SyntaxNode, inner: Callable[[SyntaxNode], Evaluate]) -> Evaluate:
     match node:
         case Call():
             return _call(node, inner)
@@ -103,7 +103,7 @@ def _root(slot: int) -> Evaluate:
     return get
 
 
-def _root_field(node: RootField | HasRootField, layout: Layout) -> Evaluate:
+def _root_field(node: RootField | HasRootField, layout: RowLayout) -> Evaluate:
     slot, attribute = layout.slot(node.root), layout.attribute(node.root, node.field)
     field = node.field
     if attribute is None:
@@ -127,7 +127,7 @@ def _root_field(node: RootField | HasRootField, layout: Layout) -> Evaluate:
     return is_there if isinstance(node, HasRootField) else get
 
 
-def _call(node: Call, inner: Callable[[Node], Evaluate]) -> Evaluate:
+def _call(node: Call, inner: Callable[[SyntaxNode], Evaluate]) -> Evaluate:
     if node.function == "matches":
         return _matches(node, inner)
     if len(node.arguments) == 1:
@@ -172,7 +172,7 @@ def compiled_pattern(text: str, column: int) -> Any:
         raise FilterError(f"invalid pattern in matches(): {error}", column) from None
 
 
-def _matches(node: Call, inner: Callable[[Node], Evaluate]) -> Evaluate:
+def _matches(node: Call, inner: Callable[[SyntaxNode], Evaluate]) -> Evaluate:
     of_text, of_pattern = map(inner, node.arguments)
     if isinstance(node.arguments[1], Literal) and type(node.arguments[1].value) is str:
         compiled_pattern(node.arguments[1].value, node.column)  # fail now, not for each record
@@ -239,7 +239,7 @@ def _map(entries: list[tuple[Evaluate, Evaluate]]) -> Evaluate:
     return evaluate
 
 
-def _loop(node: Loop, layout: Layout) -> Evaluate:
+def _loop(node: Comprehension, layout: RowLayout) -> Evaluate:
     decisive = node.kind == "exists"
     of_base, slot = compile_node(node.base, layout), layout.slot(node.variable)
     predicate = compile_node(node.predicate, layout)

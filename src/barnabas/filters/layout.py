@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barnabas.filters.binding import ROOTS, HasRoot, HasRootField, Loop, Root, RootField
+from barnabas.filters.binding import ROOTS, Comprehension, HasRoot, HasRootField, Root, RootField
 from barnabas.filters.moments import Timestamp
-from barnabas.filters.syntax import Node, children_of
+from barnabas.filters.syntax import SyntaxNode, children_of
 
 NO_TIMESTAMP = -1
 MILLISECOND = 1_000_000
@@ -31,17 +31,17 @@ NO_FIELD = Missing("no such field")
 NO_OBJECT = Missing("not a JSON object")
 
 
-class Part(NamedTuple):
+class SlotSource(NamedTuple):
     """`load` converts the record's `source` into a value of the row."""
 
     source: str
     load: Callable[[Any], Any]
 
 
-class Layout:
+class RowLayout:
     """Slots of a row: the roots that a tree names, then the variables of its macros."""
 
-    def __init__(self, tree: Node, decode_value: Decode | None = None) -> None:
+    def __init__(self, tree: SyntaxNode, decode_value: Decode | None = None) -> None:
         nodes = list(_walk(tree))
         fields: dict[str, list[str]] = defaultdict(list)
         for node in nodes:
@@ -50,13 +50,13 @@ class Layout:
         whole = {node.name for node in nodes if isinstance(node, (Root, HasRoot))}
         self._attributes: dict[tuple[str, str], str] = {}
         self._slots: dict[str, int] = {}
-        self.parts: list[Part] = []
+        self.parts: list[SlotSource] = []
         for root in sorted((whole | fields.keys()) & ROOTS.keys()):
             self._slots[root] = len(self.parts)
             in_struct = root in ("key", "value") and root not in whole
             self.parts.append(self._part(root, fields[root] if in_struct else None, decode_value))
         for node in nodes:
-            if isinstance(node, Loop):
+            if isinstance(node, Comprehension):
                 self._slots[node.variable] = len(self._slots)
         self.variables = [None] * (len(self._slots) - len(self.parts))
 
@@ -68,7 +68,7 @@ class Layout:
         return self._attributes.get((root, field))
 
     @classmethod
-    def of_names(cls, tree: Node, names: Iterable[str]) -> Layout:
+    def of_names(cls, tree: SyntaxNode, names: Iterable[str]) -> RowLayout:
         """Layout for rows that the caller fills."""
         layout = cls(tree)
         loops = [name for name in layout._slots if name not in ROOTS]
@@ -76,22 +76,22 @@ class Layout:
         layout.variables = [None] * len(loops)
         return layout
 
-    def _part(self, root: str, fields: list[str] | None, decode_value: Decode | None) -> Part:
+    def _part(self, root: str, fields: list[str] | None, decode_value: Decode | None) -> SlotSource:
         source = ROOTS[root]
         if root == "value" and decode_value is not None:
-            return Part(source, _present(root, _checked(decode_value)))
+            return SlotSource(source, _present(root, _checked(decode_value)))
         if root not in ("key", "value"):
-            return Part(source, _LOADERS[root])
+            return SlotSource(source, _LOADERS[root])
         if fields is None:
-            return Part(source, _present(root, _object_or_text))
+            return SlotSource(source, _present(root, _object_or_text))
         names = {f"f{at}": field for at, field in enumerate(fields)}
         self._attributes.update({(root, field): name for name, field in names.items()})
-        return Part(source, _struct_loader(root, names))
+        return SlotSource(source, _struct_loader(root, names))
 
 
-def _walk(node: Node) -> Iterable[Node]:
+def _walk(node: SyntaxNode) -> Iterable[SyntaxNode]:
     yield node
-    inner = (node.base, node.predicate) if isinstance(node, Loop) else children_of(node)
+    inner = (node.base, node.predicate) if isinstance(node, Comprehension) else children_of(node)
     for child in inner:
         yield from _walk(child)
 

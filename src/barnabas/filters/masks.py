@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.filters.compiling import compile_node
-from barnabas.filters.layout import Decode, Layout, Part
+from barnabas.filters.layout import Decode, RowLayout, SlotSource
 from barnabas.filters.needles import needles_of
-from barnabas.filters.syntax import Logic, Node
+from barnabas.filters.syntax import Logic, SyntaxNode
 from barnabas.filters.values import EvaluationError, kind_of
 from barnabas.filters.vectors import (
     FAILED,
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 class ColumnFilter:
     """A conjunction, split into the parts that Arrow can evaluate and the rest."""
 
-    def __init__(self, parts: tuple[Node, ...], decode_value: Decode | None, failures: Failures) -> None:
+    def __init__(
+        self, parts: tuple[SyntaxNode, ...], decode_value: Decode | None, failures: Failures
+    ) -> None:
         usable = [part for part in parts if is_vector(part)]
         rest = tuple(part for part in parts if not is_vector(part))
         self._vectors = usable
         self._failures = failures
         self._residual = _joined(rest) if rest else None
         if self._residual is not None:
-            self._layout = Layout(self._residual, decode_value)
+            self._layout = RowLayout(self._residual, decode_value)
             self._evaluate = compile_node(self._residual, self._layout)
             self._needles = needles_of(self._residual) if decode_value is None else None
 
@@ -84,11 +86,11 @@ class ColumnFilter:
         return TRUE if found else FALSE
 
 
-def _joined(parts: tuple[Node, ...]) -> Node:
+def _joined(parts: tuple[SyntaxNode, ...]) -> SyntaxNode:
     return parts[0] if len(parts) == 1 else Logic("&&", parts, column=parts[0].column)
 
 
-def _loaded(part: Part, columns: Columns, indices: npt.NDArray[np.intp]) -> list[object]:
+def _loaded(part: SlotSource, columns: Columns, indices: npt.NDArray[np.intp]) -> list[object]:
     array = columns[part.source]
     if part.source == "timestamp":
         array = pa.array(array.view(pa.int64()).to_numpy() // 1000)

@@ -6,7 +6,7 @@ JSON may escape any character, so a value with a backslash is always decoded.
 from __future__ import annotations
 
 from barnabas.filters.binding import Root, RootField
-from barnabas.filters.syntax import Call, Literal, Logic, Node, Select
+from barnabas.filters.syntax import Call, Literal, Logic, Select, SyntaxNode
 
 Needles = tuple[bytes, ...]
 """Alternatives: at least one must occur."""
@@ -14,7 +14,7 @@ Needles = tuple[bytes, ...]
 _ONE = ("==", "contains", "startsWith", "endsWith")
 
 
-def needles_of(node: Node) -> Needles | None:
+def needles_of(node: SyntaxNode) -> Needles | None:
     """None if the filter implies no such bytes."""
     match node:
         case Logic(operator="&&", parts=parts):
@@ -43,7 +43,7 @@ def may_match(value: bytes | None, needles: Needles) -> bool:
     return b"\\" in value
 
 
-def _of_value(node: Node) -> bool:
+def _of_value(node: SyntaxNode) -> bool:
     while isinstance(node, Select):
         node = node.base
     match node:

@@ -19,11 +19,11 @@ from barnabas.filters.syntax import (
     Macro,
     MapOf,
     Name,
-    Node,
     Select,
+    SyntaxNode,
     children_of,
 )
-from barnabas.filters.tokens import Token, tokens_of
+from barnabas.filters.tokens import FilterToken, tokens_of
 
 FUNCTIONS = {"size": 1, "timestamp": 1, "duration": 1}
 METHODS = {
@@ -37,10 +37,10 @@ KNOWN = ", ".join([*sorted(FUNCTIONS.keys() | METHODS.keys()), *MACROS, "has"])
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in")
 MAX = (1 << 63) - 1
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=SyntaxNode)
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> SyntaxNode:
     """Raises FilterError, with the column, if the text is not an expression."""
     return _Parser(tokens_of(text)).whole()
 
@@ -48,22 +48,22 @@ def parse(text: str) -> Node:
 class _Parser:
     """Recursive descent: one method per precedence level."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[FilterToken]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> SyntaxNode:
         node = self._expression()
         if self._next.kind != "end":
             self._fail("an operator or the end")
         return node
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> FilterToken:
         return self._tokens[self._at]
 
-    def _take(self) -> Token:
+    def _take(self) -> FilterToken:
         token = self._next
         self._at += 1
         return token
@@ -71,7 +71,7 @@ class _Parser:
     def _is(self, *words: str) -> bool:
         return self._next.kind in ("sign", "name") and self._next.value in words
 
-    def _expect(self, word: str) -> Token:
+    def _expect(self, word: str) -> FilterToken:
         if not self._is(word):
             self._fail(repr(word))
         return self._take()
@@ -88,7 +88,7 @@ class _Parser:
         object.__setattr__(node, "height", height)
         return node
 
-    def _expression(self) -> Node:
+    def _expression(self) -> SyntaxNode:
         self._depth += 1
         if self._depth > DEEPEST_BRACKETS + 1:
             raise FilterError(f"brackets are nested more than {DEEPEST_BRACKETS} deep", self._next.column)
@@ -96,7 +96,7 @@ class _Parser:
         self._depth -= 1
         return node
 
-    def _conditional(self) -> Node:
+    def _conditional(self) -> SyntaxNode:
         condition = self._any()
         if not self._is("?"):
             return condition
@@ -105,36 +105,36 @@ class _Parser:
         self._expect(":")
         return self._high(Conditional(condition, then, self._expression(), column=column))
 
-    def _any(self) -> Node:
+    def _any(self) -> SyntaxNode:
         return self._logic("||", self._all)
 
-    def _all(self) -> Node:
+    def _all(self) -> SyntaxNode:
         return self._logic("&&", self._relation)
 
-    def _logic(self, operator: str, part: Callable[[], Node]) -> Node:
+    def _logic(self, operator: str, part: Callable[[], SyntaxNode]) -> SyntaxNode:
         parts, column = [part()], self._next.column
         while self._is(operator):
             self._take()
             parts.append(part())
         return parts[0] if len(parts) == 1 else self._high(Logic(operator, tuple(parts), column=column))
 
-    def _relation(self) -> Node:
+    def _relation(self) -> SyntaxNode:
         return self._binary(RELATIONS, self._sum)
 
-    def _sum(self) -> Node:
+    def _sum(self) -> SyntaxNode:
         return self._binary(("+", "-"), self._product)
 
-    def _product(self) -> Node:
+    def _product(self) -> SyntaxNode:
         return self._binary(("*", "/", "%"), self._unary)
 
-    def _binary(self, operators: tuple[str, ...], part: Callable[[], Node]) -> Node:
+    def _binary(self, operators: tuple[str, ...], part: Callable[[], SyntaxNode]) -> SyntaxNode:
         node = part()
         while self._is(*operators):
             operator = self._take()
             node = self._high(Call(operator.value, (node, part()), column=operator.column))
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> SyntaxNode:
         if not self._is("!", "-"):
             return self._member()
         sign = self._next.value
@@ -150,7 +150,7 @@ class _Parser:
             node = self._high(Call("!" if sign == "!" else "negate", (node,), column=column))
         return node
 
-    def _member(self, *, negative: bool = False) -> Node:
+    def _member(self, *, negative: bool = False) -> SyntaxNode:
         node = self._primary(negative)
         while self._is(".", "["):
             sign = self._take()
@@ -162,22 +162,22 @@ class _Parser:
             node = self._method(node, name) if self._is("(") else self._field(node, name)
         return node
 
-    def _field(self, base: Node, name: Token) -> Node:
+    def _field(self, base: SyntaxNode, name: FilterToken) -> SyntaxNode:
         return self._high(Select(base, name.value, column=name.column))
 
-    def _name(self) -> Token:
+    def _name(self) -> FilterToken:
         if self._next.kind != "name" or self._next.value in ("in", *KEYWORDS):
             self._fail("a name")
         return self._take()
 
-    def _method(self, base: Node, name: Token) -> Node:
+    def _method(self, base: SyntaxNode, name: FilterToken) -> SyntaxNode:
         if name.value in MACROS:
             return self._macro(base, name)
         arguments = self._arguments()
         _check_call(name, len(arguments), METHODS)
         return self._high(Call(name.value, (base, *arguments), column=name.column))
 
-    def _macro(self, base: Node, name: Token) -> Node:
+    def _macro(self, base: SyntaxNode, name: FilterToken) -> SyntaxNode:
         self._expect("(")
         variable = self._name().value
         self._expect(",")
@@ -185,7 +185,7 @@ class _Parser:
         self._expect(")")
         return self._high(Macro(name.value, base, variable, predicate, column=name.column))
 
-    def _arguments(self) -> list[Node]:
+    def _arguments(self) -> list[SyntaxNode]:
         self._expect("(")
         return self._until(")", self._expression)
 
@@ -200,7 +200,7 @@ class _Parser:
         self._take()
         return found
 
-    def _primary(self, negative: bool) -> Node:
+    def _primary(self, negative: bool) -> SyntaxNode:
         token = self._take()
         if token.kind == "text":
             return Literal(token.value, column=token.column)
@@ -214,7 +214,7 @@ class _Parser:
         self._fail("an expression")
         raise AssertionError
 
-    def _bracketed(self, sign: Token) -> Node:
+    def _bracketed(self, sign: FilterToken) -> SyntaxNode:
         if sign.value == "(":
             node = self._expression()
             self._expect(")")
@@ -228,12 +228,12 @@ class _Parser:
         self._fail("an expression")
         raise AssertionError
 
-    def _entry(self) -> tuple[Node, Node]:
+    def _entry(self) -> tuple[SyntaxNode, SyntaxNode]:
         key = self._expression()
         self._expect(":")
         return key, self._expression()
 
-    def _named(self, name: Token) -> Node:
+    def _named(self, name: FilterToken) -> SyntaxNode:
         if name.value in KEYWORDS:
             return Literal(KEYWORDS[name.value], column=name.column)
         if not self._is("("):
@@ -244,20 +244,20 @@ class _Parser:
         _check_call(name, len(arguments), FUNCTIONS)
         return self._high(Call(name.value, tuple(arguments), column=name.column))
 
-    def _has(self, name: Token, arguments: list[Node]) -> Node:
+    def _has(self, name: FilterToken, arguments: list[SyntaxNode]) -> SyntaxNode:
         if len(arguments) != 1 or not isinstance(arguments[0], Select):
             raise FilterError("has() takes a field, for example has(record.value.amount)", name.column)
         return self._high(Has(arguments[0].base, arguments[0].field, column=name.column))
 
 
-def _number(token: Token, negative: bool) -> Literal:
+def _number(token: FilterToken, negative: bool) -> Literal:
     value = -token.value if negative else token.value
     if token.kind == "int" and not -MAX - 1 <= value <= MAX:
         raise FilterError(f"{value} does not fit in 64 bits", token.column)
     return Literal(value, column=token.column)
 
 
-def _check_call(name: Token, count: int, known: dict[str, int]) -> None:
+def _check_call(name: FilterToken, count: int, known: dict[str, int]) -> None:
     if name.value not in known:
         raise FilterError(f"unknown function {name.value}(); available: {KNOWN}", name.column)
     if count != known[name.value]:

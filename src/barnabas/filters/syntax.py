@@ -19,89 +19,89 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class SyntaxNode:
     column: int
     height: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(SyntaxNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(SyntaxNode):
     """`base.field`"""
 
-    base: Node
+    base: SyntaxNode
     field: str
 
 
 @dataclass(frozen=True, slots=True)
-class Has(Node):
+class Has(SyntaxNode):
     """`has(base.field)`"""
 
-    base: Node
+    base: SyntaxNode
     field: str
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Node):
+class Index(SyntaxNode):
     """`base[index]`"""
 
-    base: Node
-    index: Node
+    base: SyntaxNode
+    index: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """A function, method or operator; the first argument of a method is its receiver."""
 
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Logic(Node):
+class Logic(SyntaxNode):
     """All parts with `&&`, or any of them with `||`."""
 
     operator: str
-    parts: tuple[Node, ...]
+    parts: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional(Node):
-    condition: Node
-    then: Node
-    otherwise: Node
+class Conditional(SyntaxNode):
+    condition: SyntaxNode
+    then: SyntaxNode
+    otherwise: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Node):
-    items: tuple[Node, ...]
+class ListOf(SyntaxNode):
+    items: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf(Node):
-    entries: tuple[tuple[Node, Node], ...]
+class MapOf(SyntaxNode):
+    entries: tuple[tuple[SyntaxNode, SyntaxNode], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Macro(Node):
+class Macro(SyntaxNode):
     """`base.exists(variable, predicate)` or `base.all(...)`"""
 
     kind: str
-    base: Node
+    base: SyntaxNode
     variable: str
-    predicate: Node
+    predicate: SyntaxNode
 
 
-def children_of(node: Node) -> tuple[Node, ...]:
+def children_of(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     match node:
         case Select(base=base) | Has(base=base):
             return (base,)

@@ -28,13 +28,13 @@ _ESCAPE = re.compile(
 _PLAIN = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
 
-class Token(NamedTuple):
+class FilterToken(NamedTuple):
     kind: str  # text, double, int, name, sign or end
     value: Any
     column: int
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[FilterToken]:
     """The last token has the kind `end`."""
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise FilterError(f"a filter may have at most {MAX_BYTES} bytes", MAX_BYTES + 1)
@@ -46,10 +46,10 @@ def tokens_of(text: str) -> list[Token]:
         if match.lastgroup != "blank":
             found.append(_token(match, position + 1))
         position = match.end()
-    return [*found, Token("end", "the end", len(text) + 1)]
+    return [*found, FilterToken("end", "the end", len(text) + 1)]
 
 
-def _token(match: re.Match[str], column: int) -> Token:
+def _token(match: re.Match[str], column: int) -> FilterToken:
     kind = match.lastgroup or ""
     if kind == "unsigned":
         raise FilterError("unsigned numbers are not supported: remove the u", column)
@@ -57,12 +57,12 @@ def _token(match: re.Match[str], column: int) -> Token:
         raise FilterError("byte strings are not supported: remove the b", column)
     word = match.group(kind)
     if kind == "text":
-        return Token(kind, _text(word, column), column)
+        return FilterToken(kind, _text(word, column), column)
     if kind == "double":
-        return Token(kind, float(word), column)
+        return FilterToken(kind, float(word), column)
     if kind == "int":
-        return Token(kind, int(word, 16 if word[:2] in ("0x", "0X") else 10), column)
-    return Token(kind, word, column)
+        return FilterToken(kind, int(word, 16 if word[:2] in ("0x", "0X") else 10), column)
+    return FilterToken(kind, word, column)
 
 
 def _text(word: str, column: int) -> str:

@@ -17,7 +17,7 @@ from barnabas.filters.binding import ROOTS, HasRoot, Root
 from barnabas.filters.compiling import compiled_pattern
 from barnabas.filters.moments import Timestamp
 from barnabas.filters.needles import Needles
-from barnabas.filters.syntax import Call, Literal, Logic, Node
+from barnabas.filters.syntax import Call, Literal, Logic, SyntaxNode
 from barnabas.filters.values import NUMBERS
 
 FALSE, TRUE, FAILED = 0, 1, 2
@@ -34,7 +34,7 @@ _AFFIXES = {"contains": "{}", "startsWith": r"\A{}", "endsWith": r"{}\z"}
 _NO_TIMESTAMP = -1000  # microseconds: Kafka's -1
 
 
-def is_vector(node: Node) -> bool:
+def is_vector(node: SyntaxNode) -> bool:
     match node:
         case Logic(parts=parts):
             return all(map(is_vector, parts))
@@ -59,7 +59,7 @@ def _is_leaf(function: str, root: str, value: Any) -> bool:
     return False
 
 
-def states_of(node: Node, columns: Columns, rows: int) -> States:
+def states_of(node: SyntaxNode, columns: Columns, rows: int) -> States:
     """Evaluate a node for which `is_vector` is true."""
     match node:
         case Logic(operator="&&", parts=parts):

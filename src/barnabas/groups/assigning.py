@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from barnabas.common.clock import Turn, TurnLimit
 from barnabas.common.cooperative import PIECE, Steps
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.kind import ShardContext
+from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.step import CoordinatorResult
 
@@ -34,7 +34,7 @@ G = TypeVar("G", bound=ModernGroup[Any, Any])
 A = TypeVar("A", bound=Sized)
 
 
-class Targets(NamedTuple, Generic[G, A]):
+class TargetAssignments(NamedTuple, Generic[G, A]):
     """Target operations of a group type. `compute` must not access the group after it has started."""
 
     group_class: type[G]
@@ -49,7 +49,7 @@ class _Job(NamedTuple):
 
 
 class Assigning(Generic[G, A]):
-    def __init__(self, context: ShardContext, targets: Targets[G, A]) -> None:
+    def __init__(self, context: ShardContext, targets: TargetAssignments[G, A]) -> None:
         self._context = context
         self._targets = targets
         self._jobs: dict[str, _Job | None] = {}

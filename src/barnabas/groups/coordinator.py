@@ -12,14 +12,14 @@ from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, RuntimeEnvironment
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.membership import JoinRequest
-from barnabas.groups.group import Client, Deadline, Group
-from barnabas.groups.kind import ShardContext
-from barnabas.groups.ledger import MemoryBudget
+from barnabas.groups.group import ClientInfo, Group, GroupDeadline
+from barnabas.groups.manager import ShardContext
+from barnabas.groups.memory_budget import MemoryBudget
 from barnabas.groups.settings import GroupConfigs, GroupSettings
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import CoordinatorResult, Respond, commit_error, group_error
 from barnabas.groups.streams.configured import InternalTopic
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.groups import (
@@ -43,11 +43,11 @@ class GroupCoordinator:
         settings: GroupSettings,
         machine: RuntimeEnvironment,
         partitions: Callable[[], int],
-        topics: Topics | None = None,
+        topics: ImageTopics | None = None,
         configs: GroupConfigs | None = None,
     ) -> None:
         self.settings = settings
-        self.topics = topics or Topics()
+        self.topics = topics or ImageTopics()
         self.configs = configs or GroupConfigs()
         self.ledger = MemoryBudget(settings.bounds)
         self._machine = machine
@@ -68,7 +68,7 @@ class GroupCoordinator:
         self.runtime.stop()
 
     def _make_shard(self, index: int) -> GroupShard:
-        def reached(deadline: Deadline) -> None:
+        def reached(deadline: GroupDeadline) -> None:
             self._perform_own(index, lambda shard, step: shard.deadline_reached(deadline, step))
 
         def soon(act: Callable[[CoordinatorResult], None]) -> None:
@@ -108,7 +108,7 @@ class GroupCoordinator:
         )
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: Client, respond: Respond
+        self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, respond: Respond
     ) -> None:
         self.perform(
             request.group_id,
@@ -118,7 +118,7 @@ class GroupCoordinator:
     def streams_heartbeat(
         self,
         request: StreamsGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         respond: Callable[[tuple[InternalTopic, ...], StreamsGroupHeartbeatResponse], None],
         version: int = 0,
     ) -> None:

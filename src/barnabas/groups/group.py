@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.ledger import Weight
+from barnabas.groups.memory_budget import Weight
 from barnabas.groups.offsets import Committed
 
 UNKNOWN_MEMBER = ""
@@ -31,7 +31,7 @@ def sees_all(topic: str) -> bool:
     return True
 
 
-class Client(NamedTuple):
+class ClientInfo(NamedTuple):
     """The client that sent a request."""
 
     client_id: str
@@ -49,7 +49,7 @@ class DeadlineType(Enum):
     REVOCATION = "a member to give up what it no longer owns"
 
 
-class Deadline(NamedTuple):
+class GroupDeadline(NamedTuple):
     """The key of a deadline in `coordination.deadlines`."""
 
     type: DeadlineType

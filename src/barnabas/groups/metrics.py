@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from barnabas.common.clock import Clock
-from barnabas.groups.classic.group import State
+from barnabas.groups.classic.group import ClassicGroupState
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import GroupType
-from barnabas.groups.modern import GroupState
+from barnabas.groups.modern import ModernGroupState
 from barnabas.groups.shard import GroupShard
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample
@@ -17,17 +17,26 @@ from barnabas.metrics.registry import Registry, Sample
 FRESH_SECONDS = 1.0  # one count of the groups serves all metrics of a scrape
 
 BY_CLASSIC_STATE = {
-    State.PREPARING_REBALANCE: catalogue.CLASSIC_GROUPS_PREPARING,
-    State.COMPLETING_REBALANCE: catalogue.CLASSIC_GROUPS_COMPLETING,
-    State.STABLE: catalogue.CLASSIC_GROUPS_STABLE,
-    State.DEAD: catalogue.CLASSIC_GROUPS_DEAD,
-    State.EMPTY: catalogue.CLASSIC_GROUPS_EMPTY,
+    ClassicGroupState.PREPARING_REBALANCE: catalogue.CLASSIC_GROUPS_PREPARING,
+    ClassicGroupState.COMPLETING_REBALANCE: catalogue.CLASSIC_GROUPS_COMPLETING,
+    ClassicGroupState.STABLE: catalogue.CLASSIC_GROUPS_STABLE,
+    ClassicGroupState.DEAD: catalogue.CLASSIC_GROUPS_DEAD,
+    ClassicGroupState.EMPTY: catalogue.CLASSIC_GROUPS_EMPTY,
 }
-_MODERN = (GroupState.EMPTY, GroupState.ASSIGNING, GroupState.RECONCILING, GroupState.STABLE, GroupState.DEAD)
+_MODERN = (
+    ModernGroupState.EMPTY,
+    ModernGroupState.ASSIGNING,
+    ModernGroupState.RECONCILING,
+    ModernGroupState.STABLE,
+    ModernGroupState.DEAD,
+)
 BY_MODERN_TYPE = {
     GroupType.CONSUMER: (catalogue.CONSUMER_GROUPS, _MODERN),
-    GroupType.SHARE: (catalogue.SHARE_GROUPS, (GroupState.EMPTY, GroupState.STABLE, GroupState.DEAD)),
-    GroupType.STREAMS: (catalogue.STREAMS_GROUPS, (*_MODERN, GroupState.NOT_READY)),
+    GroupType.SHARE: (
+        catalogue.SHARE_GROUPS,
+        (ModernGroupState.EMPTY, ModernGroupState.STABLE, ModernGroupState.DEAD),
+    ),
+    GroupType.STREAMS: (catalogue.STREAMS_GROUPS, (*_MODERN, ModernGroupState.NOT_READY)),
 }
 
 
@@ -85,7 +94,7 @@ def _by_type(counts: GroupCounts) -> Iterator[Sample]:
 
 
 def _by_state(
-    counts: GroupCounts, group_type: GroupType, states: Iterable[GroupState]
+    counts: GroupCounts, group_type: GroupType, states: Iterable[ModernGroupState]
 ) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         for state in states:

@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
 from barnabas.groups.group import Age, Group, commit_time
-from barnabas.groups.ledger import MEMBER_BYTES, Weight
+from barnabas.groups.memory_budget import MEMBER_BYTES, Weight
 from barnabas.groups.topics import NO_NAMES, Names, Subscriptions
 
 JOINING = 0
@@ -57,7 +57,7 @@ def _alone(index: int) -> frozenset[int]:
     return frozenset((index,))
 
 
-class GroupState(Enum):
+class ModernGroupState(Enum):
     """The names are those that Kafka's tools show."""
 
     EMPTY = "Empty"
@@ -114,14 +114,14 @@ class ModernGroup(Group, Generic[M, A]):
     # -- facts --------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ModernGroupState:
         if not self.members:
-            return GroupState.EMPTY
+            return ModernGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ModernGroupState.ASSIGNING
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ModernGroupState.STABLE
+        return ModernGroupState.RECONCILING
 
     @property
     def state_name(self) -> str:

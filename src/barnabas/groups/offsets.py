@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.groups.ledger import OFFSET_BYTES, MemoryBudget
+from barnabas.groups.memory_budget import OFFSET_BYTES, MemoryBudget
 
 NO_EXPIRY = -1
 

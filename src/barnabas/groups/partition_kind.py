@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
-from barnabas.groups.kind import GroupManager
+from barnabas.groups.manager import GroupManager
 from barnabas.groups.modern import NO_ASSIGNMENT_YET, ModernGroup, ModernMember, partitions_of
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])

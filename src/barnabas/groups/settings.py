@@ -10,7 +10,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.coordinator_settings import GROUP_SYNONYMS
 from barnabas.config.definitions import GROUP
 from barnabas.config.setting import ConfigError
-from barnabas.groups.ledger import Bounds
+from barnabas.groups.memory_budget import MemoryLimits
 
 # -- Settings of a single group: what was set for it (a config resource of type GROUP), else the broker's default
 
@@ -71,7 +71,7 @@ class GroupSettings:
     regex_refresh_ms: int = 600_000
     share_max_size: int = 200
     share_initialize_retry_ms: int = 30_000
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: MemoryLimits = field(default_factory=MemoryLimits)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -92,7 +92,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         regex_refresh_ms=config["group.consumer.regex.refresh.interval.ms"],
         share_max_size=config["group.share.max.size"],
         share_initialize_retry_ms=config["group.share.initialize.retry.interval.ms"],
-        bounds=Bounds(
+        bounds=MemoryLimits(
             config["barnabas.groups.max"],
             config["barnabas.groups.max.members"],
             config["barnabas.groups.max.bytes"],

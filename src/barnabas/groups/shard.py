@@ -15,19 +15,19 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup
-from barnabas.groups.classic.kind import ClassicGroupManager
+from barnabas.groups.classic.manager import ClassicGroupManager
 from barnabas.groups.classic.member import protocol_bytes
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.consumer.group import ConsumerGroup
-from barnabas.groups.consumer.kind import ConsumerGroupManager
-from barnabas.groups.group import Committer, Deadline, Group, GroupType, PartitionCheck, any_partition
-from barnabas.groups.kind import GroupManager, ShardContext
-from barnabas.groups.ledger import OFFSET_BYTES
+from barnabas.groups.consumer.manager import ConsumerGroupManager
+from barnabas.groups.group import Committer, Group, GroupDeadline, GroupType, PartitionCheck, any_partition
+from barnabas.groups.manager import GroupManager, ShardContext
+from barnabas.groups.memory_budget import OFFSET_BYTES
 from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
-from barnabas.groups.share.kind import ShareGroupManager
+from barnabas.groups.share.manager import ShareGroupManager
 from barnabas.groups.step import CoordinatorResult, Respond
-from barnabas.groups.streams.kind import StreamsGroupManager
+from barnabas.groups.streams.manager import StreamsGroupManager
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
     UnknownRecordTypeError,
@@ -133,7 +133,7 @@ class GroupShard:
 
     # -- what happens to groups of every type -------------------------------------------------------
 
-    def deadline_reached(self, deadline: Deadline, step: CoordinatorResult) -> None:
+    def deadline_reached(self, deadline: GroupDeadline, step: CoordinatorResult) -> None:
         group = self.groups.get(deadline.group_id)
         if group is not None:
             self._kind(group).deadline_reached(group, deadline, step)

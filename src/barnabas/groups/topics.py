@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, TopicState
 from barnabas.common.types import Uuid
-from barnabas.groups.ledger import NAME_BYTES, text_bytes
+from barnabas.groups.memory_budget import NAME_BYTES, text_bytes
 
 # -- What the members of one group subscribe to, kept up to date member by member ----------------------
 
@@ -94,13 +94,13 @@ MAX_HASHES = 1 << 63
 """Range of a record field without its sign."""
 
 
-class Topic(NamedTuple):
+class SubscribedTopic(NamedTuple):
     topic_id: Uuid
     name: str
     partitions: int
 
 
-class Topics:
+class ImageTopics:
     """View of the current image. `topics_changed` notifies a shard of changes."""
 
     def __init__(self, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
@@ -124,9 +124,9 @@ class Topics:
     def names(self) -> list[str]:
         return list(self._image().topics)
 
-    def find(self, name: str) -> Topic | None:
+    def find(self, name: str) -> SubscribedTopic | None:
         state = self._image().topics.get(name)
-        return None if state is None else Topic(state.topic_id, name, len(state.partitions))
+        return None if state is None else SubscribedTopic(state.topic_id, name, len(state.partitions))
 
     def name_of(self, topic_id: Uuid) -> str | None:
         return self._image().topic_names_by_id.get(topic_id)

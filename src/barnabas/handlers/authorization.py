@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.cluster.image import ResourceType as ConfigType
+from barnabas.cluster.image import ConfigResourceType as ConfigType
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.authorization_answers import (
     allowed_topics_of_all,
@@ -45,7 +45,7 @@ from barnabas.handlers.security.denials import (
     sees_tokens,
     users_denied,
 )
-from barnabas.network.requests.authorize import Each, Names, Need, Rule
+from barnabas.network.requests.authorize_stage import ApiPermissions, Each, Names, RequiredPermission
 from barnabas.network.requests.error_injection import error_response
 from barnabas.protocol.api import ApiKey
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
@@ -61,18 +61,18 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1  # of FindCoordinator
 Judged = Callable[[Any, Any, Any], Action | None]
 
 
-def on(operation: Operation, resource_type: ResourceType, field: str) -> Need:
+def on(operation: Operation, resource_type: ResourceType, field: str) -> RequiredPermission:
     """Need an operation on the resource named by a field of the message, if it names one."""
-    return Need(operation, resource_type, lambda message: (getattr(message, field),))
+    return RequiredPermission(operation, resource_type, lambda message: (getattr(message, field),))
 
 
-def on_all(operation: Operation, resource_type: ResourceType, names: Names) -> Need:
-    return Need(operation, resource_type, names)
+def on_all(operation: Operation, resource_type: ResourceType, names: Names) -> RequiredPermission:
+    return RequiredPermission(operation, resource_type, names)
 
 
-def on_cluster(operation: Operation, *or_else: Operation) -> Need:
+def on_cluster(operation: Operation, *or_else: Operation) -> RequiredPermission:
     alternatives = tuple(Action(each, CLUSTER) for each in or_else)
-    return Need(operation, CLUSTER, lambda message: (CLUSTER_NAME,), alternatives)
+    return RequiredPermission(operation, CLUSTER, lambda message: (CLUSTER_NAME,), alternatives)
 
 
 def topic(operation: Operation, field: str = "name") -> Judged:
@@ -159,38 +159,40 @@ def _subscribed(message: Any) -> list[str]:
     return message.subscribed_topic_names or []
 
 
-OPEN = Rule()
-BROKERS = Rule(whole=(on_cluster(CLUSTER_ACTION),))
+OPEN = ApiPermissions()
+BROKERS = ApiPermissions(whole=(on_cluster(CLUSTER_ACTION),))
 CREATE_ANY = (Action(CREATE, CLUSTER),)
 DELETE_ANY = (Action(DELETE, CLUSTER),)
-IN_GROUP = Rule(whole=(on(READ, GROUP, "group_id"),))
-ALTER_CLUSTER = Rule(whole=(on_cluster(ALTER),))
+IN_GROUP = ApiPermissions(whole=(on(READ, GROUP, "group_id"),))
+ALTER_CLUSTER = ApiPermissions(whole=(on_cluster(ALTER),))
 # Kafka's responses that repeat the top-level error in each element.
 ALTER_CLUSTER_EVERYWHERE = ALTER_CLUSTER._replace(
     refuse=lambda message, version, error: error_response(message, error, version)
 )
-ALTER_OF_CONFIGS = Rule(each=(Each("resources", "responses", config_of(ALTER_CONFIGS)),))
-DESCRIBED_GROUPS = Rule(
+ALTER_OF_CONFIGS = ApiPermissions(each=(Each("resources", "responses", config_of(ALTER_CONFIGS)),))
+DESCRIBED_GROUPS = ApiPermissions(
     each=(Each("group_ids", "groups", group(DESCRIBE)),),
     after=(described_groups_show_topics, shown_group_operations),
 )
 
-RULES: dict[ApiKey, Rule] = {
-    ApiKey.PRODUCE: Rule(
+RULES: dict[ApiKey, ApiPermissions] = {
+    ApiKey.PRODUCE: ApiPermissions(
         whole=(on_all(WRITE, TRANSACTIONAL_ID, transaction_of),),
         each=(Each("topic_data", "responses", topic(WRITE)),),
         filled={"base_offset": -1},
         is_unanswered=lambda message: message.acks == 0,
     ),
     # A session names topics once: the handler checks Read on every read.
-    ApiKey.FETCH: Rule(
+    ApiKey.FETCH: ApiPermissions(
         whole=(on_all(CLUSTER_ACTION, CLUSTER, _as_replica),),
         refuse=fetch_denied,
         filled={"records": b"", "high_watermark": -1},
         with_access=reads_by_topic,
     ),
-    ApiKey.LIST_OFFSETS: Rule(each=(Each("topics", "topics", topic(DESCRIBE)),), filled={"timestamp": -1}),
-    ApiKey.METADATA: Rule(
+    ApiKey.LIST_OFFSETS: ApiPermissions(
+        each=(Each("topics", "topics", topic(DESCRIBE)),), filled={"timestamp": -1}
+    ),
+    ApiKey.METADATA: ApiPermissions(
         each=(
             Each("topics", "topics", topic(DESCRIBE)),
             Each("topics", "topics", _auto_created, or_else=CREATE_ANY),
@@ -198,16 +200,16 @@ RULES: dict[ApiKey, Rule] = {
         after=(authorized_topics, shown_topic_operations, shown_cluster_operations),
         is_served_empty=True,
     ),
-    ApiKey.OFFSET_COMMIT: Rule(
+    ApiKey.OFFSET_COMMIT: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),), each=(Each("topics", "topics", topic(READ)),)
     ),
-    ApiKey.OFFSET_FETCH: Rule(
+    ApiKey.OFFSET_FETCH: ApiPermissions(
         whole=(on_all(DESCRIBE, GROUP, lambda message: () if message.groups else (message.group_id,)),),
         each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),),
         after=(offsets_of_topics,),
         filled={"committed_offset": -1},
     ),
-    ApiKey.FIND_COORDINATOR: Rule(
+    ApiKey.FIND_COORDINATOR: ApiPermissions(
         whole=(
             on_all(DESCRIBE, GROUP, _single_key(GROUP_KEY)),
             on_all(DESCRIBE, TRANSACTIONAL_ID, _single_key(TRANSACTION_KEY)),
@@ -219,17 +221,17 @@ RULES: dict[ApiKey, Rule] = {
     ApiKey.HEARTBEAT: IN_GROUP,
     ApiKey.LEAVE_GROUP: IN_GROUP,
     ApiKey.SYNC_GROUP: IN_GROUP,
-    ApiKey.DESCRIBE_GROUPS: Rule(
+    ApiKey.DESCRIBE_GROUPS: ApiPermissions(
         each=(Each("groups", "groups", group(DESCRIBE)),), after=(shown_group_operations,)
     ),
-    ApiKey.LIST_GROUPS: Rule(after=(listed_groups,)),
+    ApiKey.LIST_GROUPS: ApiPermissions(after=(listed_groups,)),
     ApiKey.API_VERSIONS: OPEN,
     ApiKey.SASL_HANDSHAKE: OPEN,
     ApiKey.SASL_AUTHENTICATE: OPEN,
-    ApiKey.CREATE_TOPICS: Rule(
+    ApiKey.CREATE_TOPICS: ApiPermissions(
         each=(Each("topics", "topics", topic(CREATE), or_else=CREATE_ANY),), after=(visible_configs,)
     ),
-    ApiKey.DELETE_TOPICS: Rule(
+    ApiKey.DELETE_TOPICS: ApiPermissions(
         each=(
             Each("topics", "responses", topic(DESCRIBE), or_else=DELETE_ANY),
             Each("topic_names", "responses", topic(DESCRIBE), or_else=DELETE_ANY),
@@ -237,10 +239,10 @@ RULES: dict[ApiKey, Rule] = {
             Each("topic_names", "responses", _deleted, or_else=DELETE_ANY),
         )
     ),
-    ApiKey.DELETE_RECORDS: Rule(
+    ApiKey.DELETE_RECORDS: ApiPermissions(
         each=(Each("topics", "topics", topic(DELETE)),), filled={"low_watermark": -1}
     ),
-    ApiKey.INIT_PRODUCER_ID: Rule(
+    ApiKey.INIT_PRODUCER_ID: ApiPermissions(
         whole=(
             on(WRITE, TRANSACTIONAL_ID, "transactional_id"),
             on_all(
@@ -248,7 +250,7 @@ RULES: dict[ApiKey, Rule] = {
                 TRANSACTIONAL_ID,
                 lambda message: (message.transactional_id,) if message.enable2_pc else (),
             ),
-            Need(
+            RequiredPermission(
                 Operation.IDEMPOTENT_WRITE,
                 CLUSTER,
                 lambda message: () if message.transactional_id is not None else (CLUSTER_NAME,),
@@ -257,10 +259,10 @@ RULES: dict[ApiKey, Rule] = {
         ),
         filled={"producer_epoch": -1},
     ),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Rule(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ApiPermissions(
         each=(Each("topics", "topics", topic(DESCRIBE, "topic"), or_else=(Action(CLUSTER_ACTION, CLUSTER),)),)
     ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Rule(
+    ApiKey.ADD_PARTITIONS_TO_TXN: ApiPermissions(
         whole=(
             on_all(CLUSTER_ACTION, CLUSTER, lambda message: (CLUSTER_NAME,) if message.transactions else ()),
             on_all(
@@ -278,78 +280,86 @@ RULES: dict[ApiKey, Rule] = {
             ),
         ),
     ),
-    ApiKey.ADD_OFFSETS_TO_TXN: Rule(
+    ApiKey.ADD_OFFSETS_TO_TXN: ApiPermissions(
         whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"), on(READ, GROUP, "group_id"))
     ),
-    ApiKey.END_TXN: Rule(whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"),)),
-    ApiKey.WRITE_TXN_MARKERS: Rule(whole=(on_cluster(CLUSTER_ACTION, ALTER),)),  # KIP-1037
-    ApiKey.TXN_OFFSET_COMMIT: Rule(
+    ApiKey.END_TXN: ApiPermissions(whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"),)),
+    ApiKey.WRITE_TXN_MARKERS: ApiPermissions(whole=(on_cluster(CLUSTER_ACTION, ALTER),)),  # KIP-1037
+    ApiKey.TXN_OFFSET_COMMIT: ApiPermissions(
         whole=(on(WRITE, TRANSACTIONAL_ID, "transactional_id"), on(READ, GROUP, "group_id")),
         each=(Each("topics", "topics", topic(READ)),),
     ),
-    ApiKey.DESCRIBE_ACLS: Rule(whole=(on_cluster(DESCRIBE),)),
+    ApiKey.DESCRIBE_ACLS: ApiPermissions(whole=(on_cluster(DESCRIBE),)),
     ApiKey.CREATE_ACLS: ALTER_CLUSTER_EVERYWHERE,
     ApiKey.DELETE_ACLS: ALTER_CLUSTER_EVERYWHERE,
-    ApiKey.DESCRIBE_CONFIGS: Rule(each=(Each("resources", "results", config_of(DESCRIBE_CONFIGS)),)),
+    ApiKey.DESCRIBE_CONFIGS: ApiPermissions(
+        each=(Each("resources", "results", config_of(DESCRIBE_CONFIGS)),)
+    ),
     ApiKey.ALTER_CONFIGS: ALTER_OF_CONFIGS,
     ApiKey.ALTER_REPLICA_LOG_DIRS: ALTER_CLUSTER._replace(refuse=log_dirs_denied),
-    ApiKey.DESCRIBE_LOG_DIRS: Rule(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
-    ApiKey.CREATE_PARTITIONS: Rule(each=(Each("topics", "results", topic(ALTER)),)),
+    ApiKey.DESCRIBE_LOG_DIRS: ApiPermissions(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
+    ApiKey.CREATE_PARTITIONS: ApiPermissions(each=(Each("topics", "results", topic(ALTER)),)),
     # Owners and renewers need no permission, and who may ask depends on the authentication: the handlers
     # check.
-    ApiKey.CREATE_DELEGATION_TOKEN: Rule(with_access=creates_tokens),
+    ApiKey.CREATE_DELEGATION_TOKEN: ApiPermissions(with_access=creates_tokens),
     ApiKey.RENEW_DELEGATION_TOKEN: OPEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN: OPEN,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(with_access=sees_tokens),
-    ApiKey.DELETE_GROUPS: Rule(each=(Each("groups_names", "results", group(DELETE)),)),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ApiPermissions(with_access=sees_tokens),
+    ApiKey.DELETE_GROUPS: ApiPermissions(each=(Each("groups_names", "results", group(DELETE)),)),
     ApiKey.ELECT_LEADERS: ALTER_CLUSTER_EVERYWHERE,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_OF_CONFIGS,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ALTER_CLUSTER_EVERYWHERE,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: Rule(whole=(on_cluster(DESCRIBE),)),
-    ApiKey.OFFSET_DELETE: Rule(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiPermissions(whole=(on_cluster(DESCRIBE),)),
+    ApiKey.OFFSET_DELETE: ApiPermissions(
         whole=(on(DELETE, GROUP, "group_id"),), each=(Each("topics", "topics", topic(READ)),)
     ),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(whole=(on_cluster(DESCRIBE_CONFIGS),), refuse=quotas_denied),
-    ApiKey.ALTER_CLIENT_QUOTAS: Rule(whole=(on_cluster(ALTER_CONFIGS),), refuse=altered_quotas_denied),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ApiPermissions(
+        whole=(on_cluster(DESCRIBE_CONFIGS),), refuse=quotas_denied
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: ApiPermissions(
+        whole=(on_cluster(ALTER_CONFIGS),), refuse=altered_quotas_denied
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiPermissions(
+        whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top
+    ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ALTER_CLUSTER._replace(refuse=users_denied),
     ApiKey.ALTER_PARTITION: BROKERS,
     ApiKey.UPDATE_FEATURES: ALTER_CLUSTER,
     ApiKey.ENVELOPE: BROKERS,
-    ApiKey.DESCRIBE_CLUSTER: Rule(after=(shown_cluster_operations,)),
-    ApiKey.DESCRIBE_PRODUCERS: Rule(each=(Each("topics", "topics", topic(READ)),)),
+    ApiKey.DESCRIBE_CLUSTER: ApiPermissions(after=(shown_cluster_operations,)),
+    ApiKey.DESCRIBE_PRODUCERS: ApiPermissions(each=(Each("topics", "topics", topic(READ)),)),
     ApiKey.BROKER_HEARTBEAT: BROKERS,
     ApiKey.UNREGISTER_BROKER: ALTER_CLUSTER,
-    ApiKey.DESCRIBE_TRANSACTIONS: Rule(
+    ApiKey.DESCRIBE_TRANSACTIONS: ApiPermissions(
         each=(Each("transactional_ids", "transaction_states", _transaction),), after=(topics_of_transactions,)
     ),
-    ApiKey.LIST_TRANSACTIONS: Rule(after=(listed_transactions,)),
+    ApiKey.LIST_TRANSACTIONS: ApiPermissions(after=(listed_transactions,)),
     ApiKey.ALLOCATE_PRODUCER_IDS: BROKERS,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed)), with_access=sees_topics
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: DESCRIBED_GROUPS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: OPEN,
     ApiKey.PUSH_TELEMETRY: OPEN,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: BROKERS,
-    ApiKey.LIST_CONFIG_RESOURCES: Rule(whole=(on_cluster(DESCRIBE_CONFIGS),)),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(
+    ApiKey.LIST_CONFIG_RESOURCES: ApiPermissions(whole=(on_cluster(DESCRIBE_CONFIGS),)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ApiPermissions(
         each=(Each("topics", "topics", topic(DESCRIBE)),),
         before=allowed_topics_of_all,
         after=(shown_topic_operations,),
     ),
-    ApiKey.SHARE_GROUP_HEARTBEAT: Rule(
+    ApiKey.SHARE_GROUP_HEARTBEAT: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed))
     ),
     ApiKey.SHARE_GROUP_DESCRIBE: DESCRIBED_GROUPS,
-    ApiKey.SHARE_FETCH: Rule(
+    ApiKey.SHARE_FETCH: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),),
         each=(Each("topics", "responses", topic(READ)),),
         before=forget_denied_topics,
         filled={"records": b""},
         is_served_empty=True,
     ),
-    ApiKey.SHARE_ACKNOWLEDGE: Rule(
+    ApiKey.SHARE_ACKNOWLEDGE: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),),
         each=(Each("topics", "responses", topic(READ)),),
         is_served_empty=True,
@@ -359,29 +369,31 @@ RULES: dict[ApiKey, Rule] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: BROKERS,
     ApiKey.DELETE_SHARE_GROUP_STATE: BROKERS,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: BROKERS,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Rule(
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, topics_of_topology)),
         with_access=creates_internal_topics,
     ),
     ApiKey.STREAMS_GROUP_DESCRIBE: DESCRIBED_GROUPS,
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: IN_GROUP,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Rule(
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ApiPermissions(
         each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),), after=(authorized_groups,)
     ),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Rule(
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),), each=(Each("topics", "responses", topic(READ, "topic_name")),)
     ),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Rule(
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ApiPermissions(
         whole=(on(DELETE, GROUP, "group_id"),),
         each=(Each("topics", "responses", topic(READ, "topic_name")),),
         is_served_empty=True,
     ),
-    ApiKey.APPEND_MIRRORED: Rule(
+    ApiKey.APPEND_MIRRORED: ApiPermissions(
         whole=(on_cluster(ALTER),),
         each=(Each("topics", "topics", topic(WRITE)),),
     ),
-    ApiKey.ALTER_MIRRORS: Rule(whole=(on_cluster(ALTER),), each=(Each("topics", "topics", topic(WRITE)),)),
-    ApiKey.DESCRIBE_MIRRORS: Rule(
+    ApiKey.ALTER_MIRRORS: ApiPermissions(
+        whole=(on_cluster(ALTER),), each=(Each("topics", "topics", topic(WRITE)),)
+    ),
+    ApiKey.DESCRIBE_MIRRORS: ApiPermissions(
         each=(Each("topics", "topics", topic(DESCRIBE)),), after=(described_mirrors,), is_served_empty=True
     ),
     ApiKey.SETTLE_MIRRORS: BROKERS,

@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.endpoints import NOT_ASKED_FOR
-from barnabas.handlers.fetch.reading import AuthorizedReader
+from barnabas.handlers.fetch.reader import AuthorizedReader
 from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class

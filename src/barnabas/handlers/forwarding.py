@@ -17,8 +17,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
-from barnabas.cluster.following import MetadataFollower
-from barnabas.cluster.image import NO_CONTROLLER, ResourceType
+from barnabas.cluster.follower import MetadataFollower
+from barnabas.cluster.image import NO_CONTROLLER, ConfigResourceType
 from barnabas.cluster.peers import Peers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
@@ -26,7 +26,7 @@ from barnabas.controller.topics import NewTopic
 from barnabas.controller.topics import create_topics as decide_creation
 from barnabas.handlers.envelope import unwrap, wrap
 from barnabas.handlers.needs import HasController, HasImage
-from barnabas.network.requests.account import mute
+from barnabas.network.requests.quota_stage import mute
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.topics import (
@@ -38,7 +38,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.security.context import SELF, RequestContext
-from barnabas.security.quotas import Kind, Quotas
+from barnabas.security.quotas import QuotaKind, Quotas
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -96,7 +96,7 @@ def _was_forwarded(broker: ForwardingNeeds, request: Request) -> bool:
 def _concerns_this_broker(message: Any) -> bool:
     """Loggers belong to one process and are not metadata."""
     return isinstance(message, IncrementalAlterConfigsRequest) and all(
-        resource.resource_type == ResourceType.BROKER_LOGGER for resource in message.resources
+        resource.resource_type == ConfigResourceType.BROKER_LOGGER for resource in message.resources
     )
 
 
@@ -193,7 +193,7 @@ def _above_quota(
 ) -> dict[str, KafkaError | None]:
     """Return topics above the client's quota; a controller that gets an Envelope checks this itself."""
     refused: dict[str, KafkaError | None] = {}
-    if context is SELF or Kind.MUTATION not in broker.quotas.kinds:
+    if context is SELF or QuotaKind.MUTATION not in broker.quotas.kinds:
         return refused
     for topic in wanted:
         asked = topic.partitions if topic.partitions > 0 else broker.policy.num_partitions

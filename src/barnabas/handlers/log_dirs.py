@@ -18,7 +18,7 @@ from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log.dirs.move import State
+from barnabas.log.dirs.move import MoveState
 from barnabas.log.log import Log
 from barnabas.network.requests.time_slices import at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
@@ -49,7 +49,7 @@ class MovesReplicas(Protocol):
         ...
 
 
-class TellsOfTiers(Protocol):
+class DirTiering(Protocol):
     def describe_broker(self) -> BrokerTiers:
         """Return the tiered storage status of this broker."""
         ...
@@ -65,7 +65,7 @@ class LogDirsNeeds(Protocol):
     @property
     def moves(self) -> MovesReplicas: ...
     @property
-    def tiering(self) -> TellsOfTiers: ...
+    def tiering(self) -> DirTiering: ...
 
 
 def describe_log_dirs(
@@ -121,7 +121,7 @@ def _describe(
 
 
 def _futures(broker: LogDirsNeeds, folder: str) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
-    moves = [move for move in broker.logs.moves if move.state is State.COPYING]
+    moves = [move for move in broker.logs.moves if move.state is MoveState.COPYING]
     return [
         (
             move.partition,

@@ -34,7 +34,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from barnabas.replication.page_cache import ColdReads
+from barnabas.replication.cold_reads import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -54,7 +54,7 @@ NOT_AVAILABLE_SINCE = 5  # KIP-207
 HIGH_WATERMARK = -1  # in DeleteRecords: everything that is committed
 
 
-class TellsOfTiers(Protocol):
+class OffsetTiering(Protocol):
     def describe(self, log: Log) -> PartitionTier:
         """Return the remote part of a log whose partition is led here."""
         ...
@@ -66,16 +66,16 @@ class OffsetsNeeds(HasImage, HasReplicas, HasThreads, Protocol):
     @property
     def page_cache(self) -> ColdReads: ...
     @property
-    def tiering(self) -> TellsOfTiers: ...
+    def tiering(self) -> OffsetTiering: ...
 
 
-class Found(NamedTuple):
+class OffsetResult(NamedTuple):
     offset: int = UNKNOWN
     timestamp: int = UNKNOWN
     leader_epoch: int = UNKNOWN
 
 
-RemoteOffsets = dict[tuple[str, int], Found | KafkaError | None]
+RemoteOffsets = dict[tuple[str, int], OffsetResult | KafkaError | None]
 
 
 async def list_offsets(
@@ -140,17 +140,19 @@ async def _fill(
 
 async def _find(
     broker: OffsetsNeeds, log: Log, timestamp: int, committed_only: bool, is_consumer: bool
-) -> Found:
+) -> OffsetResult:
     upper = log.last_stable_offset if committed_only else log.high_watermark
     if timestamp == LATEST:
-        return Found(upper, UNKNOWN, log.epochs.latest)
+        return OffsetResult(upper, UNKNOWN, log.epochs.latest)
     if timestamp == EARLIEST:
         return _at_offset(log, log.log_start_offset)
     if timestamp == EARLIEST_LOCAL:
         return _at_offset(log, log.local_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         match = _last_tiered(log) if timestamp == LATEST_TIERED else _first_pending(log)
-        return Found() if is_consumer and match.offset >= upper else match  # a follower's end may be visible
+        return (
+            OffsetResult() if is_consumer and match.offset >= upper else match
+        )  # a follower's end may be visible
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp}")
     # Searching a batch may read from the disk and decompress: not on the loop.
@@ -158,7 +160,7 @@ async def _find(
         found = await broker.in_thread(log.max_timestamp_offset)
     else:
         found = await broker.in_thread(lambda: log.offset_for_timestamp(timestamp))
-    return Found(*found) if found is not None and found[0] < upper else Found()
+    return OffsetResult(*found) if found is not None and found[0] < upper else OffsetResult()
 
 
 async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> RemoteOffsets:
@@ -180,12 +182,12 @@ async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> R
 
 async def _search(
     page_cache: ColdReads, log: Log, timestamp: int, timeout_ms: int
-) -> Found | KafkaError | None:
+) -> OffsetResult | KafkaError | None:
     try:
         record = await page_cache.remote_offset_for_timestamp(log, timestamp, timeout_ms)
     except KafkaError as error:
         return error
-    return Found(*record) if record is not None else None
+    return OffsetResult(*record) if record is not None else None
 
 
 def _tier(broker: OffsetsNeeds, topic: str, wanted: ListOffsetsPartition) -> PartitionTier:
@@ -195,24 +197,24 @@ def _tier(broker: OffsetsNeeds, topic: str, wanted: ListOffsetsPartition) -> Par
         return PartitionTier()  # leadership has just changed
 
 
-def _at_offset(log: Log, offset: int) -> Found:
-    return Found(offset, UNKNOWN, log.epochs.at(offset))
+def _at_offset(log: Log, offset: int) -> OffsetResult:
+    return OffsetResult(offset, UNKNOWN, log.epochs.at(offset))
 
 
-def _last_tiered(log: Log) -> Found:
+def _last_tiered(log: Log) -> OffsetResult:
     """KIP-1005."""
     is_known = log.config.remote_storage_enable and log.is_tiered
-    return _at_offset(log, log.offsets.tiered_end - 1) if is_known else Found()
+    return _at_offset(log, log.offsets.tiered_end - 1) if is_known else OffsetResult()
 
 
-def _first_pending(log: Log) -> Found:
+def _first_pending(log: Log) -> OffsetResult:
     """KIP-1023: unknown while a leader does not know yet which segments are remote."""
     if not log.config.remote_storage_enable or (not log.is_tiered and log.remote_part is not None):
-        return Found()
+        return OffsetResult()
     return _at_offset(log, max(log.offsets.tiered_end, log.log_start_offset))
 
 
-def _may_come(timestamp: int, found: Found) -> bool:
+def _may_come(timestamp: int, found: OffsetResult) -> bool:
     """Return whether a search by timestamp found nothing below the high watermark of a new leader, which may
     still rise: an earlier leader may have returned a record above it (KIP-207).
     """

@@ -18,7 +18,7 @@ from barnabas.log.flushing import FlushJob, Unsynced, closing_job, flush_job
 from barnabas.log.local_log import LogState
 from barnabas.log.offsets import NOTHING_TIERED
 from barnabas.log.pending import PendingAppend, PendingAppends
-from barnabas.log.reading import out_of_range
+from barnabas.log.reader import out_of_range
 from barnabas.log.replacing import ReplaceableLog, Step
 from barnabas.log.retention import apply_retention
 from barnabas.log.rolling import RollPolicy
@@ -77,7 +77,7 @@ class DurableLog(ReplaceableLog):
         """(due time, path) of files to be removed later."""
         self._roll_jitter = roll_jitter
         self._last_flush_ms = 0  # start of the current flush.ms interval
-        self._on_flush_wanted: Callable[[], None] = _ignore
+        self._on_flush_wanted: Callable[[], None] = lambda: None
         self._before_truncation: Callable[[int], Step | None] | None = None
         self._replacement, self._waiting_for_files = None, []
         self._pending: PendingAppends | None = None
@@ -99,7 +99,7 @@ class DurableLog(ReplaceableLog):
     ) -> None:
         """`on_flush_wanted` is called after a roll, and when flush.messages is reached. `before_truncation` returns the
         step that checkpoints the new log end as recovery point, which has to run before the files are truncated."""
-        self._on_flush_wanted = on_flush_wanted or _ignore
+        self._on_flush_wanted = on_flush_wanted or (lambda: None)
         self._before_truncation = before_truncation
 
     def watch_pending(self, on_written: Callable[[int], None], on_undone: Callable[[], None]) -> None:
@@ -396,7 +396,3 @@ class DurableLog(ReplaceableLog):
         self.is_abandoned = True
         self.cancel_replacement()
         self.segments.forget()
-
-
-def _ignore() -> None:
-    """Default of `on_flush_wanted`."""

@@ -19,7 +19,7 @@ from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
 from barnabas.log.flushing import Unsynced
 from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.producers import ProducerStates
-from barnabas.log.reading import (
+from barnabas.log.reader import (
     FoundRecord,
     aborted_between,
     first_at_or_after,

@@ -21,9 +21,7 @@ TEMPORARY = ".tmp"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 TIERED_PART = "tiered-offset-checkpoint"  # log/tiering/checkpoint.py
-BEGINNING = (
-    ".barnabas-beginning"  # the log is being restored from the object store (broker/tiering/beginnings)
-)
+BEGINNING = ".barnabas-beginning"  # the log is being restored (broker/tiering/restored_partitions)
 REBUILDING = ".barnabas-rebuilding"  # a compacted log is being restored (log/tiering/rebuilding.py)
 MOVED_FROM = ".barnabas-moved-from"  # the log dir that a folder replaces (log/dirs/move.py)
 

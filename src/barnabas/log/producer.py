@@ -30,7 +30,7 @@ class RememberedBatch(NamedTuple):
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MASK
 
 
-class Producer:
+class ProducerState:
     """The state of one producer id in one partition."""
 
     __slots__ = (
@@ -91,8 +91,8 @@ class Producer:
                 return batch
         return None
 
-    def copy(self) -> Producer:
-        other = Producer(self.producer_id)
+    def copy(self) -> ProducerState:
+        other = ProducerState(self.producer_id)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
         other.batches = self.batches.copy()
@@ -130,5 +130,5 @@ class SavedProducer(NamedTuple):
     """State of a producer and of the decided transactions before a pending batch, which may fail."""
 
     producer_id: int
-    producer: Producer | None
+    producer: ProducerState | None
     decided: tuple[CompletedTransaction, ...]

@@ -35,7 +35,7 @@ from itertools import islice
 from operator import itemgetter
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.producer import SEQUENCE_MASK, Producer, RememberedBatch, SavedProducer
+from barnabas.log.producer import SEQUENCE_MASK, ProducerState, RememberedBatch, SavedProducer
 from barnabas.log.segments.aborted_index import CompletedTransaction
 from barnabas.records.batch import (
     NO_PRODUCER_EPOCH,
@@ -64,7 +64,7 @@ class ProducerStates:
 
     def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self._limit = limit
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
         self.undecided: dict[int, int] = {}  # producer id -> first offset; in order, because offsets grow
         self.unstable: dict[int, int] = {}
         """Undecided transactions with records at or above the log start, with the offset from which they count."""
@@ -82,10 +82,10 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def __iter__(self) -> Iterator[Producer]:
+    def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._producers.values())
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
 
     # -- before an append ---------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class ProducerStates:
             return None  # the common case
         return self._check_unusual(producer, header)
 
-    def _check_unusual(self, producer: Producer, header: BatchHeader) -> RememberedBatch | None:
+    def _check_unusual(self, producer: ProducerState, header: BatchHeader) -> RememberedBatch | None:
         self.check_epoch(producer, header.producer_epoch)
         if header.base_sequence == NO_SEQUENCE:
             return None  # offset commits that a coordinator writes for the producer have no sequence
@@ -128,7 +128,7 @@ class ProducerStates:
             )
         return None
 
-    def check_epoch(self, producer: Producer, epoch: int) -> None:
+    def check_epoch(self, producer: ProducerState, epoch: int) -> None:
         if epoch < producer.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -169,15 +169,15 @@ class ProducerStates:
                 producer.transaction_start = first_offset
                 self.undecided[producer_id] = first_offset
 
-    def _move_last(self, producer: Producer, now_ms: int) -> None:
+    def _move_last(self, producer: ProducerState, now_ms: int) -> None:
         producer.move_at_ms = now_ms + ORDERED_TO_MS
         self._producers[producer.producer_id] = self._producers.pop(producer.producer_id)
 
-    def _new(self, producer_id: int, offset: int) -> Producer:
+    def _new(self, producer_id: int, offset: int) -> ProducerState:
         if len(self._producers) >= self._limit:
             self.forget_oldest(max(self._limit // EVICTED_SHARE, 1))
         self.on_new()
-        producer = self._producers[producer_id] = Producer(producer_id)
+        producer = self._producers[producer_id] = ProducerState(producer_id)
         producer.since = offset
         return producer
 
@@ -208,7 +208,7 @@ class ProducerStates:
             self._note_decided(completed._replace(first_offset=unstable))
         return completed
 
-    def _ended_epoch(self, producer: Producer, header: BatchHeader) -> int:
+    def _ended_epoch(self, producer: ProducerState, header: BatchHeader) -> int:
         if producer.epoch != NO_PRODUCER_EPOCH:
             return producer.epoch
         return header.producer_epoch if self._ending is None else self._ending
@@ -352,7 +352,7 @@ class ProducerStates:
                 del self._producers[producer.producer_id]
                 self.undecided.pop(producer.producer_id, None)
 
-    def restore(self, producers: Iterable[Producer]) -> None:
+    def restore(self, producers: Iterable[ProducerState]) -> None:
         """Replace the state by that of a snapshot, except for the times of the last appends, if they are known."""
         producers = list(producers)
         for producer in producers:
@@ -369,5 +369,5 @@ class ProducerStates:
         self.restore(())
 
 
-def _last_append(producer: Producer) -> int:
+def _last_append(producer: ProducerState) -> int:
     return producer.last_append_ms

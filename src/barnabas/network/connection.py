@@ -26,7 +26,7 @@ from barnabas.network.token_frames import TokenFrames
 from barnabas.network.transport import BLOCKED, Transport
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import LENGTH_BYTES
-from barnabas.security.authn.sasl.login import Login
+from barnabas.security.authn.sasl.login import SaslLogin
 from barnabas.security.context import of_connection
 from barnabas.security.principal import Principal
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = rate_limited_logger(__name__)
 
 
-class Server(Protocol):
+class ConnectionServer(Protocol):
     """State shared by all connections of a server."""
 
     loop: asyncio.AbstractEventLoop
@@ -63,7 +63,7 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
+        server: ConnectionServer,
         transport: Transport,
         listener: Listener,
         peer: tuple[str, int],
@@ -93,7 +93,7 @@ class Connection:
         self.closed = False
         # Identity of the client; the handlers of ApiVersions and of authentication fill it in.
         self.context = of_connection(self, listener.name, peer[0], is_privileged=listener.serves_brokers)
-        self.login = Login(listener.offer) if listener.authenticates else None
+        self.login = SaslLogin(listener.offer) if listener.authenticates else None
         self._session_end: asyncio.TimerHandle | None = None
         self.client_id_bytes: bytes | memoryview | None = None
         self.known_head = 0  # length of the last request's head (`shortcuts.FastPath`)

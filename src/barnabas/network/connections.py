@@ -10,7 +10,7 @@ from typing import Protocol
 from barnabas.network.connection import Connection
 from barnabas.network.frames import STOPPING
 from barnabas.network.limits import Limits
-from barnabas.security.authn.sasl.login import Login
+from barnabas.security.authn.sasl.login import SaslLogin
 
 SILENT_BROKER_SECONDS = 5.0  # a broker sends a request as soon as it connects
 EVICTED = (
@@ -19,7 +19,7 @@ EVICTED = (
 )
 
 
-class Brokers(Protocol):
+class BrokerHosts(Protocol):
     """The other brokers of the cluster: their number, and a check by address."""
 
     def __len__(self) -> int: ...
@@ -35,7 +35,7 @@ class Connections:
     """
 
     def __init__(
-        self, limits: Limits, brokers: Brokers = frozenset(), brokers_listener: str | None = None
+        self, limits: Limits, brokers: BrokerHosts = frozenset(), brokers_listener: str | None = None
     ) -> None:
         self.limits = limits
         self._brokers = brokers
@@ -156,7 +156,7 @@ class Connections:
                 self.closed["truncated"] += 1
                 connection.close("records in its pending response were truncated", logging.INFO)
 
-    def close_sessions(self, has_ended: Callable[[Login], bool]) -> None:
+    def close_sessions(self, has_ended: Callable[[SaslLogin], bool]) -> None:
         """Close connections that authenticated with a revoked credential. Brokers stay connected: they would
         reconnect with the credential in their settings.
         """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.common.safe_logging import log_suppressed, rate_limited_logger
 from barnabas.network.connection import Connection
-from barnabas.network.connections import Brokers, Connections
+from barnabas.network.connections import BrokerHosts, Connections
 from barnabas.network.exposure import warn_if_exposed
 from barnabas.network.limits import RECEIVE_BUFFER_BYTES, UNLIMITED, Limits
 from barnabas.network.listener import ConnectionRate, Listener, plain_address
@@ -42,7 +42,7 @@ class SocketServer:
         dispatcher: Dispatcher,
         limits: Limits | None = None,
         *,
-        brokers: Brokers = frozenset(),
+        brokers: BrokerHosts = frozenset(),
         brokers_listener: str | None = None,
         tls: TlsListeners | None = None,
         address_quotas: AddressQuotas | None = None,

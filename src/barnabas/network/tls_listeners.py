@@ -17,7 +17,7 @@ from barnabas.network.tls_transport import Buffers, TlsTransport
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import OwnCertificate, own_certificate
 from barnabas.security.tls.server import Identify, ListenerTls, of_listener, server_context
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
     from barnabas.network.tls_transport import TlsTransport
@@ -139,7 +139,7 @@ class TlsListener:
         return TlsTransport(accepted, loop, self._context, self._handshakes, self._buffers, self._identify)
 
 
-def fingerprint(wanted: ListenerTls | Tls) -> Fingerprint:
+def fingerprint(wanted: ListenerTls | TlsSettings) -> Fingerprint:
     """Return a value that changes with one of the files. A symbolic link to another target is another file."""
     return tuple(_state(path) for path in wanted.files)
 

@@ -23,7 +23,7 @@ from barnabas.client.security.parsing import (
     read_properties,
     reference_to,
 )
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.spark.client_settings import CLIENT_PREFIX
 from barnabas.spark.errors import PipelineError
@@ -44,7 +44,7 @@ def connection_options(configuration: Mapping[str, str]) -> dict[str, str]:
     return {CLIENT_PREFIX + name: value for name, value in _settings(configuration).items()}
 
 
-def security_of(configuration: Mapping[str, str]) -> Security:
+def security_of(configuration: Mapping[str, str]) -> ClientSecurity:
     """For what the runner itself asks the brokers."""
     try:
         return parse_security(_settings(configuration), references=True)

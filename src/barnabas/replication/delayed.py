@@ -18,7 +18,7 @@ from typing import Protocol
 from barnabas.common.clock import Timer, Timers
 
 
-class Loop(Protocol):
+class TimerLoop(Protocol):
     """The event loop's timer functions."""
 
     @property
@@ -33,7 +33,7 @@ class Loop(Protocol):
 class DelayedOperation(ABC):
     __slots__ = ("_is_scheduled", "_loop", "_timer", "is_completed")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: TimerLoop) -> None:
         self._loop = loop
         self._timer: Timer | None = None
         self._is_scheduled = False

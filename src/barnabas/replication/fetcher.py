@@ -48,7 +48,7 @@ _SESSION_IS_GONE = frozenset(
 )
 
 
-class FetchSettings(NamedTuple):
+class ReplicaFetchSettings(NamedTuple):
     """Kafka's `replica.fetch.*` settings."""
 
     max_wait_ms: int
@@ -74,7 +74,7 @@ class LeaderFetcher:
         leader: int,
         peers: Peers,
         identity: Callable[[], BrokerIdentity],
-        settings: Callable[[], FetchSettings],
+        settings: Callable[[], ReplicaFetchSettings],
         clock: Clock,
         throttles: FollowerThrottles,
         turn_limit: TurnLimit = DEFAULT_TURN,

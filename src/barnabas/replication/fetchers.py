@@ -7,7 +7,7 @@ from collections.abc import Callable
 from barnabas.cluster.image import NO_LEADER
 from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock, TurnLimit
-from barnabas.replication.fetcher import BrokerIdentity, FetchSettings, LeaderFetcher
+from barnabas.replication.fetcher import BrokerIdentity, LeaderFetcher, ReplicaFetchSettings
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles
 
@@ -17,7 +17,7 @@ class ReplicaFetchers:
         self,
         peers: Peers,
         identity: Callable[[], BrokerIdentity],
-        settings: Callable[[], FetchSettings],
+        settings: Callable[[], ReplicaFetchSettings],
         clock: Clock,
         throttles: FollowerThrottles,
         turn_limit: TurnLimit,

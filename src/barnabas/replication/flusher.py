@@ -18,14 +18,14 @@ from barnabas.log.log import Log
 FlushCallback = Callable[[ErrorCode], None]
 
 
-class Background(Protocol):
+class BackgroundThread(Protocol):
     """Runs a blocking call that releases the GIL in a thread, then calls `done(error)` on the event loop."""
 
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
 
 
 class Flusher:
-    def __init__(self, background: Background, on_failure: Callable[[Log, Exception], None]) -> None:
+    def __init__(self, background: BackgroundThread, on_failure: Callable[[Log, Exception], None]) -> None:
         self._background = background
         self._on_failure = on_failure
         self._waiting: dict[Log, list[tuple[int, FlushCallback]]] = {}

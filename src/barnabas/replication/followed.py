@@ -16,7 +16,7 @@ def key_of(partition: Partition) -> Key:
     return partition.topic_id, partition.index
 
 
-class Position(NamedTuple):
+class FetchPosition(NamedTuple):
     """The fetch position last sent to the leader."""
 
     leader_epoch: int
@@ -31,7 +31,7 @@ class Followed:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
-        self.sent: Position | None = None
+        self.sent: FetchPosition | None = None
         self.resume_at = 0.0
         self.refusals = 0  # one after the other
         self.has_own_start = _has_own_start(partition)
@@ -42,11 +42,11 @@ class Followed:
         """Return True if everything fetched is written. The next fetch makes the leader count it."""
         return not self.partition.log.has_pending
 
-    def position(self) -> Position:
+    def position(self) -> FetchPosition:
         log, leader_epoch = self.partition.log, self.partition.leader_epoch
         if self.has_own_start:
-            return Position(leader_epoch, 0, log.epochs.latest, 0)
-        return Position(leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
+            return FetchPosition(leader_epoch, 0, log.epochs.latest, 0)
+        return FetchPosition(leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
 
 
 def _has_own_start(partition: Partition) -> bool:

@@ -17,14 +17,14 @@ from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log.dirs.move import Move, State
+from barnabas.log.dirs.move import LogDirMove, MoveState
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.records.batch import iterate_headers
+from barnabas.replication.cold_reads import ColdReads
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.throttle import ReplicationQuota
 
 READ_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class ReplicaMoves:
     def __init__(self, broker: LogDirMoveNeeds) -> None:
         self._broker = broker
         self._logs = broker.logs
-        self._tasks: dict[Move, asyncio.Task[None]] = {}
+        self._tasks: dict[LogDirMove, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(len(broker.logs.dirs))
         self.throttle = ReplicationQuota(broker.clock.monotonic)
 
@@ -94,7 +94,7 @@ class ReplicaMoves:
                 f"{partition} does not exist here yet; it will be created in {path}",
             )
         known = self._logs.moves.get(partition)
-        if known is not None and known.state is State.SETTLING:
+        if known is not None and known.state is MoveState.SETTLING:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{partition} has just moved: retry")
         if known is not None and known.target is not target:
             self._logs.moves.drop(partition)
@@ -108,13 +108,13 @@ class ReplicaMoves:
             )
         self._run(self._logs.moves.begin(log, target))
 
-    def _run(self, move: Move) -> None:
+    def _run(self, move: LogDirMove) -> None:
         task = self._tasks[move] = asyncio.ensure_future(self._carry_out(move))
         task.add_done_callback(lambda task: self._tasks.pop(move, None))
 
     # -- one move -----------------------------------------------------------------------------------
 
-    async def _carry_out(self, move: Move) -> None:
+    async def _carry_out(self, move: LogDirMove) -> None:
         try:
             async with self._room:
                 await self._copy(move)
@@ -131,21 +131,21 @@ class ReplicaMoves:
             )
             self._give_up(move)
 
-    def _give_up(self, move: Move) -> None:
+    def _give_up(self, move: LogDirMove) -> None:
         if move.source.disk.error is not None:
             self._logs.moves.lost(move.source)
-        elif move.state is State.COPYING:
+        elif move.state is MoveState.COPYING:
             self._logs.moves.drop(move.partition)
         else:
             self._logs.moves.end(move)  # its note is kept: the next start removes the rest in the old dir
 
-    async def _copy(self, move: Move) -> None:
-        while move.state is State.COPYING:
+    async def _copy(self, move: LogDirMove) -> None:
+        while move.state is MoveState.COPYING:
             await self._catch_up(move, throttled=True)
             await self._flush(move)
             await self._try_to_take_over(move)
 
-    async def _catch_up(self, move: Move, *, throttled: bool) -> None:
+    async def _catch_up(self, move: LogDirMove, *, throttled: bool) -> None:
         unflushed = 0
         while self._check(move) and move.lag:
             is_held_back = throttled and self.throttle.is_exceeded
@@ -158,7 +158,7 @@ class ReplicaMoves:
                 await self._flush(move)
                 unflushed = 0
 
-    async def _copy_some(self, move: Move) -> int:
+    async def _copy_some(self, move: LogDirMove) -> int:
         """Copy one read; returns its size."""
         move.align()
         log, start, generation = move.log, move.future.log_end_offset, move.log.generation
@@ -191,15 +191,15 @@ class ReplicaMoves:
         found = log.read(offset, READ_BYTES, log.log_end_offset)
         return await broker.in_thread(found.read) if isinstance(found, FileSlice) else found
 
-    async def _flush(self, move: Move) -> None:
+    async def _flush(self, move: LogDirMove) -> None:
         future = self._check(move).future
         job = future.prepare_flush()
         await self._broker.in_thread(job.run)
         future.complete_flush(job)
 
-    def _check(self, move: Move) -> Move:
+    def _check(self, move: LogDirMove) -> LogDirMove:
         """Raise if the move has ended or failed meanwhile."""
-        if move.state is State.OVER:
+        if move.state is MoveState.OVER:
             raise _Over
         failure = move.failure or move.source.disk.error
         if failure is not None:
@@ -208,7 +208,7 @@ class ReplicaMoves:
 
     # -- the copy takes over ------------------------------------------------------------------------
 
-    async def _try_to_take_over(self, move: Move) -> None:
+    async def _try_to_take_over(self, move: LogDirMove) -> None:
         async with self._no_flushes(move.log):
             for _ in range(ATTEMPTS):
                 await self._catch_up(move, throttled=False)
@@ -230,7 +230,7 @@ class ReplicaMoves:
         finally:
             self._broker.flusher.release(log)
 
-    def _copy_the_rest(self, move: Move) -> None:
+    def _copy_the_rest(self, move: LogDirMove) -> None:
         move.align()
         if not move.future.is_settled:
             return
@@ -238,7 +238,7 @@ class ReplicaMoves:
         batches = found.read() if isinstance(found, FileSlice) else found
         move.take(memoryview(batches), self._broker.clock.now_ms())
 
-    async def _settle(self, move: Move) -> None:
+    async def _settle(self, move: LogDirMove) -> None:
         moves = self._logs.moves
         await self._broker.in_thread(lambda: moves.sync_target(move))
         moves.retire_source(self._check(move))

@@ -15,7 +15,7 @@ from barnabas.cluster.deltas import (
     TopicCreated,
     TopicDeleted,
 )
-from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import NO_LEADER, ConfigResourceType, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -313,9 +313,9 @@ class ReplicaManager:
             logger.error("cannot remove the files of %s: %s", tp, error)
 
     def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> Iterator[None]:
-        if delta.resource_type == ResourceType.TOPIC:
+        if delta.resource_type == ConfigResourceType.TOPIC:
             names = [delta.resource_name]
-        elif delta.resource_type == ResourceType.BROKER:
+        elif delta.resource_type == ConfigResourceType.BROKER:
             names = list(self.by_name)
         else:
             return

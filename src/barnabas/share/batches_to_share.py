@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.log.log import Log
-from barnabas.log.reading import RemoteOffset
+from barnabas.log.reader import RemoteOffset
 from barnabas.log.segments.scan import BadBatch, walk_headers
 from barnabas.records.batch import BatchHeader
 from barnabas.share.acquisition import Span

@@ -18,7 +18,7 @@ from barnabas.coordination.tasks import Tasks
 from barnabas.log.log import Log
 from barnabas.records.delays import due_ms
 from barnabas.records.record import Record
-from barnabas.replication.flusher import Background
+from barnabas.replication.flusher import BackgroundThread
 from barnabas.replication.partition import Partition
 from barnabas.share.partition import SharePartition
 from barnabas.share.record_reader import RecordReaderNeeds, read_records
@@ -36,7 +36,7 @@ def first_offset(
     partition: Partition,
     reset: str,
     now_ms: int,
-    threads: Background,
+    threads: BackgroundThread,
     done: Callable[[int | KafkaError], None],
 ) -> None:
     """Determine the offset and pass it to `done`; a timestamp is looked up in a thread, as for ListOffsets."""

@@ -10,10 +10,10 @@ from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.log.inspection import largest_data
 from barnabas.log.log import Log
-from barnabas.log.reading import RemoteOffset
+from barnabas.log.reader import RemoteOffset
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import InvalidRecords, Record, iterate_records
-from barnabas.replication.page_cache import ColdReads
+from barnabas.replication.cold_reads import ColdReads
 
 READ_BYTES = 256 << 10  # at a time; decoding more would block the loop
 MAX_DECODED = 16 << 20  # limit of the decoded size

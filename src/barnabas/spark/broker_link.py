@@ -21,7 +21,7 @@ from barnabas.client.cluster import TOTAL_TIMEOUT, Client
 from barnabas.client.connection import REQUEST_TIMEOUT
 from barnabas.client.errors import is_retriable
 from barnabas.client.retry import RetryPolicy, retry
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class BrokerLink:
         client_id: str = "barnabas-spark",
         request_timeout: float = REQUEST_TIMEOUT,
         total_timeout: float = TOTAL_TIMEOUT,
-        security: Security = PLAINTEXT,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self.loop = asyncio.new_event_loop()
         self.client = Client(

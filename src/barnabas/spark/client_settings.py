@@ -14,7 +14,7 @@ from typing import Any
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.client.security.settings import UNDERSTOOD as SECURITY
 from barnabas.common.suggestions import closest
 from barnabas.security.authn.credentials import SecuritySettingError
@@ -106,7 +106,7 @@ class ClientSettingError(ValueError):
 
 
 @dataclass(frozen=True)
-class ClientSettings:
+class SparkClientSettings:
     bootstrap: str
     client_id: str = "barnabas-spark"
     group_id: str | None = None
@@ -114,10 +114,10 @@ class ClientSettings:
     request_timeout: float = 30.0
     total_timeout: float = 60.0
     fetch: FetchSettings = FETCH
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> ClientSettings:
+    def parse(cls, given: Mapping[str, str]) -> SparkClientSettings:
         """Names as Kafka writes them, without the prefix."""
         bootstrap = given.get("bootstrap.servers", "").strip()
         if not bootstrap:
@@ -141,7 +141,7 @@ class ClientSettings:
         )
 
     @classmethod
-    def without_brokers(cls, given: Mapping[str, str]) -> ClientSettings:
+    def without_brokers(cls, given: Mapping[str, str]) -> SparkClientSettings:
         """For an object store: of all settings, only `isolation.level` applies."""
         return cls("", committed_only=_committed_only(given))
 
@@ -180,7 +180,7 @@ def check_client_setting(name: str, side: str) -> None:
     raise ClientSettingError(f"unknown option {CLIENT_PREFIX + name!r} of the {side}{hint}")
 
 
-def _security(given: Mapping[str, str]) -> Security:
+def _security(given: Mapping[str, str]) -> ClientSecurity:
     """Fail rather than read without the requested encryption or identity."""
     with _as_option():
         return parse_security(given)

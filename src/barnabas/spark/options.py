@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.common.suggestions import closest
-from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, ClientSettings, check_client_setting
+from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, SparkClientSettings, check_client_setting
 from barnabas.spark.option_catalogue import OPTIONS, Side
 
 STORE_PREFIX = "remote."
@@ -76,9 +76,9 @@ class Options:
             raise OptionError(f"option {name!r} must be one of {', '.join(by_lower.values())}, not {value!r}")
         return by_lower[value.lower()]
 
-    def client_settings(self) -> ClientSettings:
+    def client_settings(self) -> SparkClientSettings:
         """The parsed `kafka.*` options."""
-        return ClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
+        return SparkClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
 
     def client_text(self, name: str) -> str | None:
         return self._values.get(CLIENT_PREFIX + name)

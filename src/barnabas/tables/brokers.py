@@ -15,23 +15,23 @@ from barnabas.client.offsets import (
     list_offsets,
 )
 from barnabas.client.range_fetcher import RangeFetcher
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.types import TopicPartition
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
+from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 
 FETCH = FetchSettings(partition_bytes=8 * 1024 * 1024, isolation=READ_COMMITTED)
 STALLED_SECONDS = 60.0
 
 
-def open_brokers(bootstrap: str, security: Security = PLAINTEXT) -> OpenSource:
+def open_brokers(bootstrap: str, security: ClientSecurity = PLAINTEXT) -> OpenSource:
     async def open_source() -> TableSource:
-        return Brokers(Client(bootstrap, client_id="barnabas-table", security=security))
+        return BrokerTableSource(Client(bootstrap, client_id="barnabas-table", security=security))
 
     return open_source
 
 
-class Brokers:
+class BrokerTableSource:
     def __init__(self, client: Client) -> None:
         self._client = client
 

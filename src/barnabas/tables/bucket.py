@@ -11,7 +11,7 @@ from barnabas.common.clock import SystemClock
 from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
+from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 from barnabas.tiering.reading.bucket_topics import (
     BucketPartition,
     by_name,
@@ -35,7 +35,7 @@ from barnabas.tiering.stores.store import BrowsableStore
 def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenSource:
     async def open_source() -> TableSource:
         try:
-            return Bucket(open_store(url, options), cluster_id)
+            return BucketTableSource(open_store(url, options), cluster_id)
         except ConfigError as error:
             raise TableError(
                 str(error).replace(URL, "remote").replace("rsm.config.", "remote options ")
@@ -44,7 +44,7 @@ def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = N
     return open_source
 
 
-class Bucket:
+class BucketTableSource:
     def __init__(self, store: BrowsableStore, cluster_id: str | None) -> None:
         self._store = store
         self._reader = StoreReader(store, SystemClock())

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from barnabas.tables.reading import Statistics
-from barnabas.tables.scan import Scan
+from barnabas.tables.reader import Statistics
+from barnabas.tables.scan import TableScan
 
 if TYPE_CHECKING:
     from barnabas.tables.table import Table
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 class TopicScanner:
     """One scan of a topic, with the methods of pyarrow's Scanner; used once."""
 
-    def __init__(self, scan: Scan[pa.RecordBatch], schema: pa.Schema, wanted: pc.Expression | None) -> None:
+    def __init__(
+        self, scan: TableScan[pa.RecordBatch], schema: pa.Schema, wanted: pc.Expression | None
+    ) -> None:
         self._scan = scan
         self._wanted = wanted
         self.projected_schema = schema
@@ -57,7 +59,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         self._table = table
         self._columns = columns
         self._schema = table.shape.select(columns).schema
-        self.scans: list[Scan[pa.RecordBatch]] = []
+        self.scans: list[TableScan[pa.RecordBatch]] = []
         self.statistics: list[Statistics] = []
 
     @property
@@ -75,7 +77,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         def produce() -> AsyncGenerator[pa.RecordBatch, None]:
             return table.batches(needed or self._columns[:1], filter, statistics)
 
-        scan: Scan[pa.RecordBatch] = Scan(produce)
+        scan: TableScan[pa.RecordBatch] = TableScan(produce)
         self.scans.append(scan)
         return TopicScanner(scan, pa.schema([self._schema.field(name) for name in chosen]), filter)
 

@@ -37,7 +37,7 @@ class Type(NamedTuple):
     parameters: tuple[Any, ...] = ()
 
 
-class Field(NamedTuple):
+class DdlField(NamedTuple):
     name: str
     type: Type
 
@@ -45,7 +45,7 @@ class Field(NamedTuple):
 _TOKEN = re.compile(r"\s*(?:(`[^`]+`)|(\w+)|([<>(),:]))")
 
 
-def parse_fields(text: str) -> list[Field]:
+def parse_fields(text: str) -> list[DdlField]:
     """Raises SchemaError if the text is not a list of fields."""
     parser = _Parser(text)
     fields = parser.fields()
@@ -112,7 +112,7 @@ class _Parser:
         self.peek = ""
         self._advance()
 
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[DdlField]:
         fields = [self._field()]
         while self.peek == ",":
             self._advance()
@@ -124,7 +124,7 @@ class _Parser:
             self._fail()
         self._advance()
 
-    def _field(self) -> Field:
+    def _field(self) -> DdlField:
         name = self._name()
         if self.peek == ":":
             self._advance()
@@ -133,7 +133,7 @@ class _Parser:
             # Producers may still violate NOT NULL, so nulls must stay possible.
             self._advance()
             self._name()
-        return Field(name, kind)
+        return DdlField(name, kind)
 
     def _type(self) -> Type:
         written = self._name().lower()

@@ -23,7 +23,7 @@ from barnabas.log.recovery.replay import transaction_marker
 from barnabas.records.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header
 from barnabas.records.columnar.plan import DecodePlan, PlannedBatch, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError
-from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource, TimeBound
+from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, TimeBound
 
 CHUNK = 4 * 1024 * 1024
 
@@ -31,12 +31,12 @@ CHUNK = 4 * 1024 * 1024
 class Stored(NamedTuple):
     """A batch in a file."""
 
-    file: SegmentFile
+    file: OpenSegmentFile
     position: int
     header: BatchHeader
 
 
-class SegmentFile:
+class OpenSegmentFile:
     """A `.log` file, open for the whole read: a file deleted during the read stays readable."""
 
     def __init__(self, path: Path) -> None:
@@ -75,18 +75,18 @@ class Walked(NamedTuple):
 
 def open_folder(data: str) -> OpenSource:
     async def open_source() -> TableSource:
-        return Folder(Path(data))
+        return FolderTableSource(Path(data))
 
     return open_source
 
 
-class Folder:
+class FolderTableSource:
     def __init__(self, data: Path) -> None:
         if not data.is_dir():
             raise TableError(f"{data} is not a folder: pass the folder of `barnabas serve --data`")
         self._data = data
         self._walked: dict[TopicPartition, Walked] = {}
-        self._files: list[SegmentFile] = []
+        self._files: list[OpenSegmentFile] = []
 
     async def topics(self) -> list[str]:
         return sorted({tp.topic for tp, _ in self._partitions()})
@@ -139,7 +139,7 @@ class Folder:
         first = max(start, bases[0]) if bases else start
         ends = [*bases[1:], until + 1]
         needed = [base for base, end in zip(bases, ends, strict=False) if base < until and end > first]
-        files = [SegmentFile(Path(names.path_of(str(folder), base, names.LOG))) for base in needed]
+        files = [OpenSegmentFile(Path(names.path_of(str(folder), base, names.LOG))) for base in needed]
         self._files += files
         return walk(files, first, max(first, until))
 
@@ -161,7 +161,7 @@ class Folder:
         return found
 
 
-def walk(files: list[SegmentFile], first: int, until: int) -> Walked:
+def walk(files: list[OpenSegmentFile], first: int, until: int) -> Walked:
     """Return the batches from `first`; the end is the last stable offset, at most `until`."""
     kept: list[Stored] = []
     hidden: set[int] = set()
@@ -235,7 +235,7 @@ def _chunks(wanted: OffsetRange, batches: list[Stored]) -> Iterator[list[Stored]
         yield held
 
 
-def _check(file: SegmentFile, start: int, data: memoryview, batch: PlannedBatch) -> None:
+def _check(file: OpenSegmentFile, start: int, data: memoryview, batch: PlannedBatch) -> None:
     try:
         check_batch(data[batch.start : batch.end], batch.header)
     except KafkaError as error:

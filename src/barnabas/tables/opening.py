@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.tables.places import OpenSource
+    from barnabas.tables.sources import OpenSource
     from barnabas.tables.table import Table
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

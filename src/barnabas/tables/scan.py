@@ -26,10 +26,10 @@ class _End:
 
 
 _END = _End()
-_running: weakref.WeakSet[Scan[Any]] = weakref.WeakSet()
+_running: weakref.WeakSet[TableScan[Any]] = weakref.WeakSet()
 
 
-class Scan(Iterator[T], Generic[T]):
+class TableScan(Iterator[T], Generic[T]):
     """Iterate over an asynchronous generator that runs in a thread, a few items ahead."""
 
     def __init__(self, produce: Callable[[], AsyncGenerator[T, None]]) -> None:
@@ -110,7 +110,7 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def produce() -> AsyncGenerator[T, None]:
         yield await work()
 
-    scan: Scan[T] = Scan(produce)
+    scan: TableScan[T] = TableScan(produce)
     try:
         return next(scan)
     finally:

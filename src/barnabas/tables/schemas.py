@@ -11,10 +11,10 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.tables.ddl import arrow_schema, ddl_of
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.inference import SAMPLE, infer_fields
-from barnabas.tables.places import OpenSource, TableSource
-from barnabas.tables.reading import Statistics, read_rows
+from barnabas.tables.reader import Statistics, read_rows
 from barnabas.tables.scan import run
 from barnabas.tables.shapes import REASON, RowShape, ValueFormat, shape_of
+from barnabas.tables.sources import OpenSource, TableSource
 
 FORMATS = ("json", "avro", "csv", "string", "none")
 Notify = Callable[[str], None]

@@ -13,7 +13,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.tables.databases import database, import_duckdb
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
-from barnabas.tables.reading import Statistics
+from barnabas.tables.reader import Statistics
 from barnabas.tables.shapes import CORRUPT
 from barnabas.tables.table import Table
 
@@ -23,7 +23,7 @@ OpenTable = Callable[[str], Table]
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     rows: pa.Table
     plan: str = ""  # DuckDB's, if requested
     reads: dict[str, list[Statistics]] = field(default_factory=dict)
@@ -33,7 +33,9 @@ class Answer:
         return sum(read.bad_values for reads in self.reads.values() for read in reads)
 
 
-def query(text: str, open_table: OpenTable, *, memory: str | None = None, explain: bool = False) -> Answer:
+def query(
+    text: str, open_table: OpenTable, *, memory: str | None = None, explain: bool = False
+) -> QueryResult:
     """Run a query, or explain and run it. Every topic that it names is a table with that name."""
     datasets = {name: _dataset(open_table(name)) for name in topics_of(text)}
     with database(datasets, memory) as connection:
@@ -43,9 +45,9 @@ def query(text: str, open_table: OpenTable, *, memory: str | None = None, explai
         rows = found.to_arrow_table()
     reads = {name: dataset.statistics for name, dataset in datasets.items()}
     if not explain:
-        return Answer(rows, reads=reads)
+        return QueryResult(rows, reads=reads)
     plan = "\n".join(rows.column(rows.num_columns - 1).to_pylist())
-    return Answer(rows.slice(0, 0), plan, reads)
+    return QueryResult(rows.slice(0, 0), plan, reads)
 
 
 def topics_of(text: str) -> list[str]:

@@ -24,10 +24,10 @@ from barnabas.filters import Filter
 from barnabas.records.columnar.decode import TIMESTAMP
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
-from barnabas.tables.places import Bounds, OpenSource, Snapshot, TableSource
-from barnabas.tables.reading import Statistics, read_rows
-from barnabas.tables.scan import Scan
+from barnabas.tables.reader import Statistics, read_rows
+from barnabas.tables.scan import TableScan
 from barnabas.tables.shapes import REASON, RowShape
+from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource
 from barnabas.tables.windows import Names, prune, windows_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Table:
         self, checkpoint: str | None = None, *, columns: list[str] | None = None, once: bool = False
     ) -> Iterator[pa.Table]:
         """Yield new records repeatedly. With a checkpoint, resume after the last processed table."""
-        from barnabas.tables.following import follow
+        from barnabas.tables.follower import follow
 
         return follow(self, self._checked(columns), checkpoint, once)
 
@@ -164,9 +164,9 @@ class Table:
                 if batch.num_rows:
                     yield batch
 
-    def _scan(self, columns: list[str]) -> Scan[pa.RecordBatch]:
+    def _scan(self, columns: list[str]) -> TableScan[pa.RecordBatch]:
         self.last.begin()
-        return Scan(lambda: self.batches(columns, None, self.last))
+        return TableScan(lambda: self.batches(columns, None, self.last))
 
     def _checked(self, columns: list[str] | None) -> list[str]:
         chosen = self.columns if columns is None else list(columns)

@@ -16,7 +16,7 @@ from pyarrow import fs
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import TIMESTAMP
-from barnabas.tables.places import Snapshot, TimeBound
+from barnabas.tables.sources import Snapshot, TimeBound
 
 MAX_WINDOWS = 1024  # Arrow takes 6 to 41 ms for 1,000
 MICROSECONDS = 1000  # in a millisecond
@@ -34,14 +34,14 @@ class Names(NamedTuple):
         return cls(f"{prefix}partition", f"{prefix}offset", f"{prefix}timestamp")
 
 
-class Window(NamedTuple):
+class ReadWindow(NamedTuple):
     wanted: OffsetRange
     older_than: int | None  # milliseconds; every record in it and before it
 
 
 def windows_of(
     snapshot: Snapshot, time_bounds: dict[TopicPartition, list[TimeBound]] | None = None
-) -> list[Window]:
+) -> list[ReadWindow]:
     """Windows of equal size, split at each time bound."""
     each = max(1, MAX_WINDOWS // 2 // max(1, len(snapshot)))
     found = []
@@ -52,11 +52,11 @@ def windows_of(
         ordered = sorted(borders)
         for start, end in pairwise(ordered):
             older = min((bound.timestamp for bound in bounds if bound.offset >= end), default=None)
-            found.append(Window(OffsetRange(tp, start, end), older))
+            found.append(ReadWindow(OffsetRange(tp, start, end), older))
     return found
 
 
-def prune(windows: list[Window], wanted: pc.Expression, names: Names) -> list[OffsetRange]:
+def prune(windows: list[ReadWindow], wanted: pc.Expression, names: Names) -> list[OffsetRange]:
     """Windows that may hold matching rows; adjacent windows are joined."""
     schema = pa.schema(
         [(names.partition, pa.int32()), (names.offset, pa.int64()), (names.timestamp, TIMESTAMP)]
@@ -80,7 +80,7 @@ def joined(ranges: list[OffsetRange]) -> list[OffsetRange]:
     return found
 
 
-def _expression(window: Window, names: Names) -> pc.Expression:
+def _expression(window: ReadWindow, names: Names) -> pc.Expression:
     tp, first, until = window.wanted
     found = (
         (pc.field(names.partition) == pa.scalar(tp.partition, pa.int32()))

@@ -8,7 +8,7 @@ from barnabas.client.addresses import Address
 from barnabas.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from barnabas.client.security.settings import Security
+    from barnabas.client.security.settings import ClientSecurity
     from barnabas.services.registry.server import RegistryServer
 
 START_TIMEOUT = 60.0
@@ -21,7 +21,7 @@ class EmbeddedRegistry:
     def __init__(
         self,
         bootstrap: str,
-        security: Security,
+        security: ClientSecurity,
         host: str = "127.0.0.1",
         port: int = 0,
         peers: frozenset[str] = frozenset(),
@@ -50,7 +50,7 @@ class EmbeddedRegistry:
 
 
 async def _start(
-    bootstrap: str, security: Security, listen: Address, peers: frozenset[str]
+    bootstrap: str, security: ClientSecurity, listen: Address, peers: frozenset[str]
 ) -> RegistryServer:
     from barnabas.services.registry.server import RegistryServer, RegistrySettings
 

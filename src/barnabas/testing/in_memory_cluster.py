@@ -19,7 +19,7 @@ import msgspec
 from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, NO_CONTROLLER, MetadataImage
 from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
-from barnabas.cluster.snapshots import Entry
+from barnabas.cluster.snapshots import MetadataEntry
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.common.errors import ErrorCode, KafkaError
 
@@ -32,7 +32,7 @@ class MemoryCluster:
     def __init__(self, session_timeout: float = 6.0, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.session_timeout = session_timeout
         self.delay = delay
-        self.entries: list[Entry] = []
+        self.entries: list[MetadataEntry] = []
         self.controller_id = NO_CONTROLLER
         self.controller_epoch = 0
         self.brokers: Brokers = {}
@@ -54,7 +54,7 @@ class MemoryCluster:
             raise StaleControllerError(f"the log is at {len(self.entries)}, not at {image_offset}")
         if controller_epoch != self.controller_epoch:
             raise StaleControllerError(f"controller epoch {controller_epoch} is over")
-        self.entries.append(Entry(image_offset + 1, controller_epoch, list(deltas)))
+        self.entries.append(MetadataEntry(image_offset + 1, controller_epoch, list(deltas)))
         for session in list(self._sessions):
             session.catch_up()
         return image_offset + 1

@@ -29,12 +29,12 @@ from barnabas.tiering.objects.layout import (
 from barnabas.tiering.objects.manifest import (
     BadManifestError,
     Epochs,
-    Kind,
     Manifest,
+    ManifestWriter,
     Pin,
     Removed,
+    RemovedKind,
     SegmentEntry,
-    Writer,
     check,
     encode,
     entry_key,
@@ -64,7 +64,7 @@ REPAIRER = "barnabas tier repair"
 _END = (1 << 63) - 1
 
 
-class Finding(NamedTuple):
+class ObjectFinding(NamedTuple):
     """Result of checking one object. `problem` is None if it is intact."""
 
     key: str
@@ -74,7 +74,7 @@ class Finding(NamedTuple):
 
 class Rebuilt(NamedTuple):
     manifest: Manifest
-    findings: tuple[Finding, ...]
+    findings: tuple[ObjectFinding, ...]
 
 
 # -- a manifest from footers ----------------------------------------------------------------------------
@@ -96,13 +96,13 @@ async def rebuild(
             footer, entry = await find_footer(store, info.key, info.size)
             entries.append(entry)
             lineage = max(lineage, (_by_epoch_then_end(entry), footer.epochs))
-            findings.append(Finding(info.key, info.size))
+            findings.append(ObjectFinding(info.key, info.size))
         except BadObjectError as error:
-            findings.append(Finding(info.key, info.size, str(error)))
+            findings.append(ObjectFinding(info.key, info.size, str(error)))
     taken = chain(entries, lineage[1])
     log_start = taken[0].base if taken else 0
     # The leader of the highest epoch may claim it; earlier ones may not.
-    manifest = new_manifest(folder, Writer(incarnation, epoch - 1, REPAIRER), log_start)
+    manifest = new_manifest(folder, ManifestWriter(incarnation, epoch - 1, REPAIRER), log_start)
     return Rebuilt(_filled(manifest, taken, entries, tuple(pins), now_ms), tuple(findings))
 
 
@@ -116,7 +116,7 @@ def _filled(
     version = max((each.version for each in pins), default=0) + 1
     keys = {entry.key for entry in taken}
     left = tuple(
-        Removed(each.key, each.base, each.end, each.size, now_ms, version, Kind.SEGMENT)
+        Removed(each.key, each.base, each.end, each.size, now_ms, version, RemovedKind.SEGMENT)
         for each in entries
         if each.key not in keys
     )
@@ -222,7 +222,9 @@ async def write_rebuilt(
 # -- every object against its checksums -----------------------------------------------------------------
 
 
-async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest) -> AsyncIterator[Finding]:
+async def verify(
+    store: ObjectStore, folder: PartitionFolder, manifest: Manifest
+) -> AsyncIterator[ObjectFinding]:
     """Each listed object, read as a whole. StoreUnavailableError if the store does not respond."""
     for page in manifest.pages:
         key = entry_key(folder, page)
@@ -231,9 +233,9 @@ async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest
         except StoreUnavailableError:
             raise
         except StoreError as error:
-            yield Finding(key, 0, str(error))
+            yield ObjectFinding(key, 0, str(error))
             continue
-        yield Finding(key, 0)
+        yield ObjectFinding(key, 0)
         for entry in entries:
             if entry.end > manifest.log_start:
                 yield await verify_segment(store, folder, entry)
@@ -241,7 +243,7 @@ async def verify(store: ObjectStore, folder: PartitionFolder, manifest: Manifest
         yield await verify_segment(store, folder, entry)
 
 
-async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: SegmentEntry) -> Finding:
+async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: SegmentEntry) -> ObjectFinding:
     key = entry_key(folder, entry)
     try:
         footer = await read_footer(store, key, entry)
@@ -252,5 +254,5 @@ async def verify_segment(store: ObjectStore, folder: PartitionFolder, entry: Seg
     except StoreUnavailableError:
         raise
     except StoreError as error:
-        return Finding(key, entry.total, str(error))
-    return Finding(key, entry.total)
+        return ObjectFinding(key, entry.total, str(error))
+    return ObjectFinding(key, entry.total)

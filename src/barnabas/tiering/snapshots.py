@@ -29,11 +29,11 @@ from barnabas.tiering.objects.layout import (
 )
 from barnabas.tiering.objects.manifest import (
     Manifest,
-    Page,
+    ManifestPage,
+    ManifestSource,
+    ManifestState,
+    ManifestWriter,
     SegmentEntry,
-    Source,
-    State,
-    Writer,
     decode,
     encode,
     whole_key,
@@ -71,7 +71,7 @@ class SnapshotPartition(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class TieredSnapshot(msgspec.Struct, frozen=True):
     name: str
     created_ms: int
     state: SnapshotState
@@ -101,12 +101,12 @@ async def create_snapshot(
     folders: Sequence[PartitionFolder],
     now_ms: int,
     progress: Progress = lambda partition: None,
-) -> Snapshot:
+) -> TieredSnapshot:
     """Of what is copied: records above the tiered end are not in it. Partitions without a manifest are left out."""
     check_name(name)
     found = [folder for folder in folders if await read_manifest(store, folder) is not None]
     wanted = tuple(SnapshotPartition(folder.prefix) for folder in found)
-    snapshot = Snapshot(name, now_ms, SnapshotState.CREATING, wanted)
+    snapshot = TieredSnapshot(name, now_ms, SnapshotState.CREATING, wanted)
     await _reserve(store, cluster_id, snapshot)
     done = []
     for folder in found:
@@ -117,7 +117,7 @@ async def create_snapshot(
     return snapshot
 
 
-async def _reserve(store: ObjectStore, cluster_id: str, snapshot: Snapshot) -> None:
+async def _reserve(store: ObjectStore, cluster_id: str, snapshot: TieredSnapshot) -> None:
     key, data = _index(cluster_id, snapshot.name), seal(snapshot)
     try:
         await store.create(key, data)
@@ -144,17 +144,17 @@ async def _pin_and_copy(
     return SnapshotPartition(folder.prefix, manifest.log_start, manifest.tiered_end, manifest.size)
 
 
-async def list_snapshots(store: ObjectStore, cluster_id: str) -> AsyncIterator[Snapshot]:
+async def list_snapshots(store: ObjectStore, cluster_id: str) -> AsyncIterator[TieredSnapshot]:
     async for info in store.list(snapshots_prefix(cluster_id)):
         name, _, rest = info.key.removeprefix(snapshots_prefix(cluster_id)).partition("/")
         if rest == INDEX:
             yield await read_snapshot(store, cluster_id, name)
 
 
-async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> Snapshot:
+async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> TieredSnapshot:
     key = _index(cluster_id, name)
     try:
-        return unseal((await store.get(key)).data, Snapshot)
+        return unseal((await store.get(key)).data, TieredSnapshot)
     except MissingObjectError as error:
         raise SnapshotError(f"there is no snapshot {name}") from error
     except DamagedError as error:
@@ -169,10 +169,10 @@ async def delete_snapshot(
     await store.put(_index(cluster_id, name), seal(replace(snapshot, state=SnapshotState.DELETING)))
     for partition in snapshot.partitions:
         folder = _folder(partition.prefix)
-        await release(store, Source(partition.prefix, pin_of_snapshot(name)))
+        await release(store, ManifestSource(partition.prefix, pin_of_snapshot(name)))
         await store.delete(_copy_key(cluster_id, name, folder))
         seen = await read_manifest(store, folder)
-        if seen is not None and seen.manifest.state is State.DELETED:
+        if seen is not None and seen.manifest.state is ManifestState.DELETED:
             await delete_partition(store, folder, seen.manifest.incarnation)
         progress(partition)
     await store.delete(_index(cluster_id, name))
@@ -217,7 +217,7 @@ async def clone_partition(
     for further in copy.sources:  # the source is a clone itself
         await _pin_as(store, _folder(further.prefix), clone, further.pin, now_ms)
     sources = tuple(
-        Source(prefix, clone) for prefix in (source.prefix, *(each.prefix for each in copy.sources))
+        ManifestSource(prefix, clone) for prefix in (source.prefix, *(each.prefix for each in copy.sources))
     )
     manifest = cloned(copy, source, target, incarnation, sources)
     try:
@@ -234,10 +234,10 @@ def cloned(
     source: PartitionFolder,
     target: PartitionFolder,
     incarnation: int,
-    sources: tuple[Source, ...],
+    sources: tuple[ManifestSource, ...],
 ) -> Manifest:
     """The same segments, by their whole keys."""
-    writer = Writer(incarnation, BEFORE_ANY_LEADER, f"clone of {source.prefix}")
+    writer = ManifestWriter(incarnation, BEFORE_ANY_LEADER, f"clone of {source.prefix}")
     return replace(
         new_manifest(target, writer, copy.log_start),
         entries=tuple(_with_whole_key(source, entry) for entry in copy.entries),
@@ -258,7 +258,7 @@ def _with_whole_key(folder: PartitionFolder, entry: SegmentEntry) -> SegmentEntr
     return replace(entry, key=whole_key(folder.prefix, entry.key))
 
 
-def _page_with_whole_key(folder: PartitionFolder, page: Page) -> Page:
+def _page_with_whole_key(folder: PartitionFolder, page: ManifestPage) -> ManifestPage:
     return replace(page, key=whole_key(folder.prefix, page.key))
 
 

@@ -11,12 +11,12 @@ import asyncio
 
 from msgspec.structs import replace
 
-from barnabas.broker.tiering.recording import encode_image
+from barnabas.broker.tiering.cluster_snapshots import encode_image
 from barnabas.cluster.deltas import ConfigsChanged, FeatureFinalized, TopicCreated, apply
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
-from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import EMPTY_IMAGE, ConfigResourceType, MetadataImage, PartitionState, TopicState
 from barnabas.tiering.objects.layout import PartitionFolder, SegmentName
-from barnabas.tiering.objects.manifest import Manifest, Writer, encode
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, encode
 from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 from barnabas.tiering.restoring.state import write_cluster_state
@@ -27,7 +27,7 @@ CLUSTER = "a-large-cluster"
 TOPIC_ID = bytes([3] * 16)
 SEGMENTS = 3
 RECORDS = 10  # in each
-WRITER = Writer(0, 0, "a test")
+WRITER = ManifestWriter(0, 0, "a test")
 AT_ONCE = 64
 
 
@@ -46,7 +46,7 @@ async def fill(store: ObjectStore, partitions: int) -> MetadataImage:
             FeatureFinalized(METADATA_VERSION, NEWEST_LEVEL),
             TopicCreated(TopicState("many", TOPIC_ID, (state,) * partitions)),
             ConfigsChanged(
-                ResourceType.TOPIC, "many", {"remote.storage.enable": "true", "retention.ms": "-1"}
+                ConfigResourceType.TOPIC, "many", {"remote.storage.enable": "true", "retention.ms": "-1"}
             ),
         ],
     )

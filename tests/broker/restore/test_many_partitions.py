@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-from barnabas.broker.restore.planning import make_plan
+from barnabas.broker.restore.plan import make_plan
 from barnabas.broker.restore.steps import restore_cluster
 from barnabas.broker.restore.targets import FolderTarget
 from barnabas.testing import EmbeddedBroker

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.restore.planning import RestoreRefusedError, choose_cluster, make_plan
-from barnabas.broker.restore.steps import Restored, Step, restore_cluster
+from barnabas.broker.restore.plan import RestoreRefusedError, choose_cluster, make_plan
+from barnabas.broker.restore.steps import Restored, RestoreStep, restore_cluster
 from barnabas.broker.restore.targets import FolderTarget
 from barnabas.testing import EmbeddedBroker
 from tests.support.waiting import until
@@ -42,10 +42,10 @@ def store(lost: tuple[Lost, Path], tmp_path: Path) -> Store:
     return Store(f"file://{tmp_path}/bucket")
 
 
-def restore(store: Store, data: Path, die_at: Step | None = None, visit: int = 1) -> Restored:
+def restore(store: Store, data: Path, die_at: RestoreStep | None = None, visit: int = 1) -> Restored:
     left = {"visits": visit}
 
-    def at(step: Step) -> None:
+    def at(step: RestoreStep) -> None:
         if step is die_at:
             left["visits"] -= 1
             if not left["visits"]:
@@ -63,14 +63,14 @@ def restore(store: Store, data: Path, die_at: Step | None = None, visit: int = 1
 @pytest.mark.parametrize(
     ("step", "visit"),
     [
-        (Step.INCARNATION_RAISED, 1),
-        (Step.MANIFEST_CLAIMED, 2),
-        (Step.OFFSETS_WRITTEN, 1),
-        (Step.STATE_WRITTEN, 1),
+        (RestoreStep.INCARNATION_RAISED, 1),
+        (RestoreStep.MANIFEST_CLAIMED, 2),
+        (RestoreStep.OFFSETS_WRITTEN, 1),
+        (RestoreStep.STATE_WRITTEN, 1),
     ],
 )
 def test_a_death_at_each_step_is_mended_by_running_it_again(
-    lost: tuple[Lost, Path], store: Store, tmp_path: Path, step: Step, visit: int
+    lost: tuple[Lost, Path], store: Store, tmp_path: Path, step: RestoreStep, visit: int
 ) -> None:
     data = tmp_path / "new"
     with pytest.raises(Died):

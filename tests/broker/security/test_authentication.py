@@ -9,7 +9,7 @@ from barnabas.cluster.image import EMPTY_IMAGE
 from barnabas.common.clock import SystemClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.security.authn.sasl.login import Login
+from barnabas.security.authn.sasl.login import SaslLogin
 from tests.sasl_broker import sasl_settings
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -34,7 +34,7 @@ def refusal(**settings: str) -> str:
 def test_each_listener_with_sasl_offers_its_mechanisms() -> None:
     made = authentication(**{"listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN"})
 
-    assert {name: Login(offer).mechanisms for name, offer in made.offers.items()} == {
+    assert {name: SaslLogin(offer).mechanisms for name, offer in made.offers.items()} == {
         "SASL_PLAINTEXT": ["PLAIN"]
     }
 

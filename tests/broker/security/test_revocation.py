@@ -6,7 +6,7 @@ from barnabas.broker.security.access import revoked_by
 from barnabas.cluster.deltas import DelegationTokenRemoved, ScramCredentialChanged, TopicDeleted
 from barnabas.common.types import new_uuid
 from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.sasl.login import Login, State
+from barnabas.security.authn.sasl.login import SaslLogin, SaslState
 from barnabas.security.principal import Principal
 
 ALICE = Principal("User", "alice")
@@ -14,10 +14,10 @@ SHA_256, SHA_512 = (each.sasl_name for each in ScramMechanism)
 DELETED = ScramCredentialChanged("alice", ScramMechanism.SHA_256, None)
 
 
-def login(mechanism: str, principal: Principal | None = ALICE, token_id: str | None = None) -> Login:
-    made = Login({})
+def login(mechanism: str, principal: Principal | None = ALICE, token_id: str | None = None) -> SaslLogin:
+    made = SaslLogin({})
     made.mechanism, made.principal, made.token_id = mechanism, principal, token_id
-    made.state = State.EXCHANGE if principal is None else State.DONE
+    made.state = SaslState.EXCHANGE if principal is None else SaslState.DONE
     return made
 
 

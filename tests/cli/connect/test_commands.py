@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from barnabas.client.status import STATUS_TOPIC, Part, Status
-from barnabas.connect.orders import ControlFiles, LocalFolder
+from barnabas.client.status import STATUS_TOPIC, ProcessStatus, StatusPart
+from barnabas.connect.control_files import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.cli.conftest import Cli
 
@@ -62,14 +62,14 @@ def test_offsets_are_shown_and_set(cli: Cli, file: Path) -> None:
 
 def test_the_status_is_that_of_the_brokers(cli: Cli, broker: EmbeddedBroker, file: Path) -> None:
     assert "No connector has reported yet" in cli.ok("connect", "status", "never").err
-    report = Status(
+    report = ProcessStatus(
         "connector",
         "copy",
         "retrying",
         updated=2**50,
         error="away",
         counts={"rows": 7},
-        parts=[Part("a to b", lag=3)],
+        parts=[StatusPart("a to b", lag=3)],
     )
     cli.ok("topics", "create", STATUS_TOPIC, "--set", "cleanup.policy=compact", "--if-not-exists")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

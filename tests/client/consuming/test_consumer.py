@@ -13,9 +13,9 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.consuming import membership
-from barnabas.client.consuming.classic import ClassicMember
+from barnabas.client.consuming.classic import ClassicGroupMembership
 from barnabas.client.consuming.consumer import GroupConsumer
-from barnabas.client.consuming.heartbeats import ConsumerMember
+from barnabas.client.consuming.heartbeats import ConsumerGroupMembership
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets
 from barnabas.client.offsets import Start
@@ -40,20 +40,22 @@ async def filled(client: Client, topic: str, count: int, partitions: int = 2) ->
 
 
 @pytest.fixture(params=["newest", "classic"])
-def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[membership.Membership]:
+def protocol(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> type[membership.GroupMembership]:
     """Classic: as if the brokers offered nothing else."""
     if request.param == "newest":
-        return ConsumerMember
+        return ConsumerGroupMembership
 
-    async def choose(client: Client, group: str, topics: list[str]) -> membership.Membership:
-        return ClassicMember(client, group, topics)
+    async def choose(client: Client, group: str, topics: list[str]) -> membership.GroupMembership:
+        return ClassicGroupMembership(client, group, topics)
 
     monkeypatch.setattr("barnabas.client.consuming.consumer.choose_membership", choose)
-    return ClassicMember
+    return ClassicGroupMembership
 
 
 def test_it_goes_on_behind_what_it_has_used(
-    bootstrap: str, new_name: NewName, protocol: type[membership.Membership]
+    bootstrap: str, new_name: NewName, protocol: type[membership.GroupMembership]
 ) -> None:
     async def main() -> None:
         topic, group = new_name(), new_name()
@@ -106,7 +108,7 @@ class Running:
 
 
 def test_two_members_share_the_partitions_and_one_takes_over(
-    bootstrap: str, new_name: NewName, protocol: type[membership.Membership]
+    bootstrap: str, new_name: NewName, protocol: type[membership.GroupMembership]
 ) -> None:
     async def main() -> None:
         topic, group = new_name(), new_name()
@@ -162,7 +164,7 @@ def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, their
 
         async def main() -> None:
             async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
-                wanted = ClassicMember if theirs == "classic" else ConsumerMember
+                wanted = ClassicGroupMembership if theirs == "classic" else ConsumerGroupMembership
                 assert type(consumer._member) is wanted
 
                 async def is_shared() -> bool:

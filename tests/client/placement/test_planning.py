@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.placement.planning import Move, NoPlanError, Placement, Site, drain, rebalance
+from barnabas.client.placement.planner import (
+    NoPlanError,
+    ReplicaMove,
+    ReplicaPlacement,
+    Site,
+    drain,
+    rebalance,
+)
 from barnabas.common.types import TopicPartition
 
 Assignment = dict[TopicPartition, tuple[int, ...]]
@@ -31,7 +38,7 @@ def clusters(draw: st.DrawFn, places: bool = False, largest: int = 30) -> tuple[
     return {TopicPartition(f"t{index % 3}", index // 3): chosen for index, chosen in enumerate(found)}, sites
 
 
-def apply(assignment: Assignment, moves: list[Move]) -> Assignment:
+def apply(assignment: Assignment, moves: list[ReplicaMove]) -> Assignment:
     assert all(assignment[move.partition] == move.before for move in moves)
     return {**assignment, **{move.partition: move.after for move in moves}}
 
@@ -94,7 +101,7 @@ def test_a_balanced_cluster_is_left_alone(cluster: tuple[Assignment, list[Site]]
 @given(clusters(places=True))
 def test_no_partition_gets_more_crowded_in_hosts_or_racks(cluster: tuple[Assignment, list[Site]]) -> None:
     assignment, sites = cluster
-    placement = Placement(assignment, sites)
+    placement = ReplicaPlacement(assignment, sites)
     for move in rebalance(assignment, sites):
         hosts, racks = placement.crowding(move.before)
         hosts_then, racks_then = placement.crowding(move.after)
@@ -144,7 +151,7 @@ def test_the_smallest_of_several_partitions_is_copied() -> None:
     assignment: Assignment = {TopicPartition("t", index): (1,) for index in range(2)}
     sizes = {TopicPartition("t", 0): 1000, TopicPartition("t", 1): 10}
     (move,) = rebalance(assignment, [Site(1), Site(2)], sizes)
-    assert move == Move(TopicPartition("t", 1), (1,), (2,))
+    assert move == ReplicaMove(TopicPartition("t", 1), (1,), (2,))
 
 
 def test_brokers_that_are_down_keep_their_replicas() -> None:

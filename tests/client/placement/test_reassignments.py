@@ -11,7 +11,7 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.client.placement.layout import describe_layout
-from barnabas.client.placement.planning import Move
+from barnabas.client.placement.planner import ReplicaMove
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 
@@ -36,7 +36,7 @@ def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(
             assert (dict(layout.fenced), dict(layout.moving)) == ({}, {})
             assert layout.sizes.keys() == {broker}
             assert layout.partition_sizes.get(tp, 0) == 0
-            await reassignments.carry_out(client, [Move(tp, (broker,), (broker,))], at_once=1)
+            await reassignments.carry_out(client, [ReplicaMove(tp, (broker,), (broker,))], at_once=1)
             assert await reassignments.elect_preferred(client, [tp]) == {}
 
     asyncio.run(work())

@@ -15,7 +15,7 @@ from barnabas.client.producing.batch_producer import (
     TransactionalBatchProducer,
     TransactionalProducer,
 )
-from barnabas.client.producing.transactional import FENCED, Transactions
+from barnabas.client.producing.transactional import FENCED, TransactionRequests
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.api import ApiKey
@@ -71,7 +71,7 @@ def test_a_commit_that_arrives_late_and_twice_does_not_end_the_next_transaction(
                 await producer.send([batch(topic, "second")])
                 for _ in range(2):
                     assert ErrorCode.PRODUCER_FENCED.to_bytes(2, "big") in late.deliver()
-                described = await Transactions(client).describe([NAME])
+                described = await TransactionRequests(client).describe([NAME])
                 assert described[NAME].transaction_state == "Ongoing"
                 await producer.send([batch(topic, "third")])
                 await producer.commit()
@@ -132,14 +132,14 @@ def test_a_transaction_for_another_process_begins_under_an_epoch_without_late_re
 
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
-                transactions = Transactions(client)
+                transactions = TransactionRequests(client)
                 identity = await transactions.initialize(NAME, TIMEOUT_MS)
                 late = proxy.hold(ApiKey.ADD_PARTITIONS_TO_TXN)
                 producer = TransactionalBatchProducer(
                     transactions, identity, NAME, lambda: transactions.initialize(NAME, TIMEOUT_MS)
                 )
                 await producer.send([batch(topic, "row")])
-                await Transactions(client).end(NAME, producer.identity, committed=True)
+                await TransactionRequests(client).end(NAME, producer.identity, committed=True)
                 late.deliver()
                 described = await transactions.describe([NAME])
                 assert described[NAME].transaction_state == "CompleteCommit"

@@ -11,11 +11,11 @@ from barnabas.client.security.settings import (
     SECRET,
     UNDERSTOOD,
     Mechanism,
-    Protocol,
+    SecurityProtocol,
     TokenEndpoint,
 )
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.stores import CertificateStore
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="hush";'
 JAVAS = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
@@ -41,7 +41,7 @@ def test_both_families_mean_the_same() -> None:
 def test_a_name_and_a_password_are_understood() -> None:
     security = parse_security(JAVAS)
 
-    assert security.protocol is Protocol.SASL_SSL
+    assert security.protocol is SecurityProtocol.SASL_SSL
     assert security.sasl is not None
     assert security.sasl.mechanism is Mechanism.SCRAM_SHA_512
     assert (security.sasl.username, security.sasl.password) == ("alice", Secret("hush"))
@@ -58,15 +58,15 @@ def test_files_of_both_families_are_understood() -> None:
 
     tls = parse_security({"security.protocol": "SSL", **javas}).tls
     assert tls is not None
-    assert tls.authorities == Store("ssl.truststore.location", "t", password=Secret("a"))
-    assert (tls.certificate, tls.key) == (Store("ssl.keystore.location", "k"), None)
+    assert tls.authorities == CertificateStore("ssl.truststore.location", "t", password=Secret("a"))
+    assert (tls.certificate, tls.key) == (CertificateStore("ssl.keystore.location", "k"), None)
 
     tls = parse_security({"security.protocol": "SSL", **theirs}).tls
     assert tls is not None
-    assert tls.authorities == Store("ssl.ca.location", "t")
+    assert tls.authorities == CertificateStore("ssl.ca.location", "t")
     assert (tls.certificate, tls.key) == (
-        Store("ssl.certificate.location", "c"),
-        Store("ssl.key.location", "k"),
+        CertificateStore("ssl.certificate.location", "c"),
+        CertificateStore("ssl.key.location", "k"),
     )
 
 
@@ -79,9 +79,9 @@ def test_texts_in_the_settings_themselves_are_understood() -> None:
     tls = parse_security({"security.protocol": "SSL", **given}).tls
 
     assert tls is not None
-    assert tls.authorities == Store("ssl.truststore.certificates", text=Secret("A\nB"))
-    assert tls.certificate == Store("ssl.keystore.certificate.chain", text=Secret("C"))
-    assert tls.key == Store("ssl.keystore.key", text=Secret("K"))
+    assert tls.authorities == CertificateStore("ssl.truststore.certificates", text=Secret("A\nB"))
+    assert tls.certificate == CertificateStore("ssl.keystore.certificate.chain", text=Secret("C"))
+    assert tls.key == CertificateStore("ssl.keystore.key", text=Secret("K"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
-from barnabas.client.share.dead_letters import Filter, Redriven, read_letter
+from barnabas.client.share.dead_letters import DeadLetterFilter, RedrivenOffsets, read_letter
 from barnabas.client.share.redriving import redrive
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
@@ -17,11 +17,11 @@ from barnabas.records.record import Record
 
 
 def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> None:
-    redriven = Redriven(10)
+    redriven = RedrivenOffsets(10)
     for offset in (12, 13, 17):
         redriven.add(offset)
     assert redriven.metadata() == "12-13 17"
-    again = Redriven.read(redriven.position, redriven.metadata(), 1000)
+    again = RedrivenOffsets.read(redriven.position, redriven.metadata(), 1000)
     assert [offset for offset in range(8, 20) if offset not in again] == [10, 11, 14, 15, 16, 18, 19]
     again.add(10)
     again.add(11)
@@ -30,7 +30,7 @@ def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> No
 
 def test_more_than_a_commit_can_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="older ones first"):
-        Redriven(0, set(range(1, 10_000, 2))).metadata()
+        RedrivenOffsets(0, set(range(1, 10_000, 2))).metadata()
 
 
 def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
@@ -41,14 +41,14 @@ def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
     assert (letter.origin, letter.origin_offset) == (TopicPartition("jobs", 3), 42)
     assert (letter.group, letter.deliveries, letter.reason) == ("workers", 5, REJECTED)
     assert letter.sent_back() == (("a", b"b"), ("barnabas-redriven-from", b"dlq.jobs-0@0"))
-    assert Filter(["group=work*", "deliveries=5"])(letter)
-    assert not Filter(["reason=*exceeded*"])(letter)
+    assert DeadLetterFilter(["group=work*", "deliveries=5"])(letter)
+    assert not DeadLetterFilter(["reason=*exceeded*"])(letter)
     assert read_letter(ConsumedRecord("dlq.jobs", 0, 1, 0, None, b"written by hand")) is None
 
 
 def test_a_filter_names_the_fields_that_there_are() -> None:
     with pytest.raises(ValueError, match="deliveries, reason"):
-        Filter(["color=red"])
+        DeadLetterFilter(["color=red"])
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named()
 
 def test_numbers_that_somebody_else_committed_take_no_more_room_than_the_partition_has() -> None:
     """Whoever may commit for the group could else take all memory of who looks at it."""
-    redriven = Redriven.read(2, "0-99999999999999 ² 1-x 7-3 " + "9" * 4000, 10)
+    redriven = RedrivenOffsets.read(2, "0-99999999999999 ² 1-x 7-3 " + "9" * 4000, 10)
     assert redriven.beyond == set(range(2, 10))

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.session import ZooKeeper
-from barnabas.cluster.zookeeper.settings import Sasl, Tls
+from barnabas.cluster.zookeeper.settings import ZooKeeperSasl, ZooKeeperTls
 from barnabas.cluster.zookeeper.types import ZooKeeperUnusableError
 from tests.apache_kafka import free_port
 from tests.cluster.zookeepers import member, session, settings
@@ -101,7 +101,7 @@ def test_nodes_of_a_broker_with_credentials_can_be_changed_by_nobody_else(root: 
 
 
 def test_sasl_digest_credentials_are_used(secure: ZooKeeperProcess) -> None:
-    sasl = Sasl("DIGEST-MD5", "barnabas", "secret")
+    sasl = ZooKeeperSasl("DIGEST-MD5", "barnabas", "secret")
 
     async def scenario() -> None:
         connect = f"{secure.address}/sasl"
@@ -116,7 +116,9 @@ def test_sasl_digest_credentials_are_used(secure: ZooKeeperProcess) -> None:
 
 def test_a_wrong_sasl_password_is_refused_with_a_reason(secure: ZooKeeperProcess) -> None:
     async def scenario() -> None:
-        zk = ZooKeeper(settings(f"{secure.address}/sasl", sasl=Sasl("DIGEST-MD5", "barnabas", "wrong")))
+        zk = ZooKeeper(
+            settings(f"{secure.address}/sasl", sasl=ZooKeeperSasl("DIGEST-MD5", "barnabas", "wrong"))
+        )
         with pytest.raises(ZooKeeperUnusableError, match=r"refused our credentials.*sasl\.username"):
             await zk.start()
 
@@ -126,7 +128,7 @@ def test_a_wrong_sasl_password_is_refused_with_a_reason(secure: ZooKeeperProcess
 def test_tls_with_a_certificate_of_our_own(
     tls_address: str, server_certificate: Path, client_certificate: Path
 ) -> None:
-    tls = Tls(str(server_certificate), str(client_certificate))
+    tls = ZooKeeperTls(str(server_certificate), str(client_certificate))
 
     async def scenario() -> None:
         async with session(tls_address, tls=tls) as zk:
@@ -142,8 +144,8 @@ def test_without_the_right_certificates_there_is_no_session(
 ) -> None:
     tls = {
         "no TLS": None,
-        "unknown authority": Tls(str(client_certificate), str(client_certificate)),
-        "no certificate of our own": Tls(str(server_certificate)),
+        "unknown authority": ZooKeeperTls(str(client_certificate), str(client_certificate)),
+        "no certificate of our own": ZooKeeperTls(str(server_certificate)),
     }[mistake]
 
     async def scenario() -> None:

@@ -11,12 +11,12 @@ from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import (
     BadVersionError,
-    Check,
+    CheckVersion,
     Create,
-    Link,
     NodeExistsError,
     NoNodeError,
     OutcomeUnknownError,
+    SessionState,
     SetData,
     ZooKeeperUnusableError,
 )
@@ -54,9 +54,9 @@ def test_a_multi_happens_as_a_whole_or_not_at_all(root: str) -> None:
     async def scenario() -> None:
         async with session(root) as zk:
             await zk.create("/guard", b"")
-            await zk.multi([Check("/guard", 0), Create("/a", b"1"), SetData("/guard", b"x", 0)])
+            await zk.multi([CheckVersion("/guard", 0), Create("/a", b"1"), SetData("/guard", b"x", 0)])
             with pytest.raises(BadVersionError):
-                await zk.multi([Create("/b", b"2"), Check("/guard", 0)])
+                await zk.multi([Create("/b", b"2"), CheckVersion("/guard", 0)])
             assert await zk.exists("/b") is None
             assert (await zk.get("/a")).data == b"1"
 
@@ -102,13 +102,13 @@ def test_a_short_cut_keeps_the_session_and_wakes_up_who_watched(
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with session(root_behind(proxy, root), 5) as zk:
-                links: list[Link] = []
+                links: list[SessionState] = []
                 zk.on_link.append(links.append)
                 before = zk.session_id
                 proxy.cut()
-                await async_until(lambda: links == [Link.SUSPENDED])
+                await async_until(lambda: links == [SessionState.SUSPENDED])
                 proxy.heal()
-                await async_until(lambda: links[-1] is Link.CONNECTED)
+                await async_until(lambda: links[-1] is SessionState.CONNECTED)
                 assert zk.session_id == before
                 await async_until(lambda: not zk.is_cut_off)
 
@@ -120,7 +120,7 @@ def test_requests_have_a_time_limit_while_there_is_no_link(zookeeper: ZooKeeperP
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with session(root_behind(proxy, root)) as zk:
                 proxy.cut()
-                await async_until(lambda: zk.link is Link.SUSPENDED)
+                await async_until(lambda: zk.link is SessionState.SUSPENDED)
                 with pytest.raises(OutcomeUnknownError):
                     await zk.get("/")
 
@@ -152,7 +152,7 @@ def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperP
                 await async_until(lambda: told)
                 assert told == [True]
                 assert zk.is_cut_off
-                assert zk.link is not Link.LOST
+                assert zk.link is not SessionState.LOST
                 proxy.heal()
                 await async_until(lambda: told[-1] is False)
 
@@ -162,12 +162,12 @@ def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperP
 def test_an_expired_session_is_followed_by_a_new_one(root: str) -> None:
     async def scenario() -> None:
         async with session(root) as zk:
-            links: list[Link] = []
+            links: list[SessionState] = []
             zk.on_link.append(links.append)
             before = zk.session_id
             await zk.create("/mine", b"", ephemeral=True)
             await expire(zk)
-            await async_until(lambda: Link.LOST in links and links[-1] is Link.CONNECTED)
+            await async_until(lambda: SessionState.LOST in links and links[-1] is SessionState.CONNECTED)
             assert zk.session_id != before
             assert await zk.exists("/mine") is None
 
@@ -181,7 +181,7 @@ def test_a_loop_that_hangs_loses_its_session_although_kazoo_pings(root: str) -> 
             await zk.create("/mine", b"", ephemeral=True)
             time.sleep(zk.session_timeout * 0.9)  # noqa: ASYNC251 - the loop is to hang
             assert zk.is_cut_off  # at once, before anything else gets its turn
-            await async_until(lambda: zk.link is Link.CONNECTED and zk.session_id != before)
+            await async_until(lambda: zk.link is SessionState.CONNECTED and zk.session_id != before)
             assert await zk.exists("/mine") is None
 
     asyncio.run(scenario())
@@ -194,9 +194,9 @@ def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess
             before = zk.session_id
             await zk.create("/mine", b"", ephemeral=True)
             await asyncio.to_thread(own_zookeeper.stop)
-            await async_until(lambda: zk.link is Link.SUSPENDED)
+            await async_until(lambda: zk.link is SessionState.SUSPENDED)
             await asyncio.to_thread(own_zookeeper.start)
-            await async_until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is SessionState.CONNECTED)
             assert zk.session_id == before
             assert await zk.exists("/mine") is not None
 
@@ -212,12 +212,12 @@ def test_a_server_that_accepts_and_says_nothing_does_not_cost_the_session(root: 
         host, port = silent.sockets[0].getsockname()
         async with session(root, 6) as zk:
             zk._client.set_hosts(f"{host}:{port}")
-            await async_until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is SessionState.CONNECTED)
             before = zk.session_id
             zk._client._connection._socket.shutdown(socket.SHUT_RDWR)
             await async_until(lambda: accepting)
             zk._client.set_hosts(root.partition("/")[0])
-            await async_until(lambda: zk.link is Link.CONNECTED)
+            await async_until(lambda: zk.link is SessionState.CONNECTED)
             assert (await zk.exists("/")) is not None
             assert zk.session_id == before
         silent.close()

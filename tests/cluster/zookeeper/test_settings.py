@@ -3,9 +3,9 @@
 import pytest
 
 from barnabas.cluster.zookeeper.settings import (
-    Sasl,
-    Tls,
+    ZooKeeperSasl,
     ZooKeeperSettings,
+    ZooKeeperTls,
     parse_connect,
     zookeeper_settings,
 )
@@ -60,8 +60,8 @@ def test_credentials_do_not_show_when_settings_are_printed() -> None:
         zookeeper_ssl_keystore_password="hidden",
         zookeeper_set_acl="true",
     )
-    assert found.sasl == Sasl("DIGEST-MD5", "user", "hidden")
-    assert found.tls == Tls(None, "key.pem", "hidden", check_hostname=True)
+    assert found.sasl == ZooKeeperSasl("DIGEST-MD5", "user", "hidden")
+    assert found.tls == ZooKeeperTls(None, "key.pem", "hidden", check_hostname=True)
     assert found.digest == "user:hidden"
     assert found.set_acl
     assert "hidden" not in repr(found)

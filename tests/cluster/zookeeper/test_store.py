@@ -22,13 +22,13 @@ from barnabas.cluster.deltas import (
     apply,
 )
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
-from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, ResourceType, TopicState
+from barnabas.cluster.image import EMPTY_IMAGE, ConfigResourceType, PartitionState, TopicState
 from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.store import StaleControllerError
 from barnabas.cluster.zookeeper import store as zookeeper_store
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
-from barnabas.cluster.zookeeper.types import Link, WipedZooKeeperError, ZooKeeperUnusableError
+from barnabas.cluster.zookeeper.types import SessionState, WipedZooKeeperError, ZooKeeperUnusableError
 from barnabas.common.types import new_uuid
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential
 from barnabas.security.authz.acls import AclBinding
@@ -202,7 +202,7 @@ def test_a_connection_that_breaks_while_the_metadata_are_loaded_is_no_failure(
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with member(behind(proxy, root), 1, session_timeout=25) as one:
                 proxy.cut()
-                await async_until(lambda: one.zk.link is Link.SUSPENDED)
+                await async_until(lambda: one.zk.link is SessionState.SUSPENDED)
                 asyncio.get_running_loop().call_later(0.3, proxy.heal)
                 assert (await one.store.load()).offset == 0
 
@@ -253,7 +253,7 @@ def test_a_snapshot_replaces_old_entries(root: str) -> None:
             epoch = await one.be_elected()
             values: dict[str, str | None] = {"retention.ms": "7"}
             configs: list[Delta] = [
-                ConfigsChanged(ResourceType.TOPIC, "t", values),
+                ConfigsChanged(ConfigResourceType.TOPIC, "t", values),
                 ControllerElected(1, epoch),
             ]
             await one.store.append(0, epoch, configs)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
-from barnabas.cluster.zookeeper.types import Link
+from barnabas.cluster.zookeeper.types import SessionState
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -66,9 +66,9 @@ class Pair:
         return self.leader.broker.image.partition(TOPIC, 0)
 
     @property
-    def link(self) -> Link:
+    def link(self) -> SessionState:
         membership: Any = self.leader.broker._membership
-        link: Link = membership._zk.link
+        link: SessionState = membership._zk.link
         return link
 
     def stop(self) -> None:
@@ -121,15 +121,15 @@ def test_what_is_led_is_served_while_the_link_is_down_and_not_when_the_session_m
     epoch = pair.leader.broker.broker_epoch
     with connected(pair.leader) as connection:
         pair.proxy.cut()
-        until(lambda: pair.link is Link.SUSPENDED)
+        until(lambda: pair.link is SessionState.SUSPENDED)
         for number in range(1, 6):
             assert produce(connection, ALL) == ErrorCode.NONE
             assert produce(connection, LEADER) == ErrorCode.NONE
             until(lambda count=2 * number: high_watermark(connection) == count)  # type: ignore[misc]
-        assert pair.link is Link.SUSPENDED  # all of that was meanwhile
+        assert pair.link is SessionState.SUSPENDED  # all of that was meanwhile
         assert not pair.leader.broker.is_fenced
         pair.proxy.heal()
-        until(lambda: pair.link is Link.CONNECTED)
+        until(lambda: pair.link is SessionState.CONNECTED)
         assert produce(connection, ALL) == ErrorCode.NONE
         assert (pair.leader.broker.broker_epoch, pair.state().isr) == (epoch, (1, 2))
 
@@ -146,14 +146,14 @@ def test_no_isr_is_changed_while_the_link_of_the_controller_is_down(pair: Pair) 
     with connected(pair.leader) as connection:
         assert produce(connection, ALL) == ErrorCode.NONE
         pair.proxy.cut()
-        until(lambda: pair.link is Link.SUSPENDED)
+        until(lambda: pair.link is SessionState.SUSPENDED)
         before = pair.state()
         pair.follower.kill()
         partition = pair.leader.broker.replicas.find(TOPIC, 0)
         assert partition is not None
         connection.send(frame_of(a_record(ALL), 9))
         until(lambda: partition.proposal is not None)  # the leader wants to go on without it
-        assert pair.link is Link.SUSPENDED
+        assert pair.link is SessionState.SUSPENDED
         assert pair.state() == before
         assert partition.state == before
         assert partition.log.high_watermark == 1  # it counts, as long as nobody has decided otherwise

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.common.http_client import HttpSession
-from barnabas.connect.ends import Context
+from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.http_address import Address
 from barnabas.connect.sinks.opensearch.bulk import BulkError, Document, bodies, understand
-from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
-from barnabas.connect.sinks.opensearch.sending import Patience, Sender
+from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
+from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
 from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -47,8 +47,8 @@ def server(search: BulkServer) -> Iterator[HttpSession]:
     connected.close()
 
 
-def sender(server: HttpSession, most_bytes: int = 100_000, seconds: float = 30) -> Sender:
-    return Sender(server, most_bytes, Patience(seconds, sleep=lambda _: None))
+def sender(server: HttpSession, most_bytes: int = 100_000, seconds: float = 30) -> BulkSender:
+    return BulkSender(server, most_bytes, Patience(seconds, sleep=lambda _: None))
 
 
 def document(row: int, name: str = "", version: int | None = None, **fields: object) -> Document:
@@ -158,9 +158,9 @@ def test_an_answer_that_is_none_is_an_error_and_not_a_success(text: bytes) -> No
 
 
 class TestGuard:
-    def guard(self, server: HttpSession, now: TopicIdentity) -> Guard:
+    def guard(self, server: HttpSession, now: TopicIdentity) -> TopicGuard:
         patience = Patience(10, sleep=lambda _: None)
-        return Guard("shop", server, lambda topics: dict.fromkeys(topics, now), patience)
+        return TopicGuard("shop", server, lambda topics: dict.fromkeys(topics, now), patience)
 
     def test_a_topic_that_is_the_same_goes_on(self, server: HttpSession) -> None:
         for _ in range(2):
@@ -210,12 +210,14 @@ def test_rows_of_other_sources_are_refused_before_anything_is_written(
     rows = spark.range(3)
     sink = OpenSearchSink(url="http://127.0.0.1:1", index="orders")
     with pytest.raises(PipelineError, match="another one write that"):
-        sink.open(spark, Context("c", tmp_path, str(tmp_path)), dict(rows.dtypes))
+        sink.open(spark, ConnectorContext("c", tmp_path, str(tmp_path)), dict(rows.dtypes))
 
 
 @pytest.mark.parametrize("url", ["search:9200", "http://user:secret@search:9200", "ftp://search"])
 def test_an_address_that_is_none_is_refused(spark: SparkSession, tmp_path: Path, url: str) -> None:
     columns = dict.fromkeys(("_topic", "_partition", "_offset", "_key", "id"), "string")
     with pytest.raises(PipelineError, match="https://host:9200") as caught:
-        OpenSearchSink(url=url, index="orders").open(spark, Context("c", tmp_path, str(tmp_path)), columns)
+        OpenSearchSink(url=url, index="orders").open(
+            spark, ConnectorContext("c", tmp_path, str(tmp_path)), columns
+        )
     assert "secret" not in str(caught.value)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.connect.ends import Context
-from barnabas.connect.sinks.redis import writing
+from barnabas.connect.endpoints import ConnectorContext
+from barnabas.connect.sinks.redis import writer as writing
 from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
-from barnabas.connect.sinks.redis.sink import RedisSink, Server
-from barnabas.connect.sinks.redis.writing import RedisWriter
+from barnabas.connect.sinks.redis.sink import RedisConnection, RedisSink
+from barnabas.connect.sinks.redis.writer import RedisWriter
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -47,7 +47,7 @@ def writer(server: RedisServer, tmp_path: Path, name: str = "c", **settings: Any
     if said.get("kind") != "stream":
         said = {"key": "id", "prefix": "order:"} | said
     no_session: Any = None
-    return RedisSink(**said).open(no_session, Context(name, tmp_path, tmp_path.as_uri()), COLUMNS)
+    return RedisSink(**said).open(no_session, ConnectorContext(name, tmp_path, tmp_path.as_uri()), COLUMNS)
 
 
 def rows(spark: SparkSession, *some: tuple[object, ...]) -> Any:
@@ -142,9 +142,9 @@ def test_whatever_breaks_off_the_batch_is_there_once_in_the_end(
     """Redis itself is killed, and started again."""
     with running_redis() as server:
         some = rows(spark, (1, "a"), (2, "b"))
-        ask, send = Server.ask, Server.send
+        ask, send = RedisConnection.ask, RedisConnection.send
 
-        def asking(self: Server, *parts: Part) -> Reply:
+        def asking(self: RedisConnection, *parts: Part) -> Reply:
             if parts[0] == "EXEC" and when == "before EXEC":
                 server.kill()
             found = ask(self, *parts)
@@ -153,14 +153,14 @@ def test_whatever_breaks_off_the_batch_is_there_once_in_the_end(
                 raise EOFError
             return found
 
-        def sending(self: Server, data: bytes) -> None:
+        def sending(self: RedisConnection, data: bytes) -> None:
             if b"XADD" in data and when == "before a command":
                 server.kill()
             send(self, data)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Server, "ask", asking)
-            patched.setattr(Server, "send", sending)
+            patched.setattr(RedisConnection, "ask", asking)
+            patched.setattr(RedisConnection, "send", sending)
             with pytest.raises(PipelineError, match="it is tried again, and written once"):
                 writer(server, tmp_path, kind="stream", stream="orders").write(some, "q", 0)
         server.start()

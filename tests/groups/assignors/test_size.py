@@ -72,6 +72,6 @@ def test_topics_with_the_same_subscribers_have_the_same_list() -> None:
 
 
 def test_many_threads_of_one_process_get_equal_shares() -> None:
-    members = {f"m{number:03}": streams.MemberSpec("one process") for number in range(MEMBERS)}
+    members = {f"m{number:03}": streams.StreamsMemberSpec("one process") for number in range(MEMBERS)}
     targets = streams.assign(members, {"0": streams.SubtopologySpec(5 * MEMBERS, is_stateful=True)}, 0)
     assert {len(target.active) for target in targets.values()} == {5}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.groups.classic.group import TRANSITIONS, ClassicGroup, State
+from barnabas.groups.classic.group import TRANSITIONS, ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.member import MAX_NAMES, ConsumedTopics, subscribed_topics
 from barnabas.groups.classic.records import READ_AT_ONCE, from_value
 from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER
@@ -41,7 +41,7 @@ def settle(simulation: Simulation, *joined: Answer) -> list[str]:
     waiting = [simulation.sync(member, generation) for member in members[1:]]
     waiting.append(simulation.sync(members[0], generation, {member: member.encode() for member in members}))
     assert all(answer.error is ErrorCode.NONE for answer in waiting)
-    assert simulation.group.state is State.STABLE
+    assert simulation.group.state is ClassicGroupState.STABLE
     return members
 
 
@@ -64,9 +64,11 @@ def reasons(simulation: Simulation) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("source", list(State))
-@pytest.mark.parametrize("target", list(State))
-def test_only_transitions_of_the_table_are_possible(source: State, target: State) -> None:
+@pytest.mark.parametrize("source", list(ClassicGroupState))
+@pytest.mark.parametrize("target", list(ClassicGroupState))
+def test_only_transitions_of_the_table_are_possible(
+    source: ClassicGroupState, target: ClassicGroupState
+) -> None:
     group = ClassicGroup(GROUP, 0)
     group.state = source
     if target in TRANSITIONS[source]:
@@ -80,10 +82,10 @@ def test_only_transitions_of_the_table_are_possible(source: State, target: State
 def test_every_transition_of_the_table_happens(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: set[tuple[State, State]] = set()
+    seen: set[tuple[ClassicGroupState, ClassicGroupState]] = set()
     original = ClassicGroup.transition
 
-    def noted(group: ClassicGroup, to: State, now_ms: int) -> None:
+    def noted(group: ClassicGroup, to: ClassicGroupState, now_ms: int) -> None:
         seen.add((group.state, to))
         original(group, to, now_ms)
 
@@ -101,7 +103,7 @@ def test_every_transition_of_the_table_happens(
     simulation.restart()  # while an assignment is awaited
     settle(simulation, simulation.join_both_steps(**TIMES))
     simulation.restart()
-    assert seen == {(source, target) for source in State for target in TRANSITIONS[source]}
+    assert seen == {(source, target) for source in ClassicGroupState for target in TRANSITIONS[source]}
 
 
 # -- joining ---------------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ def test_a_member_that_never_syncs_is_out_after_the_rebalance_timeout(simulation
         simulation.heartbeat(leader.member_id, 1)
         simulation.heartbeat(other.member_id, 1)
     assert list(simulation.group.members) == [leader.member_id]
-    assert simulation.group.state is State.PREPARING_REBALANCE
+    assert simulation.group.state is ClassicGroupState.PREPARING_REBALANCE
 
 
 # -- static members --------------------------------------------------------------------------------------
@@ -291,7 +293,7 @@ def test_an_assignment_that_cannot_be_written_starts_a_new_rebalance(simulation:
     member = joined.response.member_id
     fill_the_disk(simulation)
     assert simulation.sync(member, 1, {member: b"x"}).error is ErrorCode.NOT_COORDINATOR
-    assert simulation.group.state is State.PREPARING_REBALANCE
+    assert simulation.group.state is ClassicGroupState.PREPARING_REBALANCE
     simulation.files.heal()
     again = simulation.join(join_request(GROUP, member, **TIMES))
     assert again.response.generation_id == 2
@@ -330,7 +332,7 @@ def test_a_stable_group_goes_on_after_the_coordinator_moved(simulation: Simulati
     assert simulation.commit(8, other, 1) is ErrorCode.NONE
     assert simulation.sync(other, 1).response.assignment == other.encode()
     simulation.clock.advance(SESSION_MS + 10)
-    assert simulation.group.state is State.EMPTY, "nobody was heard of after the move"
+    assert simulation.group.state is ClassicGroupState.EMPTY, "nobody was heard of after the move"
 
 
 def test_members_that_wait_when_the_coordinator_moves_are_sent_to_the_new_one(

@@ -9,9 +9,9 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Client, Committer
+from barnabas.groups.group import ClientInfo, Committer
 from barnabas.groups.settings import GroupConfigs
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -43,7 +43,7 @@ class ConsumerSimulation(Simulation):
             self.settings,
             self.machine,
             lambda: 1,
-            Topics(lambda: self.image),
+            ImageTopics(lambda: self.image),
             GroupConfigs(lambda group_id: self.overrides),
         )
         coordinator.start()
@@ -79,7 +79,7 @@ class ConsumerSimulation(Simulation):
         self, request: ConsumerGroupHeartbeatRequest, client_id: str = "client"
     ) -> ConsumerGroupHeartbeatResponse:
         answer = Answer()
-        client = Client(client_id, "/127.0.0.1")
+        client = ClientInfo(client_id, "/127.0.0.1")
 
         try:
             self.coordinator.consumer_heartbeat(request, client, answer)

@@ -6,10 +6,10 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
-from barnabas.groups.classic.group import ClassicGroup, State
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.consumer.member import MemberState
 from barnabas.groups.consumer.migration import read_assignment
-from barnabas.groups.modern import GroupState
+from barnabas.groups.modern import ModernGroupState
 from tests.groups.consumer.simulation import (
     REBALANCE_MS,
     SESSION_MS,
@@ -32,7 +32,7 @@ def test_the_first_member_gets_everything_at_once(simulation: ConsumerSimulation
     answer = simulation.joins("a", "orders")
     assert (answer.error_code, answer.member_epoch) == (0, 2)
     assert told(answer) == {ORDERS: {0, 1, 2, 3}}
-    assert simulation.consumer_group.state is GroupState.STABLE
+    assert simulation.consumer_group.state is ModernGroupState.STABLE
     simulation.check_that_replay_equals_memory()
 
 
@@ -57,7 +57,7 @@ def test_partitions_are_handed_over_only_when_they_are_given_up(simulation: Cons
     assert group.members["a"].state is MemberState.UNREVOKED
     assert simulation.beats("a", 2, {ORDERS: {0, 1}}).member_epoch == 3
     assert told(simulation.beats("b", 3)) == {ORDERS: {2, 3}}
-    assert group.state is GroupState.STABLE
+    assert group.state is ModernGroupState.STABLE
     simulation.check_that_replay_equals_memory()
 
 
@@ -88,7 +88,7 @@ def test_a_silent_member_is_fenced(simulation: ConsumerSimulation) -> None:
     simulation.clock.advance(SESSION_MS - 1)
     assert "a" in simulation.consumer_group.members
     simulation.clock.advance(2)
-    assert simulation.consumer_group.state is GroupState.EMPTY
+    assert simulation.consumer_group.state is ModernGroupState.EMPTY
     assert simulation.beats("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -218,7 +218,7 @@ def test_a_static_member_that_stays_away_is_fenced(simulation: ConsumerSimulatio
     simulation.joins("a", "orders", instance_id="one")
     simulation.beats("a", -2, instance_id="one")
     simulation.clock.advance(SESSION_MS + 1)
-    assert simulation.consumer_group.state is GroupState.EMPTY
+    assert simulation.consumer_group.state is ModernGroupState.EMPTY
     assert not simulation.consumer_group.static_members
 
 
@@ -299,7 +299,7 @@ def test_sessions_and_revocations_are_timed_again_after_a_restart(simulation: Co
     simulation.beats("a", 2)
     simulation.restart()
     simulation.clock.advance(SESSION_MS + 1)
-    assert simulation.consumer_group.state is GroupState.EMPTY
+    assert simulation.consumer_group.state is ModernGroupState.EMPTY
 
 
 def test_topics_that_changed_while_nobody_coordinated_are_noticed(simulation: ConsumerSimulation) -> None:
@@ -335,7 +335,7 @@ def test_a_classic_group_becomes_a_consumer_group_and_back(simulation: ConsumerS
     simulation.beats("new", -1)
     group = simulation.group
     assert isinstance(group, ClassicGroup)
-    assert (group.state, group.generation) == (State.PREPARING_REBALANCE, 2)
+    assert (group.state, group.generation) == (ClassicGroupState.PREPARING_REBALANCE, 2)
     assert simulation.heartbeat(member, 2) is ErrorCode.REBALANCE_IN_PROGRESS
     replayed = simulation.replayed().groups[GROUP]
     assert isinstance(replayed, ClassicGroup)
@@ -351,7 +351,10 @@ def test_a_classic_process_behind_the_last_new_instance_makes_the_group_classic_
     assert isinstance(group, ClassicGroup)
     assert answer.response.member_id in group.members
     assert answer.response.generation_id == group.generation == 2
-    assert (group.state, group.static_members) == (State.STABLE, {"one": answer.response.member_id})
+    assert (group.state, group.static_members) == (
+        ClassicGroupState.STABLE,
+        {"one": answer.response.member_id},
+    )
     synced = simulation.sync(answer.response.member_id, 2)
     assert read_assignment(synced.response.assignment).assigned_partitions[0].partitions == [0, 1, 2, 3]
     replayed = simulation.replayed().groups[GROUP]
@@ -392,7 +395,7 @@ def test_an_empty_consumer_group_becomes_a_classic_one(simulation: ConsumerSimul
 def test_an_empty_classic_group_becomes_a_consumer_one(simulation: ConsumerSimulation) -> None:
     simulation.commit(5)
     simulation.joins("new", "orders")
-    assert simulation.consumer_group.state is GroupState.STABLE
+    assert simulation.consumer_group.state is ModernGroupState.STABLE
     assert simulation.offsets()
     simulation.check_that_replay_equals_memory()
 

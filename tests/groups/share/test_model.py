@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.group import Client
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import Partitions
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -42,7 +42,7 @@ class ShareSimulation(ConsumerSimulation):
                 GROUP,
                 lambda shard, step: shard.share.heartbeats.handle(
                     request,
-                    Client("client", "/127.0.0.1"),
+                    ClientInfo("client", "/127.0.0.1"),
                     answer,
                     step,
                     lambda _, missing: wanted.append(missing),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.groups.streams.tasks import Task, Tasks, TaskSet
-from barnabas.groups.streams.topology import Topology, to_value, topology_of
+from barnabas.groups.streams.tasks import StreamsTask, StreamsTasks, TaskSet
+from barnabas.groups.streams.topology import StreamsTopology, to_value, topology_of
 from barnabas.protocol.messages.streams import (
     CopartitionGroup,
     KeyValue,
@@ -42,7 +42,7 @@ def sent_topology(
     return StreamsGroupHeartbeatTopology(epoch, list(subtopologies))
 
 
-def topology(*subtopologies: StreamsGroupHeartbeatSubtopology, epoch: int = 0) -> Topology:
+def topology(*subtopologies: StreamsGroupHeartbeatSubtopology, epoch: int = 0) -> StreamsTopology:
     return topology_of(to_value(sent_topology(*subtopologies, epoch=epoch)))
 
 
@@ -58,8 +58,8 @@ def word_count(epoch: int = 0) -> StreamsGroupHeartbeatTopology:
 def tasks(text: str) -> TaskSet:
     """`tasks("0-1 1-2")`"""
     pairs = (one.split("-") for one in text.split())
-    return frozenset(Task(subtopology_id, int(partition)) for subtopology_id, partition in pairs)
+    return frozenset(StreamsTask(subtopology_id, int(partition)) for subtopology_id, partition in pairs)
 
 
-def role(active: str = "", standby: str = "", warmup: str = "") -> Tasks:
-    return Tasks(tasks(active), tasks(standby), tasks(warmup))
+def role(active: str = "", standby: str = "", warmup: str = "") -> StreamsTasks:
+    return StreamsTasks(tasks(active), tasks(standby), tasks(warmup))

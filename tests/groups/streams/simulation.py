@@ -6,12 +6,12 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.groups.group import Client, Committer
+from barnabas.groups.group import ClientInfo, Committer
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.group import StreamsGroup
-from barnabas.groups.streams.sizing import Status
-from barnabas.groups.streams.tasks import NOTHING, Tasks, tasks_of
+from barnabas.groups.streams.sizing import StreamsStatus
+from barnabas.groups.streams.tasks import NOTHING, StreamsTasks, tasks_of
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from tests.groups.consumer.simulation import ConsumerSimulation, topic_id
 from tests.groups.simulation import GROUP, Answer
@@ -42,7 +42,7 @@ class StreamsSimulation(ConsumerSimulation):
 
         try:
             self.coordinator.streams_heartbeat(
-                request, Client(client_id, "/127.0.0.1"), respond, self.version
+                request, ClientInfo(client_id, "/127.0.0.1"), respond, self.version
             )
         except KafkaError as error:
             answer(StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
@@ -61,7 +61,7 @@ class StreamsSimulation(ConsumerSimulation):
         return self.tell(StreamsGroupHeartbeatRequest(GROUP, member, **{**known, **fields}))
 
     def beat(
-        self, member: str, epoch: int, has: Tasks | None = None, **fields: Any
+        self, member: str, epoch: int, has: StreamsTasks | None = None, **fields: Any
     ) -> StreamsGroupHeartbeatResponse:
         lists = {} if has is None else owned(has)
         return self.tell(StreamsGroupHeartbeatRequest(GROUP, member, epoch, **lists, **fields))
@@ -91,7 +91,7 @@ class StreamsSimulation(ConsumerSimulation):
         assert seen_in(replayed.groups.get(GROUP)) == seen_in(live.groups.get(GROUP))
 
 
-def owned(tasks: Tasks) -> dict[str, Any]:
+def owned(tasks: StreamsTasks) -> dict[str, Any]:
     return {
         "active_tasks": task_ids(tasks.active),
         "standby_tasks": task_ids(tasks.standby),
@@ -99,18 +99,18 @@ def owned(tasks: Tasks) -> dict[str, Any]:
     }
 
 
-def assigned(response: StreamsGroupHeartbeatResponse) -> Tasks | None:
+def assigned(response: StreamsGroupHeartbeatResponse) -> StreamsTasks | None:
     """The tasks that an answer tells of, if it does."""
     if response.active_tasks is None:
         return None
     assert response.standby_tasks is not None
     assert response.warmup_tasks == []
-    return Tasks(tasks_of(response.active_tasks), tasks_of(response.standby_tasks))
+    return StreamsTasks(tasks_of(response.active_tasks), tasks_of(response.standby_tasks))
 
 
-def statuses(response: StreamsGroupHeartbeatResponse) -> list[Status]:
+def statuses(response: StreamsGroupHeartbeatResponse) -> list[StreamsStatus]:
     assert not response.error_code, response
-    return [Status(status.status_code) for status in response.status or []]
+    return [StreamsStatus(status.status_code) for status in response.status or []]
 
 
 def seen_in(group: object) -> dict[str, Any] | None:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.groups.streams.assignor import MemberSpec, SubtopologySpec, assign
-from barnabas.groups.streams.tasks import Tasks
+from barnabas.groups.streams.assignor import StreamsMemberSpec, SubtopologySpec, assign
+from barnabas.groups.streams.tasks import StreamsTasks
 from tests.groups.streams.building import role, tasks
 
 STATELESS, STATEFUL = SubtopologySpec(4, False), SubtopologySpec(4, True)
 
 
-def members(**processes: str) -> dict[str, MemberSpec]:
-    return {member_id: MemberSpec(process_id) for member_id, process_id in processes.items()}
+def members(**processes: str) -> dict[str, StreamsMemberSpec]:
+    return {member_id: StreamsMemberSpec(process_id) for member_id, process_id in processes.items()}
 
 
 def again(
-    before: dict[str, Tasks],
+    before: dict[str, StreamsTasks],
     processes: dict[str, str],
     subtopologies: dict[str, SubtopologySpec],
     standbys: int = 0,
-) -> dict[str, Tasks]:
+) -> dict[str, StreamsTasks]:
     specs = {
-        member: MemberSpec(process, before.get(member, Tasks())) for member, process in processes.items()
+        member: StreamsMemberSpec(process, before.get(member, StreamsTasks()))
+        for member, process in processes.items()
     }
     return assign(specs, subtopologies, standbys)
 
@@ -96,17 +97,19 @@ def test_threads_of_a_small_process_do_not_get_more_than_others() -> None:
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[dict[str, MemberSpec], dict[str, SubtopologySpec], int]:
+def situations(draw: st.DrawFn) -> tuple[dict[str, StreamsMemberSpec], dict[str, SubtopologySpec], int]:
     subtopologies = {
         str(number): SubtopologySpec(draw(st.integers(1, 7)), draw(st.booleans()))
         for number in range(draw(st.integers(1, 3)))
     }
     standbys = draw(st.integers(0, 2))
     first = draw(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("pqr"), min_size=1))
-    before = assign({name: MemberSpec(process) for name, process in first.items()}, subtopologies, standbys)
+    before = assign(
+        {name: StreamsMemberSpec(process) for name, process in first.items()}, subtopologies, standbys
+    )
     now = draw(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("pqr"), min_size=1))
     return (
-        {name: MemberSpec(process, before.get(name, Tasks())) for name, process in now.items()},
+        {name: StreamsMemberSpec(process, before.get(name, StreamsTasks())) for name, process in now.items()},
         subtopologies,
         draw(st.integers(0, 2)),
     )
@@ -114,7 +117,7 @@ def situations(draw: st.DrawFn) -> tuple[dict[str, MemberSpec], dict[str, Subtop
 
 @given(situations())
 def test_every_assignment_is_complete_and_fair(
-    situation: tuple[dict[str, MemberSpec], dict[str, SubtopologySpec], int],
+    situation: tuple[dict[str, StreamsMemberSpec], dict[str, SubtopologySpec], int],
 ) -> None:
     specs, subtopologies, standbys = situation
     shares = assign(specs, subtopologies, standbys)
@@ -137,10 +140,12 @@ def test_every_assignment_is_complete_and_fair(
 
 @given(situations())
 def test_nothing_moves_when_nothing_changes(
-    situation: tuple[dict[str, MemberSpec], dict[str, SubtopologySpec], int],
+    situation: tuple[dict[str, StreamsMemberSpec], dict[str, SubtopologySpec], int],
 ) -> None:
     """With a thread for each process. Else the shares of threads and the loads of processes may disagree once."""
     specs, subtopologies, _ = situation
-    before = assign({name: MemberSpec(name, spec.previous) for name, spec in specs.items()}, subtopologies, 0)
-    settled = {name: MemberSpec(name, before[name]) for name in specs}
+    before = assign(
+        {name: StreamsMemberSpec(name, spec.previous) for name, spec in specs.items()}, subtopologies, 0
+    )
+    settled = {name: StreamsMemberSpec(name, before[name]) for name in specs}
     assert assign(settled, subtopologies, 0) == before

@@ -11,7 +11,7 @@ from barnabas.groups.shard import GroupShard
 from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.checks import check_heartbeat
 from barnabas.groups.streams.describe import described
-from barnabas.groups.streams.description import PAUSE_MS, Status, check_update
+from barnabas.groups.streams.description import PAUSE_MS, TopologyAvailability, check_update
 from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
@@ -94,16 +94,19 @@ def test_a_member_with_an_older_topology_is_not_asked(simulation: StreamsSimulat
 
 def test_a_description_is_shown_and_outlives_a_restart(simulation: StreamsSimulation) -> None:
     epoch = simulation.arrive("a").member_epoch
-    assert shown(simulation) == (Status.NOT_STORED, None)
+    assert shown(simulation) == (TopologyAvailability.NOT_STORED, None)
     assert describe(simulation) == (ErrorCode.NONE, "")
-    assert shown(simulation) == (Status.AVAILABLE, DESCRIPTION)
+    assert shown(simulation) == (TopologyAvailability.AVAILABLE, DESCRIPTION)
     simulation.check_that_replay_equals_memory()
     simulation.restart()
-    assert shown(simulation) == (Status.AVAILABLE, DESCRIPTION)
+    assert shown(simulation) == (TopologyAvailability.AVAILABLE, DESCRIPTION)
     simulation.clock.advance(PAUSE_MS)
     assert not simulation.beat("a", epoch).topology_description_required
     plain = described(simulation.streams_group)
-    assert (plain.topology_description_status, plain.topology_description) == (Status.NOT_REQUESTED, None)
+    assert (plain.topology_description_status, plain.topology_description) == (
+        TopologyAvailability.NOT_REQUESTED,
+        None,
+    )
     assert plain.assignor_name == "sticky"
 
 
@@ -119,10 +122,10 @@ def test_a_description_goes_with_its_group(simulation: StreamsSimulation) -> Non
     simulation.arrive("a")
     describe(simulation)
     simulation.depart("a")
-    assert shown(simulation) == (Status.AVAILABLE, DESCRIPTION)
+    assert shown(simulation) == (TopologyAvailability.AVAILABLE, DESCRIPTION)
     assert simulation.delete() is ErrorCode.NONE
     simulation.arrive("a")
-    assert shown(simulation) == (Status.NOT_STORED, None)
+    assert shown(simulation) == (TopologyAvailability.NOT_STORED, None)
     simulation.check_that_replay_equals_memory()
 
 
@@ -133,7 +136,7 @@ def test_only_members_describe_the_topology_that_the_group_has(simulation: Strea
     assert describe(simulation, epoch=1)[0] is ErrorCode.INVALID_REQUEST
     simulation.join_both_steps("classic")
     assert describe(simulation, group="classic")[0] is ErrorCode.GROUP_ID_NOT_FOUND
-    assert shown(simulation) == (Status.NOT_STORED, None)
+    assert shown(simulation) == (TopologyAvailability.NOT_STORED, None)
 
 
 def test_one_that_is_too_long_is_refused_and_not_asked_for_again() -> None:

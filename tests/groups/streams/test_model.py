@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from barnabas.common.errors import ErrorCode
 from barnabas.groups.streams.group import StreamsGroup
-from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
+from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatResponse
 from tests.groups.modern_model import ModelClient, ModernGroupModel, steps
 from tests.groups.streams.simulation import COUNTING_TOPICS, StreamsSimulation, assigned
@@ -115,7 +115,7 @@ class StreamsGroupModel(ModernGroupModel[Thread]):
     def check_that_all_is_assigned(self, group: StreamsGroup) -> None:
         assert all(thread.has == group.target(name) for name, thread in self.clients.items())
         active = sorted(task for thread in self.clients.values() for task in thread.has.active)
-        assert active == [Task(one, index) for one in "01" for index in range(4)]
+        assert active == [StreamsTask(one, index) for one in "01" for index in range(4)]
 
 
 StreamsGroupModel.TestCase.settings = steps(50)
@@ -125,7 +125,7 @@ TestStreamsGroupModel = StreamsGroupModel.TestCase
 def test_a_thread_keeps_what_it_has_until_it_has_revoked() -> None:
     """The model itself: a client does not drop tasks by hearing that it shall."""
     thread = Thread("a", "p")
-    thread.has = thread.told = Tasks(frozenset({Task("0", 0)}))
+    thread.has = thread.told = StreamsTasks(frozenset({StreamsTask("0", 0)}))
     thread.hear(
         StreamsGroupHeartbeatResponse(member_epoch=3, active_tasks=[], standby_tasks=[], warmup_tasks=[])
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.streams.members import MemberState, StreamsMember, state_of
+from barnabas.groups.streams.members import StreamsMember, StreamsMemberState, state_of
 from barnabas.groups.streams.owners import TaskOwners
-from barnabas.groups.streams.reconciliation import Target, reconcile
-from barnabas.groups.streams.tasks import HeldTasks, Tasks, by_subtopology, tasks_of
+from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
+from barnabas.groups.streams.tasks import HeldTasks, StreamsTasks, by_subtopology, tasks_of
 from barnabas.protocol.messages.streams import TaskIds
 from tests.groups.streams.building import role, tasks
 
@@ -29,69 +29,70 @@ def owners(*members: StreamsMember) -> TaskOwners:
     return index
 
 
-def owned_by(one: StreamsMember) -> Tasks:
-    return Tasks(frozenset(one.assigned.active), one.assigned.standby)
+def owned_by(one: StreamsMember) -> StreamsTasks:
+    return StreamsTasks(frozenset(one.assigned.active), one.assigned.standby)
 
 
 def test_a_member_in_the_epoch_of_its_target_stays_as_it_is() -> None:
     settled = member("a", held("0-0"))
-    assert reconcile(settled, Target(3, role("0-0")), owners(settled), None) is settled
+    assert reconcile(settled, StreamsTarget(3, role("0-0")), owners(settled), None) is settled
 
 
 def test_free_tasks_are_taken_at_once_and_keep_the_epoch_they_came_with() -> None:
     one = member("a", held("0-0"))
-    moved = reconcile(one, Target(5, role("0-0 0-1", standby="1-0")), owners(one), owned_by(one))
-    assert (moved.member_epoch, moved.previous_member_epoch, moved.state) == (5, 3, MemberState.STABLE)
+    moved = reconcile(one, StreamsTarget(5, role("0-0 0-1", standby="1-0")), owners(one), owned_by(one))
+    assert (moved.member_epoch, moved.previous_member_epoch, moved.state) == (5, 3, StreamsMemberState.STABLE)
     assert moved.assigned == HeldTasks({**held("0-0").active, **held("0-1", epoch=5).active}, tasks("1-0"))
 
 
 def test_tasks_are_given_up_before_anything_is_gained() -> None:
     one = member("a", held("0-0 0-1", standby="1-0"))
-    told = reconcile(one, Target(5, role("0-0 0-2")), owners(one), owned_by(one))
-    assert (told.member_epoch, told.state) == (3, MemberState.UNREVOKED_TASKS)
+    told = reconcile(one, StreamsTarget(5, role("0-0 0-2")), owners(one), owned_by(one))
+    assert (told.member_epoch, told.state) == (3, StreamsMemberState.UNREVOKED_TASKS)
     assert told.assigned == held("0-0")
     assert told.pending_revocation == held("0-1", standby="1-0")
 
 
 @pytest.mark.parametrize("says", [None, role("0-0 0-1"), role("0-0", standby="1-0")])
-def test_a_member_that_has_not_let_go_yet_is_waited_for(says: Tasks | None) -> None:
+def test_a_member_that_has_not_let_go_yet_is_waited_for(says: StreamsTasks | None) -> None:
     one = member(
         "a",
         held("0-0"),
-        state=MemberState.UNREVOKED_TASKS,
+        state=StreamsMemberState.UNREVOKED_TASKS,
         pending_revocation=held("0-1", standby="1-0"),
     )
-    assert reconcile(one, Target(5, role("0-0")), owners(one), says) is one
+    assert reconcile(one, StreamsTarget(5, role("0-0")), owners(one), says) is one
 
 
 def test_when_it_has_let_go_it_gets_the_rest() -> None:
-    one = member("a", held("0-0"), state=MemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
-    moved = reconcile(one, Target(5, role("0-0 0-2")), owners(one), role("0-0"))
-    assert (moved.member_epoch, moved.state) == (5, MemberState.STABLE)
+    one = member("a", held("0-0"), state=StreamsMemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
+    moved = reconcile(one, StreamsTarget(5, role("0-0 0-2")), owners(one), role("0-0"))
+    assert (moved.member_epoch, moved.state) == (5, StreamsMemberState.STABLE)
     assert moved.assigned.active.keys() == tasks("0-0 0-2")
     assert not moved.pending_revocation
 
 
 def test_a_newer_target_may_ask_for_more_on_the_way() -> None:
-    one = member("a", held("0-0"), state=MemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
-    told = reconcile(one, Target(6, role("")), owners(one), role("0-0"))
-    assert (told.member_epoch, told.state) == (4, MemberState.UNREVOKED_TASKS)
+    one = member("a", held("0-0"), state=StreamsMemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
+    told = reconcile(one, StreamsTarget(6, role("")), owners(one), role("0-0"))
+    assert (told.member_epoch, told.state) == (4, StreamsMemberState.UNREVOKED_TASKS)
     assert told.pending_revocation == held("0-0")
 
 
 def test_an_active_task_is_not_given_while_anybody_has_it() -> None:
-    giver = member("a", held("0-0"), state=MemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
+    giver = member("a", held("0-0"), state=StreamsMemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
     taker = member("b", held())
-    waits = reconcile(taker, Target(5, role("0-1 0-2")), owners(giver, taker), role())
-    assert (waits.member_epoch, waits.state) == (5, MemberState.UNRELEASED_TASKS)
+    waits = reconcile(taker, StreamsTarget(5, role("0-1 0-2")), owners(giver, taker), role())
+    assert (waits.member_epoch, waits.state) == (5, StreamsMemberState.UNRELEASED_TASKS)
     assert waits.assigned.active.keys() == tasks("0-2")
     index = owners(giver, waits)
     assert (
-        reconcile(waits, Target(5, role("0-1 0-2")), index, role("0-2")).state is MemberState.UNRELEASED_TASKS
+        reconcile(waits, StreamsTarget(5, role("0-1 0-2")), index, role("0-2")).state
+        is StreamsMemberState.UNRELEASED_TASKS
     )
     index.replace(giver, member("a", held("0-0")))
-    done = reconcile(waits, Target(5, role("0-1 0-2")), index, role("0-2"))
-    assert done.state is MemberState.STABLE
+    done = reconcile(waits, StreamsTarget(5, role("0-1 0-2")), index, role("0-2"))
+    assert done.state is StreamsMemberState.STABLE
     assert done.assigned.active.keys() == tasks("0-1 0-2")
 
 
@@ -100,29 +101,31 @@ def test_a_process_does_not_get_a_second_copy_of_a_task() -> None:
     second = member("a2", held(), process="p")
     index = owners(first, second)
     for target in (role("0-1"), role(standby="0-0"), role(standby="0-1")):
-        waits = reconcile(second, Target(5, target), index, role())
-        assert (waits.state, bool(waits.assigned)) == (MemberState.UNRELEASED_TASKS, False)
+        waits = reconcile(second, StreamsTarget(5, target), index, role())
+        assert (waits.state, bool(waits.assigned)) == (StreamsMemberState.UNRELEASED_TASKS, False)
     elsewhere = member("b", held(), process="q")
-    assert reconcile(elsewhere, Target(5, role(standby="0-0")), index, role()).assigned.standby == tasks(
-        "0-0"
-    )
+    assert reconcile(
+        elsewhere, StreamsTarget(5, role(standby="0-0")), index, role()
+    ).assigned.standby == tasks("0-0")
 
 
 def test_a_member_that_says_it_has_none_of_them_need_not_give_them_up() -> None:
     back = member("a", held("0-0 0-1"))
-    moved = reconcile(back, Target(5, role("0-0")), owners(back), role())
-    assert (moved.member_epoch, moved.state) == (5, MemberState.STABLE)
+    moved = reconcile(back, StreamsTarget(5, role("0-0")), owners(back), role())
+    assert (moved.member_epoch, moved.state) == (5, StreamsMemberState.STABLE)
     assert not moved.pending_revocation
 
 
 def test_a_member_in_a_state_of_a_newer_version_starts_over() -> None:
     odd = member("a", held(), state=state_of(9))
-    assert odd.state is MemberState.UNKNOWN
+    assert odd.state is StreamsMemberState.UNKNOWN
     for says in (None, role("0-0")):
         with pytest.raises(KafkaError) as failure:
-            reconcile(odd, Target(5, role("0-0")), owners(odd), says)
+            reconcile(odd, StreamsTarget(5, role("0-0")), owners(odd), says)
         assert failure.value.code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert reconcile(odd, Target(5, role("0-0")), owners(odd), role()).state is MemberState.STABLE
+    assert (
+        reconcile(odd, StreamsTarget(5, role("0-0")), owners(odd), role()).state is StreamsMemberState.STABLE
+    )
 
 
 def test_a_member_that_goes_takes_its_claims_with_it() -> None:

@@ -17,7 +17,7 @@ from barnabas.client.connection import BrokerConnection
 from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.opening import ConsumedRecord
-from barnabas.cluster.image import ResourceType
+from barnabas.cluster.image import ConfigResourceType
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, decode_key, decode_value
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
@@ -153,7 +153,7 @@ def setting_of_group(group: str, **settings: str) -> IncrementalAlterConfigsRequ
         IncrementalAlterConfigsAlterableConfig(name.replace("_", "."), 0, value)
         for name, value in settings.items()
     ]
-    resource = IncrementalAlterConfigsAlterConfigsResource(ResourceType.GROUP, group, configs)
+    resource = IncrementalAlterConfigsAlterConfigsResource(ConfigResourceType.GROUP, group, configs)
     return IncrementalAlterConfigsRequest([resource])
 
 

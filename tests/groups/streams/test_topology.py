@@ -6,15 +6,15 @@ import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.streams.configured import BROKER_DEFAULT, InternalTopic, configure
-from barnabas.groups.streams.sizing import Status, decide_partitions
-from barnabas.groups.streams.topology import Topology, check_topology, to_value, topology_of
+from barnabas.groups.streams.sizing import StreamsStatus, decide_partitions
+from barnabas.groups.streams.topology import StreamsTopology, check_topology, to_value, topology_of
 from barnabas.protocol.messages.streams import CopartitionGroup, StreamsGroupHeartbeatTopology
 from tests.groups.streams.building import internal, sent_topology, subtopology, topology, word_count
 
 COUNTING = topology_of(to_value(word_count()))
 
 
-def problem_of(asked: Topology, existing: dict[str, int]) -> tuple[Status, str]:
+def problem_of(asked: StreamsTopology, existing: dict[str, int]) -> tuple[StreamsStatus, str]:
     problem = configure(asked, existing, 0).problem
     assert problem is not None
     return problem.status, problem.detail
@@ -48,7 +48,7 @@ def test_missing_internal_topics_are_listed_with_what_it_takes_to_create_them() 
     assert configured.missing == (InternalTopic("words", 6, 3, {"retention.ms": "-1"}),)
     assert configured.subtopologies["1"].tasks == 6
     assert configured.problem is not None
-    assert configured.problem.status is Status.MISSING_INTERNAL_TOPICS
+    assert configured.problem.status is StreamsStatus.MISSING_INTERNAL_TOPICS
     assert configured.problem.detail == "Internal topics are missing: words"
 
 
@@ -84,14 +84,14 @@ def test_a_subtopology_that_reads_nothing_is_refused() -> None:
 def test_missing_source_topics_are_named_and_the_rest_counted() -> None:
     asked = topology(subtopology("0", "e", "d", "c", "b", "a"))
     assert problem_of(asked, {"c": 1}) == (
-        Status.MISSING_SOURCE_TOPICS,
+        StreamsStatus.MISSING_SOURCE_TOPICS,
         "Source topics a, b, d and 1 additional topics are missing.",
     )
 
 
 def test_an_internal_topic_with_other_partitions_is_in_the_way() -> None:
     assert problem_of(COUNTING, {"lines": 4, "words": 4, "counts": 2}) == (
-        Status.INCORRECTLY_PARTITIONED_TOPICS,
+        StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
         "Existing topic counts has different number of partitions: expected 4, found 2",
     )
 
@@ -99,7 +99,7 @@ def test_an_internal_topic_with_other_partitions_is_in_the_way() -> None:
 # -- copartition groups
 
 
-def joined(*sources: str, reads: dict[str, int]) -> Topology:
+def joined(*sources: str, reads: dict[str, int]) -> StreamsTopology:
     """One subtopology that joins everything that it reads; another writes the repartition topics."""
     group = CopartitionGroup(
         source_topics=list(range(len(sources))), repartition_source_topics=list(range(len(reads)))
@@ -134,7 +134,7 @@ def test_a_sized_repartition_topic_decides_for_the_others() -> None:
 
 def test_external_topics_that_are_joined_must_have_the_same_number() -> None:
     assert problem_of(joined("left", "right", reads={}), {"wide": 9, "left": 3, "right": 4}) == (
-        Status.INCORRECTLY_PARTITIONED_TOPICS,
+        StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
         "Following topics do not have the same number of partitions: [{left=3, right=4}]",
     )
 

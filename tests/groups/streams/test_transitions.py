@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.modern import GroupState
-from barnabas.groups.streams.members import MemberState
-from barnabas.groups.streams.sizing import Status
+from barnabas.groups.modern import ModernGroupState
+from barnabas.groups.streams.members import StreamsMemberState
+from barnabas.groups.streams.sizing import StreamsStatus
 from barnabas.protocol.messages.streams import Endpoint
 from tests.groups.simulation import GROUP
 from tests.groups.streams.building import role, sent_topology, subtopology, word_count
@@ -35,7 +35,7 @@ def two_members(simulation: StreamsSimulation) -> tuple[int, int]:
     simulation.beat("a", first, EVERYTHING)
     settled = simulation.beat("a", first, KEPT).member_epoch
     simulation.beat("b", second)
-    assert simulation.streams_group.state is GroupState.STABLE
+    assert simulation.streams_group.state is ModernGroupState.STABLE
     return settled, second
 
 
@@ -45,7 +45,7 @@ def two_members(simulation: StreamsSimulation) -> tuple[int, int]:
 def test_the_first_member_gets_every_task(simulation: StreamsSimulation) -> None:
     answer = simulation.arrive("a")
     assert (answer.member_epoch, assigned(answer), statuses(answer)) == (2, EVERYTHING, [])
-    assert simulation.streams_group.state is GroupState.STABLE
+    assert simulation.streams_group.state is ModernGroupState.STABLE
     quiet = simulation.beat("a", 2)
     assert (quiet.member_epoch, assigned(quiet)) == (2, None)
 
@@ -56,12 +56,12 @@ def test_a_second_member_waits_until_the_first_has_let_go(simulation: StreamsSim
     assert (joined.member_epoch, assigned(joined)) == (3, role())
     told = simulation.beat("a", 2, EVERYTHING)
     assert (told.member_epoch, assigned(told)) == (2, KEPT)
-    assert simulation.streams_group.state is GroupState.RECONCILING
+    assert simulation.streams_group.state is ModernGroupState.RECONCILING
     assert assigned(simulation.beat("b", 3)) is None
     done = simulation.beat("a", 2, KEPT)
     assert (done.member_epoch, assigned(done)) == (3, None)
     assert assigned(simulation.beat("b", 3)) == GIVEN
-    assert simulation.streams_group.state is GroupState.STABLE  # type: ignore[comparison-overlap]
+    assert simulation.streams_group.state is ModernGroupState.STABLE  # type: ignore[comparison-overlap]
 
 
 def test_what_a_leaver_had_goes_to_the_others_with_their_next_heartbeat(
@@ -70,14 +70,14 @@ def test_what_a_leaver_had_goes_to_the_others_with_their_next_heartbeat(
     epoch, _ = two_members(simulation)
     left = simulation.depart("b")
     assert (left.member_epoch, left.status) == (-1, [])
-    assert simulation.streams_group.state is GroupState.ASSIGNING
+    assert simulation.streams_group.state is ModernGroupState.ASSIGNING
     assert assigned(simulation.beat("a", epoch)) == EVERYTHING
 
 
 def test_the_last_leaver_leaves_an_empty_group_behind(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     simulation.depart("a")
-    assert simulation.streams_group.state is GroupState.EMPTY
+    assert simulation.streams_group.state is ModernGroupState.EMPTY
     assert simulation.delete() is ErrorCode.NONE
     assert GROUP not in simulation.shard.groups
     assert GROUP not in simulation.replayed().groups
@@ -147,19 +147,19 @@ def test_a_new_group_waits_for_more_members_before_it_assigns(simulation: Stream
     simulation.overrides["streams.initial.rebalance.delay.ms"] = "3000"
     first = simulation.arrive("a")
     assert (first.member_epoch, assigned(first)) == (1, role())
-    assert statuses(first) == [Status.ASSIGNMENT_DELAYED]
-    assert statuses(simulation.arrive("b")) == [Status.ASSIGNMENT_DELAYED]
+    assert statuses(first) == [StreamsStatus.ASSIGNMENT_DELAYED]
+    assert statuses(simulation.arrive("b")) == [StreamsStatus.ASSIGNMENT_DELAYED]
     simulation.clock.advance(3000)
     shares = [assigned(simulation.beat(member, 1, role())) for member in "ab"]
     assert [len(share.active) for share in shares if share is not None] == [3, 3]
-    assert simulation.streams_group.state is GroupState.STABLE
+    assert simulation.streams_group.state is ModernGroupState.STABLE
 
 
 def test_assignments_keep_their_distance(simulation: StreamsSimulation) -> None:
     simulation.overrides["streams.assignment.interval.ms"] = "1000"
     simulation.arrive("a")
     early = simulation.arrive("b")
-    assert (statuses(early), early.member_epoch) == ([Status.ASSIGNMENT_DELAYED], 2)
+    assert (statuses(early), early.member_epoch) == ([StreamsStatus.ASSIGNMENT_DELAYED], 2)
     simulation.clock.advance(1000)
     assert simulation.beat("b", 2, role()).member_epoch == 3
 
@@ -170,11 +170,11 @@ def test_assignments_keep_their_distance(simulation: StreamsSimulation) -> None:
 def test_missing_internal_topics_are_handed_to_the_broker_and_awaited() -> None:
     simulation = StreamsSimulation({"lines": 3})
     told = simulation.arrive("a")
-    assert (statuses(told), assigned(told)) == ([Status.MISSING_INTERNAL_TOPICS], role())
+    assert (statuses(told), assigned(told)) == ([StreamsStatus.MISSING_INTERNAL_TOPICS], role())
     assert [(topic.name, topic.partitions) for topic in simulation.missing] == [("counts", 3), ("words", 3)]
-    assert simulation.streams_group.state is GroupState.NOT_READY
+    assert simulation.streams_group.state is ModernGroupState.NOT_READY
     simulation.create("words", 3)
-    assert statuses(simulation.beat("a", told.member_epoch)) == [Status.MISSING_INTERNAL_TOPICS]
+    assert statuses(simulation.beat("a", told.member_epoch)) == [StreamsStatus.MISSING_INTERNAL_TOPICS]
     simulation.create("counts", 3)
     ready = simulation.beat("a", simulation.streams_group.members["a"].member_epoch)
     assert (statuses(ready), assigned(ready)) == ([], EVERYTHING)
@@ -184,7 +184,7 @@ def test_members_give_up_their_tasks_when_a_topic_is_gone(simulation: StreamsSim
     simulation.arrive("a")
     simulation.remove_topic("lines")
     told = simulation.beat("a", 2, EVERYTHING)
-    assert (statuses(told), assigned(told)) == ([Status.MISSING_SOURCE_TOPICS], role())
+    assert (statuses(told), assigned(told)) == ([StreamsStatus.MISSING_SOURCE_TOPICS], role())
     simulation.create("lines", 3)
     waits = simulation.beat("a", 2, role())
     assert (statuses(waits), assigned(waits)) == ([], None)  # that it has let go counts from the next step on
@@ -212,12 +212,12 @@ def test_a_change_of_topics_is_not_forgotten_when_a_member_goes(simulation: Stre
     epoch, _ = two_members(simulation)
     simulation.remove_topic("lines")
     simulation.depart("b")
-    assert statuses(simulation.beat("a", epoch, KEPT)) == [Status.MISSING_SOURCE_TOPICS]
+    assert statuses(simulation.beat("a", epoch, KEPT)) == [StreamsStatus.MISSING_SOURCE_TOPICS]
 
 
 def test_an_older_topology_is_stale_and_another_one_is_refused(simulation: StreamsSimulation) -> None:
     simulation.arrive("a", topology=word_count(epoch=2))
-    assert Status.STALE_TOPOLOGY in statuses(simulation.arrive("b", topology=word_count(epoch=1)))
+    assert StreamsStatus.STALE_TOPOLOGY in statuses(simulation.arrive("b", topology=word_count(epoch=1)))
     other = simulation.arrive("c", topology=sent_topology(subtopology("0", "lines"), epoch=2))
     assert (other.error_code, other.error_message) == (
         ErrorCode.INVALID_REQUEST,
@@ -241,13 +241,13 @@ def test_standbys_come_and_go_with_the_setting_of_the_group(simulation: StreamsS
     simulation.overrides["streams.num.standby.replicas"] = "0"
     told = simulation.beat("a", with_standby.member_epoch, assigned(with_standby))
     assert assigned(told) == KEPT
-    assert simulation.streams_group.members["a"].state is MemberState.UNREVOKED_TASKS
+    assert simulation.streams_group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
 
 
 def test_everybody_is_told_to_stop_until_the_group_is_empty(simulation: StreamsSimulation) -> None:
     _, second = two_members(simulation)
     simulation.depart("a", shutdown_application=True)
-    assert Status.SHUTDOWN_APPLICATION in statuses(simulation.beat("b", second, GIVEN))
+    assert StreamsStatus.SHUTDOWN_APPLICATION in statuses(simulation.beat("b", second, GIVEN))
     simulation.depart("b")
     assert statuses(simulation.arrive("c")) == []
 
@@ -322,7 +322,7 @@ def test_another_coordinator_goes_on_where_the_first_one_was(simulation: Streams
     simulation.arrive("b")
     simulation.beat("a", 2, EVERYTHING)
     simulation.restart()
-    assert simulation.streams_group.members["a"].state is MemberState.UNREVOKED_TASKS
+    assert simulation.streams_group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
     assert simulation.beat("a", 2, KEPT).member_epoch == 3
     assert assigned(simulation.beat("b", 3)) == GIVEN
     simulation.restart()

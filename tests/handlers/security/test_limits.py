@@ -13,7 +13,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.controller.acls import MAX_CHANGED
 from barnabas.controller.delegation_tokens import MAX_RENEWERS
 from barnabas.handlers.security.scram_credentials import MAX_ALTERATIONS
-from barnabas.network.requests.stages import OPEN, Security
+from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.protocol.messages.acls import (
     CreateAclsRequest,
     DeleteAclsFilter,
@@ -62,7 +62,7 @@ TOKEN_REQUESTS = [
 def broker() -> Iterator[EmbeddedBroker]:
     settings = {"delegation.token.secret.key": "k", "barnabas.delegation.tokens.max": str(TOKENS)}
     with EmbeddedBroker(settings=settings) as running:
-        running.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        running.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
         yield running
 
 
@@ -88,7 +88,7 @@ def test_without_an_authorizer_acls_are_not_managed(broker: EmbeddedBroker) -> N
         filters = [DeleteAclsFilter(**selecting())]
         assert ask(broker, DeleteAclsRequest(filters), 3).filter_results[0].error_code == disabled
     finally:
-        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_refused_requests_are_not_kept(broker: EmbeddedBroker) -> None:
         named = [each for each in kept if each.resource_name_filter == "never kept"]
         assert named == message.filters
     finally:
-        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.connection import BrokerConnection
-from barnabas.network.requests.stages import Security
+from barnabas.network.requests.stages import RequestSecurity
 from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.authorizer import AllowAll
 from barnabas.testing import EmbeddedBroker
@@ -38,7 +38,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
 
 def test_acls_quotas_and_users_are_answered_as_by_apache_kafka(theirs: list[Any]) -> None:
     with EmbeddedBroker() as broker:
-        broker.broker.dispatcher.use(Security(authorizer=AllowAll()))
+        broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
         ours = asyncio.run(answers(broker.bootstrap_servers, QUESTIONS))
     for (request, version), their_answer, our_answer in zip(QUESTIONS, theirs, ours, strict=True):
         assert our_answer == their_answer, f"{request!r} in version {version}"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import zstandard
 
-from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.clock import ManualClock
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -12,7 +12,7 @@ from barnabas.handlers.telemetry.manager import (
     ClientInstance,
     ClientTelemetry,
     Push,
-    Sender,
+    TelemetryClient,
     TelemetryLimits,
     refusal,
 )
@@ -37,16 +37,19 @@ class Telemetry:
 
     def subscribe(self, **subscriptions: dict[str, str]) -> None:
         self.manager.use(
-            {Resource(ResourceType.CLIENT_METRICS, name): each for name, each in subscriptions.items()}
+            {Resource(ConfigResourceType.CLIENT_METRICS, name): each for name, each in subscriptions.items()}
         )
 
-    def connect(self) -> Sender:
-        sender = Sender()
+    def connect(self) -> TelemetryClient:
+        sender = TelemetryClient()
         self.manager.senders[id(sender)] = sender
         return sender
 
     def get(
-        self, instance_id: bytes = ZERO_UUID, attributes: Attributes = JAVA, sender: Sender | None = None
+        self,
+        instance_id: bytes = ZERO_UUID,
+        attributes: Attributes = JAVA,
+        sender: TelemetryClient | None = None,
     ) -> ClientInstance:
         """On a connection of its own unless one is given."""
         return self.manager.get(sender or self.connect(), instance_id, attributes)
@@ -55,7 +58,7 @@ class Telemetry:
         self,
         client: ClientInstance,
         metrics: bytes = A_GAUGE,
-        sender: Sender | None = None,
+        sender: TelemetryClient | None = None,
         sharer: str = SHARER,
         **changes: int,
     ) -> ErrorCode:

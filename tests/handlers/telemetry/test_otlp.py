@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.common.cooperative import finish
-from barnabas.handlers.telemetry.otlp import MalformedError, Point, TooLargeError, read_points
+from barnabas.handlers.telemetry.otlp import MalformedError, MetricPoint, PayloadTooLargeError, read_points
 from tests.handlers.telemetry.pushes import counter, field, gauge, metrics_data, point
 from tests.longest_step import MAX_STEP, longest_step
 
 MAX_POINTS = 1000
 
 
-def read(data: bytes, most_points: int = MAX_POINTS) -> list[Point]:
-    found: list[Point] = []
+def read(data: bytes, most_points: int = MAX_POINTS) -> list[MetricPoint]:
+    found: list[MetricPoint] = []
     finish(read_points(memoryview(data), most_points, found.append))
     return found
 
@@ -26,16 +26,16 @@ def test_gauges_and_sums_are_read_with_their_attributes() -> None:
         counter("org.apache.kafka.producer.requests", point(7)),
     )
     assert read(data) == [
-        Point("org.apache.kafka.producer.latency", (("node_id", "1"),), 1.5, False),
-        Point("org.apache.kafka.producer.latency", (("node_id", "2"),), -2, False),
-        Point("org.apache.kafka.producer.requests", (), 7, True),
+        MetricPoint("org.apache.kafka.producer.latency", (("node_id", "1"),), 1.5, False),
+        MetricPoint("org.apache.kafka.producer.latency", (("node_id", "2"),), -2, False),
+        MetricPoint("org.apache.kafka.producer.requests", (), 7, True),
     ]
 
 
 def test_fields_that_nobody_knows_are_skipped() -> None:
     unknown = field(99, b"x") + bytes([5 << 3 | 5, 1, 2, 3, 4])
     assert read(unknown + metrics_data(gauge("a", point(1)), field(11, b"a summary"))) == [
-        Point("a", (), 1, False)
+        MetricPoint("a", (), 1, False)
     ]
 
 
@@ -85,9 +85,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_million_fields_of_any_kind_are_refused_and_read_in_short_steps(case: str) -> None:
-    found: list[Point] = []
+    found: list[MetricPoint] = []
     longest, error = longest_step(read_points(memoryview(HOSTILE[case]), MAX_POINTS, found.append))
-    assert isinstance(error, TooLargeError)
+    assert isinstance(error, PayloadTooLargeError)
     assert longest < MAX_STEP
     assert len(found) <= MAX_POINTS
 
@@ -96,7 +96,7 @@ def test_as_many_points_as_allowed_are_read_with_the_attributes_that_java_client
     tags = {"client_id": "till", "topic": "orders", "partition": "1", "node_id": "2"}
     data = metrics_data(counter("lag", *(point(n, **tags) for n in range(MAX_POINTS))))
     assert len(read(data)) == MAX_POINTS
-    with pytest.raises(TooLargeError, match=r"more than 999 points \(barnabas.telemetry.max.points\)"):
+    with pytest.raises(PayloadTooLargeError, match=r"more than 999 points \(barnabas.telemetry.max.points\)"):
         read(data, MAX_POINTS - 1)
 
 

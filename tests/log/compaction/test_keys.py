@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.log.compaction.choosing import Choice, keep_at, keep_by_key
 from barnabas.log.compaction.keys import (
     BYTES_PER_KEY,
     MAX_OWN_KEY,
@@ -20,6 +19,7 @@ from barnabas.log.compaction.keys import (
     note_keys_with_gaps,
     stand_in,
 )
+from barnabas.log.compaction.retained_records import Choice, keep_at, keep_by_key
 from barnabas.records.batch import read_header
 from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.record import Record, record_data

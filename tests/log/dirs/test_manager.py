@@ -13,7 +13,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log.recovery.verification import Stop
+from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
@@ -50,7 +50,7 @@ def test_a_log_is_there_again_after_a_clean_stop(tmp_path: Path) -> None:
     assert log is not None
     assert read_all(log) == [(0, b"a"), (1, b"b")]
     assert (log.recovery_point, log.high_watermark, log.topic_id) == (2, 2, TOPIC_ID)
-    assert report.stops == {str(tmp_path): Stop.CLEAN}
+    assert report.stops == {str(tmp_path): ShutdownKind.CLEAN}
     assert not report.recovered
     again.close()
 
@@ -73,9 +73,11 @@ def test_a_cut_below_the_log_start_leaves_nothing_that_a_kill_would_bring_back()
     assert again.epochs.entries == ((4, 5),)
 
 
-@pytest.mark.parametrize(("boot", "stop"), [("boot-1", Stop.KILLED), ("boot-2", Stop.CRASHED)])
+@pytest.mark.parametrize(
+    ("boot", "stop"), [("boot-1", ShutdownKind.KILLED), ("boot-2", ShutdownKind.CRASHED)]
+)
 def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
-    tmp_path: Path, boot: str, stop: Stop
+    tmp_path: Path, boot: str, stop: ShutdownKind
 ) -> None:
     logs = manager(tmp_path)
     logs.load(expect_all)
@@ -101,13 +103,13 @@ def test_a_crash_is_found_out_again_until_others_have_been_told_of_it(tmp_path: 
     first.close(clean=False)
     for _ in range(2):
         again = manager(tmp_path, boot="boot-2")
-        assert again.load(expect_all).stops == {str(tmp_path): Stop.CRASHED}
+        assert again.load(expect_all).stops == {str(tmp_path): ShutdownKind.CRASHED}
         again.close(clean=False)
     again = manager(tmp_path, boot="boot-2")
     again.load(expect_all)
     again.loss_is_reported()
     again.close(clean=False)
-    assert manager(tmp_path, boot="boot-2").load(expect_all).stops == {str(tmp_path): Stop.KILLED}
+    assert manager(tmp_path, boot="boot-2").load(expect_all).stops == {str(tmp_path): ShutdownKind.KILLED}
 
 
 def test_new_partitions_go_to_the_folder_with_the_fewest(tmp_path: Path) -> None:

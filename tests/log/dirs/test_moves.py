@@ -14,7 +14,7 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.dirs.manager import LogManager
-from barnabas.log.dirs.move import Move, State
+from barnabas.log.dirs.move import LogDirMove, MoveState
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
 from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
@@ -32,7 +32,7 @@ def started(fs: FaultyFileSystem, boot: str = "boot-1") -> LogManager:
     return logs
 
 
-def copy_all(move: Move) -> None:
+def copy_all(move: LogDirMove) -> None:
     move.align()
     while move.lag:
         found = move.log.read(move.future.log_end_offset, 300, move.log.log_end_offset)
@@ -40,7 +40,7 @@ def copy_all(move: Move) -> None:
         move.take(memoryview(found.read()), NOW)
 
 
-def take_over(logs: LogManager, move: Move) -> None:
+def take_over(logs: LogManager, move: LogDirMove) -> None:
     copy_all(move)
     move.future.flush()
     logs.moves.leave_note(move)()
@@ -48,7 +48,7 @@ def take_over(logs: LogManager, move: Move) -> None:
     logs.moves.change(move)
 
 
-def settle(logs: LogManager, move: Move) -> None:
+def settle(logs: LogManager, move: LogDirMove) -> None:
     logs.moves.sync_target(move)
     logs.moves.retire_source(move)
     logs.moves.remove_note(move)
@@ -84,7 +84,7 @@ class Scene:
         self.log.flush()
         self.flushed = end
 
-    def begin(self) -> Move:
+    def begin(self) -> LogDirMove:
         return self.logs.moves.begin(self.log, self.logs.dirs[1])
 
 
@@ -245,7 +245,7 @@ def test_a_partition_that_is_deleted_takes_its_copy_along(scene: Scene) -> None:
     copy_all(move)
     scene.logs.delete(PARTITION)
     scene.logs.housekeeping(NOW)
-    assert move.state is State.OVER
+    assert move.state is MoveState.OVER
     assert [name for folder in DIRS for name in scene.fs.list(folder) if "orders" in name] == []
 
 

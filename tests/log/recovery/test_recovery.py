@@ -7,7 +7,7 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.log import Log
-from barnabas.log.recovery.verification import Stop
+from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import (
@@ -123,7 +123,7 @@ def test_damage_is_remembered_even_if_the_next_stop_is_clean() -> None:
     logs, _ = loaded(fs, boot="boot-2")
     logs.close()
     again, report = loaded(fs, boot="boot-2")
-    assert report.stops["/data"] is Stop.CLEAN
+    assert report.stops["/data"] is ShutdownKind.CLEAN
     assert PARTITION in report.damaged
     assert again.get(PARTITION) is None
 

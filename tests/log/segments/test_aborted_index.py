@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.reading import MAX_LISTED, SHORT_SLICE
+from barnabas.log.reader import MAX_LISTED, SHORT_SLICE
 from barnabas.log.segments.aborted_index import BLOCK, AbortedIndex, AbortedTransaction, encode_aborted
 from barnabas.records.batch import HEADER, iterate_headers
 from barnabas.records.control import AbortedTransactions

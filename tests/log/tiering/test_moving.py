@@ -1,7 +1,7 @@
 """A tiered log moves to another log dir: what is on its disk is copied, what is remote stays known."""
 
 from barnabas.log.dirs.log_dir import LogDir
-from barnabas.log.dirs.move import Move
+from barnabas.log.dirs.move import LogDirMove
 from tests.log.support import content, new_log, read_all
 from tests.log.tiering.scene import LATER, TieredScene
 
@@ -14,7 +14,7 @@ def test_the_copy_begins_at_the_local_start_and_knows_what_is_remote() -> None:
     log = scene.log
     future = new_log("/other/orders-0.1-future", scene.config, scene.fs)
     source, target = LogDir(scene.fs, "/data"), LogDir(scene.fs, "/other")
-    move = Move(log, future, source, target)
+    move = LogDirMove(log, future, source, target)
     move.align()
     assert (future.log_start_offset, future.local_start_offset, future.log_end_offset) == (0, 12, 12)
     while move.lag:

@@ -6,7 +6,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.log.log import Log
 from barnabas.log.offsets import NOTHING_TIERED, Offsets
-from barnabas.log.reading import RemoteOffset
+from barnabas.log.reader import RemoteOffset
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.support import NOW, append, batch, headers, new_log
 

@@ -11,7 +11,7 @@ import pytest
 from barnabas.common.errors import ErrorCode
 from barnabas.network.requests import heavy_requests as heavy
 from barnabas.network.requests.dispatch import Handler
-from barnabas.network.requests.heavy_requests import Budget
+from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
 from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.groups import (
@@ -27,7 +27,7 @@ from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_fra
 from tests.support.waiting import async_until
 
 MANY = ELEMENTS_AT_ONCE + 1
-AT_ONCE = Budget().at_once
+AT_ONCE = RequestBudget().at_once
 GROUPS_VERSION = 2
 MEMBERS_VERSION = 5
 
@@ -146,10 +146,10 @@ async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -
 async def test_too_many_elements_are_refused_with_an_error_where_the_api_has_one() -> None:
     async with serving(Handler(LeaveGroupRequest, 0, MEMBERS_VERSION, leave_group)) as harness:
         client = await harness.connect()
-        await client.send(leaving(Budget().undivided_elements))
+        await client.send(leaving(RequestBudget().undivided_elements))
         served = decode_whole(LeaveGroupResponse, MEMBERS_VERSION, await client.response(), 5)
-        assert len(served.members) == Budget().undivided_elements
-        await client.send(leaving(Budget().undivided_elements + 1))
+        assert len(served.members) == RequestBudget().undivided_elements
+        await client.send(leaving(RequestBudget().undivided_elements + 1))
         refused = decode_whole(LeaveGroupResponse, MEMBERS_VERSION, await client.response(), 5)
         assert (refused.error_code, refused.members) == (ErrorCode.POLICY_VIOLATION, [])
         assert refused_requests(harness, "LeaveGroup", "elements") == 1
@@ -160,7 +160,7 @@ async def test_a_request_that_cannot_be_served_in_parts_has_a_limit_of_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     whole = Handler(DeleteGroupsRequest, 0, GROUPS_VERSION, delete_groups)
-    async with serving(whole, budget=Budget(undivided_elements=2_000)) as harness:
+    async with serving(whole, budget=RequestBudget(undivided_elements=2_000)) as harness:
         setting = "barnabas.undivided.request.max.elements"
         await _is_refused(harness, naming(2_001), "elements", setting, caplog)
 
@@ -174,7 +174,7 @@ async def test_as_many_heavy_requests_are_served_at_once_as_the_setting_says() -
         await under_way[-1].wait()
         return DeleteGroupsResponse()
 
-    async with serving(groups(wait), budget=Budget(at_once=AT_ONCE + 1)) as harness:
+    async with serving(groups(wait), budget=RequestBudget(at_once=AT_ONCE + 1)) as harness:
         clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
         for client in clients:
             await client.send(naming(MANY))
@@ -199,20 +199,20 @@ async def _is_refused(
 async def test_too_many_elements_cost_the_connection_where_the_api_has_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with serving(groups(), budget=Budget(elements=20_000)) as harness:
+    async with serving(groups(), budget=RequestBudget(elements=20_000)) as harness:
         await _is_refused(harness, naming(20_001), "elements", "barnabas.request.max.elements", caplog)
 
 
 @scenario
 async def test_a_heavy_request_may_not_be_too_long(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(groups(), budget=Budget(request_bytes=1 << 20)) as harness:
+    async with serving(groups(), budget=RequestBudget(request_bytes=1 << 20)) as harness:
         request = naming(64, name="g" * 20_000)
         await _is_refused(harness, request, "bytes", "barnabas.heavy.request.max.bytes", caplog)
 
 
 @scenario
 async def test_a_large_answer_may_not_be_too_long(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(groups(), budget=Budget(response_bytes=1 << 20)) as harness:
+    async with serving(groups(), budget=RequestBudget(response_bytes=1 << 20)) as harness:
         request = naming(2_000, name="g" * 600)
         await _is_refused(harness, request, "answer", "barnabas.response.max.bytes", caplog)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.pipelines.alarms.state import Alarm, WindowValue
+from barnabas.pipelines.alarms.state import PipelineAlarm, WindowValue
 from barnabas.pipelines.definitions.settings import AlarmRule
 
 
@@ -25,28 +25,28 @@ def windows(*values: float, key: str = "k") -> list[WindowValue]:
     return [WindowValue(key, index * 10.0, index * 10.0 + 10, value) for index, value in enumerate(values)]
 
 
-def story(alarm: Alarm, *values: float) -> list[tuple[str, float]]:
+def story(alarm: PipelineAlarm, *values: float) -> list[tuple[str, float]]:
     return [(event.status, event.at) for event in alarm.take(windows(*values))]
 
 
 def test_a_bad_window_fires_at_once_when_no_time_is_asked_for() -> None:
-    assert story(Alarm(rule()), 1, 11, 12) == [("fired", 20)]
+    assert story(PipelineAlarm(rule()), 1, 11, 12) == [("fired", 20)]
 
 
 def test_a_good_window_resolves() -> None:
-    assert story(Alarm(rule()), 11, 3, 2) == [("fired", 10), ("resolved", 20)]
+    assert story(PipelineAlarm(rule()), 11, 3, 2) == [("fired", 10), ("resolved", 20)]
 
 
 def test_it_fires_only_after_it_was_bad_for_long_enough() -> None:
-    assert story(Alarm(rule("25s")), 11, 11, 11, 1) == [("fired", 30), ("resolved", 40)]
+    assert story(PipelineAlarm(rule("25s")), 11, 11, 11, 1) == [("fired", 30), ("resolved", 40)]
 
 
 def test_a_good_window_in_between_starts_the_wait_anew() -> None:
-    assert story(Alarm(rule("20s")), 11, 1, 11, 11) == [("fired", 40)]
+    assert story(PipelineAlarm(rule("20s")), 11, 1, 11, 11) == [("fired", 40)]
 
 
 def test_time_without_a_window_does_not_count_as_bad() -> None:
-    alarm = Alarm(rule("5m"))
+    alarm = PipelineAlarm(rule("5m"))
     assert alarm.take([WindowValue("k", 0.0, 10.0, 11.0), WindowValue("k", 3600.0, 3610.0, 11.0)]) == []
     going_on = [WindowValue("k", start, start + 10.0, 11.0) for start in range(3610, 3910, 10)]
     assert [(event.status, event.since, event.at) for event in alarm.take(going_on)] == [
@@ -55,7 +55,7 @@ def test_time_without_a_window_does_not_count_as_bad() -> None:
 
 
 def test_what_fires_goes_on_firing_while_there_is_no_value() -> None:
-    alarm = Alarm(rule())
+    alarm = PipelineAlarm(rule())
     fired = alarm.take(windows(11))
     assert alarm.take([WindowValue("k", 3600.0, 3610.0, 11.0)]) == []
     resolved = alarm.take([WindowValue("k", 3610.0, 3620.0, 1.0)])
@@ -63,28 +63,28 @@ def test_what_fires_goes_on_firing_while_there_is_no_value() -> None:
 
 
 def test_the_threshold_itself_is_good() -> None:
-    assert story(Alarm(rule()), 10) == []
+    assert story(PipelineAlarm(rule()), 10) == []
 
 
 def test_below_watches_the_other_side() -> None:
-    assert story(Alarm(rule(above=None, below=5)), 6, 4, 6) == [("fired", 20), ("resolved", 30)]
+    assert story(PipelineAlarm(rule(above=None, below=5)), 6, 4, 6) == [("fired", 20), ("resolved", 30)]
 
 
 def test_keys_do_not_disturb_each_other() -> None:
-    alarm = Alarm(rule("20s"))
+    alarm = PipelineAlarm(rule("20s"))
     events = alarm.take([*windows(11, 11, key="a"), *windows(11, 1, key="b")])
     assert [(event.key, event.status) for event in events] == [("a", "fired")]
     assert alarm.firing() == ["a"]
 
 
 def test_a_fired_and_a_resolved_event_have_the_id_of_the_same_alarm() -> None:
-    fired, resolved = Alarm(rule()).take(windows(11, 1))
+    fired, resolved = PipelineAlarm(rule()).take(windows(11, 1))
     assert fired.id == resolved.id
     assert (fired.since, resolved.since) == (0.0, 0.0)
 
 
 def test_an_old_window_says_nothing() -> None:
-    alarm = Alarm(rule())
+    alarm = PipelineAlarm(rule())
     alarm.take(windows(11, 11))
     assert alarm.take([WindowValue("k", 0.0, 10.0, 1.0)]) == []
     assert alarm.firing() == ["k"]
@@ -93,14 +93,14 @@ def test_an_old_window_says_nothing() -> None:
 @given(st.lists(st.floats(0, 20), max_size=30), st.integers(0, 40), st.integers(0, 30))
 def test_batches_make_no_difference(values: list[float], hold: int, cut: int) -> None:
     """State handed from batch to batch tells the same story as one batch."""
-    whole = Alarm(rule(f"{hold}s")).take(windows(*values))
-    first = Alarm(rule(f"{hold}s"))
+    whole = PipelineAlarm(rule(f"{hold}s")).take(windows(*values))
+    first = PipelineAlarm(rule(f"{hold}s"))
     events = first.take(windows(*values)[:cut])
-    second = Alarm(rule(f"{hold}s"), first.states)
+    second = PipelineAlarm(rule(f"{hold}s"), first.states)
     assert events + second.take(windows(*values)[cut:]) == whole
 
 
 @given(st.lists(st.floats(0, 20), max_size=30), st.integers(0, 40))
 def test_what_has_fired_resolves_before_it_fires_again(values: list[float], hold: int) -> None:
-    statuses = [status for status, _ in story(Alarm(rule(f"{hold}s")), *values)]
+    statuses = [status for status, _ in story(PipelineAlarm(rule(f"{hold}s")), *values)]
     assert statuses == [("fired", "resolved")[index % 2] for index in range(len(statuses))]

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer
 
-from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
-from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.alarms.state import AlarmEvent, PipelineAlarm, WindowValue
+from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -16,7 +16,7 @@ from tests.apache_kafka import free_port
 from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
 
 RULE = AlarmRule(dataset="d", name="slow", value="max(x)", window="10s", above=10)
-EVENTS = Alarm(RULE).take([WindowValue("k", 0.0, 10.0, 11.0), WindowValue("k", 10.0, 20.0, 1.0)])
+EVENTS = PipelineAlarm(RULE).take([WindowValue("k", 0.0, 10.0, 11.0), WindowValue("k", 10.0, 20.0, 1.0)])
 NOWHERE = "127.0.0.1:1"
 
 
@@ -26,9 +26,9 @@ def webhook() -> Iterator[FlakyWebhook]:
         yield server
 
 
-def targets(bootstrap: str = NOWHERE, **more: Any) -> Targets:
+def targets(bootstrap: str = NOWHERE, **more: Any) -> AlarmDelivery:
     options = {name: more.pop(name) for name in list(more) if name in ("listener", "topic_seconds")}
-    return Targets(AlarmTargets(**{"log": False, **more}), bootstrap, webhook_seconds=30.0, **options)
+    return AlarmDelivery(AlarmTargets(**{"log": False, **more}), bootstrap, webhook_seconds=30.0, **options)
 
 
 def test_a_webhook_that_fails_first_is_called_until_it_takes_the_alarms(webhook: FlakyWebhook) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, WindowValue
-from barnabas.pipelines.alarms.targets import Targets
-from barnabas.pipelines.alarms.watching import MAX_UNDELIVERED, Watch, bounded, grouped, together
+from barnabas.pipelines.alarms.state import AlarmEvent, PipelineAlarm, WindowValue
+from barnabas.pipelines.alarms.targets import AlarmDelivery
+from barnabas.pipelines.alarms.watching import MAX_UNDELIVERED, AlarmBatch, bounded, grouped, together
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError
@@ -52,10 +52,10 @@ def test_a_lateness_that_is_written_out_as_the_usual_one_changes_no_name() -> No
     assert names(rule(), rule(lateness="10s", time="time")) == ["alarms-reports-60s"]
 
 
-FIRED, RESOLVED = Alarm(rule(key=["service"])).take(
+FIRED, RESOLVED = PipelineAlarm(rule(key=["service"])).take(
     [WindowValue("cart", 0.0, 60.0, 11.0), WindowValue("cart", 60.0, 120.0, 1.0)]
 )
-MakeWatch = Callable[..., Watch]
+MakeWatch = Callable[..., AlarmBatch]
 Minute = Callable[[int, float], DataFrame]
 
 
@@ -73,11 +73,11 @@ def webhook() -> Iterator[FlakyWebhook]:
 def make(spark: SparkSession, tmp_path: Path) -> MakeWatch:
     """A watch as a start of the pipeline makes it, with the notes of those before it."""
 
-    def start(bootstrap: str = "127.0.0.1:1", listener: Any = None, **targets: Any) -> Watch:
+    def start(bootstrap: str = "127.0.0.1:1", listener: Any = None, **targets: Any) -> AlarmBatch:
         log = BatchLog(HadoopFolder(spark, f"file://{tmp_path}/notes"))
         chosen = AlarmTargets(**{"log": False, **targets})
-        told = Targets(chosen, bootstrap, listener, webhook_seconds=0.2, topic_seconds=0.5)
-        return Watch([rule(key=["service"])], log, told)
+        told = AlarmDelivery(chosen, bootstrap, listener, webhook_seconds=0.2, topic_seconds=0.5)
+        return AlarmBatch([rule(key=["service"])], log, told)
 
     return start
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.pipelines.lake.compaction import NOTES, Compactor
-from barnabas.pipelines.lake.writing import LakeWriter
+from barnabas.pipelines.lake.writer import LakeWriter
 from barnabas.spark import batch_log
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from barnabas.cli.main import make_app
 from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.client.cluster import Client
-from barnabas.client.status import Status, read_statuses
+from barnabas.client.status import ProcessStatus, read_statuses
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
@@ -210,7 +210,7 @@ def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
     assert [(part.name, part.counts["rows"]) for part in reported.parts] == [("events", 60)]
 
 
-async def statuses(broker: EmbeddedBroker) -> list[Status]:
+async def statuses(broker: EmbeddedBroker) -> list[ProcessStatus]:
     async with Client(broker.bootstrap_servers) as client:
         return [each for each in await read_statuses(client, "pipeline") if each.name == "warehouse"]
 

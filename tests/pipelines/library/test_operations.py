@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.alarms.state import Alarm, WindowValue
+from barnabas.pipelines.alarms.state import PipelineAlarm, WindowValue
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
@@ -68,7 +68,7 @@ def test_services_and_alarms_are_as_plain_python_finds_them(
         if requests:
             share = sum(status >= 500 for status in requests) / len(requests)
             windows.append(WindowValue(service, minute / 1000, minute / 1000 + 60, share))
-    expected = [(event.id, event.status) for event in Alarm(rule).take(windows)]
+    expected = [(event.id, event.status) for event in PipelineAlarm(rule).take(windows)]
     heard = [(event.id, event.status) for event in bench.alarms if event.alarm == rule.name]
     assert heard == expected
     assert [status for _, status in heard if _.startswith("failing requests/checkout")] == [

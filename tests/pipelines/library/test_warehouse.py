@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writing import ASIDE, LakeWriter
+from barnabas.pipelines.lake.writer import ASIDE, LakeWriter
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.library.workbench import HOUR, Workbench

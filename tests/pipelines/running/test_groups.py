@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from barnabas.common.clock import ManualClock
 from barnabas.common.types import TopicPartition as Place
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
-from barnabas.pipelines.running.broker_checks import TopicSource
+from barnabas.pipelines.running.broker_checks import StreamTopics
 from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.runner import Runner
@@ -192,9 +192,9 @@ class TwoClusters:
             self.clock.monotonic,
         )
 
-    def _source(self, servers: str) -> TopicSource:
+    def _source(self, servers: str) -> StreamTopics:
         options = {"kafka.bootstrap.servers": servers, "subscribe": self.topic}
-        return TopicSource(SourceSettings.parse(options, streaming=True), True)
+        return StreamTopics(SourceSettings.parse(options, streaming=True), True)
 
     def reached(self, offset: int) -> dict[Place, int]:
         return {Place(self.topic, index): offset for index in range(2)}

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.alarms.state import AlarmEvent
-from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running import runner as runner_module
 from barnabas.pipelines.running.runner import Runner
@@ -173,7 +173,7 @@ def test_alarms_whose_topic_was_away_are_written_by_the_next_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark runs the batch again, and its note has the events."""
-    monkeypatch.setattr(runner_module, "Targets", partial(Targets, topic_seconds=0.5))
+    monkeypatch.setattr(runner_module, "AlarmDelivery", partial(AlarmDelivery, topic_seconds=0.5))
     topic = broker.create_topic()
     settings = f"{ALARM}alarm_targets: {{topic: {topic}}}\n"
     add_file(tmp_path, "1.json", rows((1, "a", 90), (11, "a", 95), (25, "b", 20)))

@@ -15,10 +15,10 @@ from barnabas.common.clock import ManualClock
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.jwt.jwk import parse_keys
 from barnabas.security.jwt.jwks import KeySource, key_source
-from barnabas.security.jwt.verification import InvalidTokenError, Rules, check_token
+from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, check_token
 from tests.identity_provider import AUDIENCE, ISSUER, SigningKey, claims, encoded
 
-RULES = Rules(ISSUER, frozenset({AUDIENCE}))
+RULES = JwtRules(ISSUER, frozenset({AUDIENCE}))
 RSA, EC = SigningKey("rsa"), SigningKey("ec", curve=ec.SECP256R1())
 JWKS = json.dumps({"keys": [RSA.jwk(), EC.jwk(), {"kty": "oct", "kid": "shared", "k": "c2VjcmV0"}]}).encode()
 
@@ -33,11 +33,11 @@ class Known:
         return key in self.keys.values()
 
 
-def check(token: str, rules: Rules = RULES) -> Any:
+def check(token: str, rules: JwtRules = RULES) -> Any:
     return check_token(token, Known(), rules, time.time())
 
 
-def refusal(token: str, rules: Rules = RULES) -> str:
+def refusal(token: str, rules: JwtRules = RULES) -> str:
     with pytest.raises(InvalidTokenError) as caught:
         check(token, rules)
     return str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from barnabas.metrics.registry import Registry
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import USER, Principal
-from barnabas.security.quotas import Kind, Usage
+from barnabas.security.quotas import QuotaKind, Usage
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaLimits
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
@@ -67,7 +67,7 @@ def test_each_kind_of_quota_has_its_own_precedence(time: Time) -> None:
     )
     assert quotas.charge(client(), Usage(produced_bytes=1000)) == 0
     assert quotas.charge(client(), Usage(fetched_bytes=1000)) == 990_000
-    assert quotas.kinds == {Kind.PRODUCE, Kind.FETCH}
+    assert quotas.kinds == {QuotaKind.PRODUCE, QuotaKind.FETCH}
 
 
 def test_a_change_takes_effect_at_once_and_what_was_used_still_counts(time: Time) -> None:

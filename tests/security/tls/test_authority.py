@@ -11,13 +11,13 @@ import pytest
 
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import Authority, own_certificate, own_hosts
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.stores import CertificateStore
 
 HOSTS = ("localhost", "127.0.0.1", "broker.example")
 
 
 def names_of(authority: Authority) -> frozenset[str]:
-    return own_certificate(Store("test", str(authority.broker))).names
+    return own_certificate(CertificateStore("test", str(authority.broker))).names
 
 
 def test_certificates_are_made_once_and_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer
 
 from barnabas.client.cluster import Client
-from barnabas.services.ingest.agent import Agent, Source
+from barnabas.services.ingest.agent import Agent, IngestSource
 from tests.support.waiting import until
 
 DEADLINE = 60.0
@@ -21,7 +21,7 @@ DEADLINE = 60.0
 
 class RunningAgent:
     def __init__(
-        self, bootstrap: str, sources: Sequence[Source], name: str | None = None, patience: float = 10.0
+        self, bootstrap: str, sources: Sequence[IngestSource], name: str | None = None, patience: float = 10.0
     ) -> None:
         self._bootstrap = bootstrap
         self._patience = patience

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records
-from barnabas.services.ingest.batches import Topics, _Topic, batches_of, largest_record
+from barnabas.services.ingest.batches import BatchTopics, _Topic, batches_of, largest_record
 
 MOST = 2000
-TOPICS = Topics({"t": _Topic(4, MOST)})
+TOPICS = BatchTopics({"t": _Topic(4, MOST)})
 LARGEST = largest_record(TOPICS, "t")
 
 

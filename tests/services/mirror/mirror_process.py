@@ -14,12 +14,12 @@ from typing import Self, TypeVar
 
 from barnabas.client.cluster import Client
 from barnabas.client.fetching import FetchSettings, fetch
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.client.offsets import beginning_offsets, end_offsets
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import iterate_headers
-from barnabas.services.mirror.partition import MirrorPartition
+from barnabas.services.mirror.partition import SourcePartition
 from barnabas.services.mirror.runner import LinkRunner, open_link, run_links
 from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 from barnabas.testing.loop_thread import LoopThread
@@ -148,7 +148,7 @@ class MirrorThread:
     """A mirror in this process, for tests that look into it."""
 
     def __init__(
-        self, source: str, target: str, settings: MirrorSettings, security: Security = PLAINTEXT
+        self, source: str, target: str, settings: MirrorSettings, security: ClientSecurity = PLAINTEXT
     ) -> None:
         self._source = SourceAddress("src", source, security)
         self._target = target
@@ -187,9 +187,9 @@ class MirrorThread:
     async def _set(self) -> None:
         self._stop.set()
 
-    def partitions(self, state: State) -> list[MirrorPartition]:
+    def partitions(self, state: LinkStatus) -> list[SourcePartition]:
         return self.links[0].topics.book.of(state) if self.links else []
 
     def failed(self) -> str:
         """The reason of a partition that is given up, as soon as there is one."""
-        return until(lambda: self.partitions(State.FAILED))[0].reason
+        return until(lambda: self.partitions(LinkStatus.FAILED))[0].reason

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from barnabas.client.admin import create_topic
 from barnabas.client.groups import committed_offsets
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import ApacheKafka, free_port, run_tool
@@ -127,7 +127,7 @@ def test_a_compacted_topic_is_mirrored_with_its_gaps(
         with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)) as mirror:
             wait_for(lambda: ends(ours, name) == ends(theirs, name) == [2000])
             wait_for(lambda: all_batches(ours, name) == all_batches(theirs, name))
-            assert not mirror.partitions(State.FAILED)
+            assert not mirror.partitions(LinkStatus.FAILED)
 
 
 def test_metrics_tell_how_far_behind_a_mirror_is(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas.client.admin import create_topic
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.cli.conftest import Cli
@@ -38,7 +38,7 @@ def check_deaths(
         cluster.brokers[victim].start()
     assert sum(ends(target, name)) == 1200
     assert all_batches(target, name) == all_batches(source, name)
-    assert not mirror.partitions(State.FAILED)
+    assert not mirror.partitions(LinkStatus.FAILED)
 
 
 def test_leaders_of_the_target_die_and_nothing_is_lost_or_doubled(

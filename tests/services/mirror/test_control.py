@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 import barnabas.services.mirror.fetching as fetching
 from barnabas.client.admin import create_topic
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.protocol.api import ApiKey
-from barnabas.services.mirror.partition import Fetched
+from barnabas.services.mirror.partition import FetchResult
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
 from tests.cli.conftest import Cli
@@ -58,7 +58,7 @@ def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
         (topic,) = done["topics"]
         assert topic["state"] == "STOPPED"
         assert [each["first_offset"] for each in topic["aborted_transactions"]] == [10]
-        wait_for(lambda: mirror.partitions(State.STOPPED))
+        wait_for(lambda: mirror.partitions(LinkStatus.STOPPED))
     produce(ours, name, ["after"])
     reader = Reader(ours, name)
     assert reader.read(11) == [*(str(n) for n in range(10)), "after"]
@@ -195,9 +195,9 @@ def test_a_source_whose_answers_are_damaged_is_asked_again_and_given_up(
     produce(theirs, name, ["a" * 100] * 10)
     honest, damaged = fetching.fetched_of, 0
 
-    def damage(*arguments: Any) -> Fetched:
+    def damage(*arguments: Any) -> FetchResult:
         nonlocal damaged
-        fetched: Fetched = honest(*arguments)
+        fetched: FetchResult = honest(*arguments)
         if not len(fetched.records) or (damaged >= 2 and not forever):
             return fetched
         damaged += 1

@@ -23,7 +23,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets, committed_offsets
 from barnabas.client.mirrors.control import mirrors_of, pause, resume
 from barnabas.client.mirrors.requests import LinkName, act_on_mirrors, describe_mirrors, fail_partitions
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
 from barnabas.services.mirror.configs import own_settings
@@ -123,12 +123,12 @@ def test_a_pause_is_obeyed_and_a_failed_partition_is_resumed_by_a_person(
     with MirrorThread(theirs, ours, settings(name)) as mirror:
         there(ours, name, [1])
         ask(ours, lambda client: do(client, pause))
-        wait_for(lambda: mirror.partitions(State.PAUSED))
+        wait_for(lambda: mirror.partitions(LinkStatus.PAUSED))
         produce(theirs, name, ["two"])
         assert ends(ours, name) == [1]
         ask(ours, lambda client: do(client, resume))
         there(ours, name, [2])
-        mirror.partitions(State.ACTIVE)[0].fail("a test says so")
+        mirror.partitions(LinkStatus.ACTIVE)[0].fail("a test says so")
 
         def state() -> str:
             return ask(ours, lambda client: mirrors_of(client, "src", name))[0].state
@@ -186,8 +186,8 @@ def test_two_mirrors_at_once_do_no_harm(
         for number in range(10):
             produce(theirs, name, [f"{number}-{n}" for n in range(300)], partition=number % 2)
         wait_for(lambda: ends(ours, name) == ends(theirs, name))
-        assert not first.partitions(State.FAILED)
-        assert not second.partitions(State.FAILED)
+        assert not first.partitions(LinkStatus.FAILED)
+        assert not second.partitions(LinkStatus.FAILED)
     assert all_batches(ours, name) == all_batches(theirs, name)
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from barnabas.services.mirror.offset_map import OffsetMap, Run, decode_runs, encode_runs, runs_of
+from barnabas.services.mirror.offset_map import OffsetMap, OffsetRun, decode_runs, encode_runs, runs_of
 
 
 def test_every_offset_of_a_random_history_is_mapped_exactly() -> None:
@@ -37,18 +37,18 @@ def test_every_offset_of_a_random_history_is_mapped_exactly() -> None:
 
 
 def test_runs_that_go_on_are_one() -> None:
-    made = OffsetMap([Run(0, 10, 5), Run(5, 15, 5)])
+    made = OffsetMap([OffsetRun(0, 10, 5), OffsetRun(5, 15, 5)])
     assert len(made) == 1
     assert made.target_of(9) == 19
 
 
 def test_runs_must_come_in_order() -> None:
     with pytest.raises(ValueError, match="does not come after"):
-        OffsetMap([Run(5, 5, 5), Run(7, 20, 1)])
+        OffsetMap([OffsetRun(5, 5, 5), OffsetRun(7, 20, 1)])
 
 
 def test_what_lies_before_the_targets_log_start_is_forgotten_but_not_the_last_run() -> None:
-    made = OffsetMap([Run(0, 0, 5), Run(10, 6, 5), Run(20, 12, 5)])
+    made = OffsetMap([OffsetRun(0, 0, 5), OffsetRun(10, 6, 5), OffsetRun(20, 12, 5)])
     assert made.forget_below(6) == [0]
     assert made.target_of(3) == 6
     assert made.forget_below(100) == [10]
@@ -60,8 +60,8 @@ def test_nothing_mirrored_maps_nothing() -> None:
 
 
 def test_a_usual_run_takes_few_bytes() -> None:
-    runs = [Run(1_000_000 + 1000 * n, 2_000_000 + 1001 * n, 1000) for n in range(100)]
+    runs = [OffsetRun(1_000_000 + 1000 * n, 2_000_000 + 1001 * n, 1000) for n in range(100)]
     assert decode_runs(encode_runs(runs)) == runs
     assert len(encode_runs(runs)) < 500
     with pytest.raises(ValueError, match="a run of"):
-        decode_runs(encode_runs([Run(0, 0, -1)]))
+        decode_runs(encode_runs([OffsetRun(0, 0, -1)]))

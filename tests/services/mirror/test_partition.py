@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from barnabas.services.mirror.partition import Fetched, Following, MirrorPartition, Payload, TargetPosition
+from barnabas.services.mirror.partition import (
+    FetchResult,
+    Following,
+    Payload,
+    SourcePartition,
+    TargetPosition,
+)
 
 TP = TopicPartition("orders", 0)
 
@@ -26,17 +32,17 @@ def answer(
     end: int = 100,
     start: int = 0,
     diverging: int = -1,
-) -> Fetched:
-    return Fetched(offset, error, memoryview(b"".join(batches)), end, start, (), diverging)
+) -> FetchResult:
+    return FetchResult(offset, error, memoryview(b"".join(batches)), end, start, (), diverging)
 
 
-def partition(at: int = 0, epoch: int = -1, *, compacted: bool = False, **following: bool) -> MirrorPartition:
-    made = MirrorPartition(TP, compacted=compacted, following=Following(**following))
+def partition(at: int = 0, epoch: int = -1, *, compacted: bool = False, **following: bool) -> SourcePartition:
+    made = SourcePartition(TP, compacted=compacted, following=Following(**following))
     made.begin(at, epoch, 1.0)
     return made
 
 
-def taken(made: MirrorPartition, fetched: Fetched) -> Payload:
+def taken(made: SourcePartition, fetched: FetchResult) -> Payload:
     payload = made.take(fetched, 2.0)
     assert payload is not None
     return payload
@@ -77,21 +83,21 @@ def test_a_compacted_topic_has_gaps() -> None:
 def test_a_gap_in_a_topic_that_is_not_compacted_fails_and_keeps_what_is_before_it() -> None:
     made = partition(5)
     assert taken(made, answer(5, batch(5, 2), batch(9))).next_offset == 7
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
     assert "offsets 7 to 8 are missing" in made.reason
 
 
 def test_a_source_that_was_cut_fails_the_partition_and_cuts_nothing() -> None:
     made = partition(50, 3)
     assert made.take(answer(50, diverging=40), 2.0) is None
-    assert (made.state, made.position) == (State.FAILED, 50)
+    assert (made.state, made.position) == (LinkStatus.FAILED, 50)
     assert "--on-truncation=follow" in made.reason
 
 
 def test_a_source_that_ends_before_the_target_fails_it_too() -> None:
     made = partition(50, 3)
     assert made.take(answer(50, error=ErrorCode.OFFSET_OUT_OF_RANGE, end=30), 2.0) is None
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
     assert "cut to offset 30" in made.reason
 
 
@@ -101,7 +107,7 @@ def test_following_a_truncation_cuts_the_target_only_if_it_ends_where_it_should(
     assert (payload.truncate_to, payload.truncate_epoch, payload.expected_end) == (40, 2, 50)
     assert not made.is_fetching, "before the target has said where it ends, and with which epoch"
     made.settle(payload, TargetPosition(40, 2, False))
-    assert (made.log_end, made.position, made.last_epoch, made.state) == (40, 40, 2, State.ACTIVE)
+    assert (made.log_end, made.position, made.last_epoch, made.state) == (40, 40, 2, LinkStatus.ACTIVE)
 
 
 def test_a_cut_inside_a_batch_takes_all_of_it() -> None:
@@ -137,9 +143,9 @@ def test_following_a_gap_begins_behind_it() -> None:
 def test_a_source_that_answers_garbage_is_given_up_after_three_times(garbage: bytes) -> None:
     made = partition(7, 3)
     for _ in range(3):
-        assert made.state is State.ACTIVE
+        assert made.state is LinkStatus.ACTIVE
         made.take(answer(7, garbage), 2.0)
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
     assert made.position == 7
     assert "3 times" in made.reason
 
@@ -150,29 +156,29 @@ def test_batches_that_arrive_damaged_are_fetched_again_and_given_up_after_three_
         payload = taken(made, answer(7, batch(7, 2, epoch=3)))
         made.settle(payload, TargetPosition(7, 3, False, ErrorCode.CORRUPT_MESSAGE, "CRC"))
         assert made.position == 7
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
 
 
 def test_a_source_that_is_away_comes_back() -> None:
     made = partition(7, 3)
     made.take(answer(7, error=ErrorCode.NOT_LEADER_OR_FOLLOWER), 2.0)
-    assert made.state is State.SOURCE_UNAVAILABLE
+    assert made.state is LinkStatus.SOURCE_UNAVAILABLE
     assert made.is_fetching
     taken(made, answer(7, batch(7, epoch=3)))
-    assert made.state is State.ACTIVE  # type: ignore[comparison-overlap]
+    assert made.state is LinkStatus.ACTIVE  # type: ignore[comparison-overlap]
 
 
 def test_a_source_that_forbids_reading_fails() -> None:
     made = partition(7)
     made.take(answer(7, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), 2.0)
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
 
 
 def test_a_target_that_diverges_fails_the_partition() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7)))
     made.settle(payload, TargetPosition(7, 5, False, ErrorCode.FENCED_STATE_EPOCH, "another log"))
-    assert made.state is State.FAILED
+    assert made.state is LinkStatus.FAILED
 
 
 def test_a_leader_of_the_target_that_moved_is_asked_again_where_it_stands() -> None:
@@ -188,28 +194,28 @@ def test_batches_that_overtook_others_are_fetched_again() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7, 3)))
     made.settle(payload._replace(first=10), TargetPosition(7, 0, False, ErrorCode.OFFSET_OUT_OF_RANGE))
-    assert (made.state, made.position) == (State.ACTIVE, 7)
+    assert (made.state, made.position) == (LinkStatus.ACTIVE, 7)
 
 
 def test_orders_pause_resume_and_stop_but_a_pause_does_not_hide_a_failure() -> None:
     made = partition(7)
-    made.ordered(State.PAUSED)
+    made.ordered(LinkStatus.PAUSED)
     while_paused = made.is_fetching
     assert not while_paused
-    made.ordered(State.ACTIVE)
+    made.ordered(LinkStatus.ACTIVE)
     assert made.is_fetching
     made.fail("why")
-    made.ordered(State.PAUSED)
-    made.ordered(State.ACTIVE)
+    made.ordered(LinkStatus.PAUSED)
+    made.ordered(LinkStatus.ACTIVE)
     states = [made.state]
     made.resume()
     states.append(made.state)
-    assert states == [State.FAILED, State.ACTIVE]
-    made.ordered(State.PROMOTING)
-    made.ordered(State.STOPPED)
-    assert made.state is State.STOPPED
+    assert states == [LinkStatus.FAILED, LinkStatus.ACTIVE]
+    made.ordered(LinkStatus.PROMOTING)
+    made.ordered(LinkStatus.STOPPED)
+    assert made.state is LinkStatus.STOPPED
     made.fail("too late")
-    assert made.state is State.STOPPED
+    assert made.state is LinkStatus.STOPPED
 
 
 def test_a_log_start_that_moved_is_told_to_the_target() -> None:

@@ -2,26 +2,30 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.client.metadata import Partition, Topic
+from barnabas.client.metadata import PartitionMetadata, TopicMetadata
 from barnabas.common.types import new_uuid
-from barnabas.services.mirror.plan import Origin, PlanError, Planner, Rules
+from barnabas.services.mirror.plan import MirrorOrigin, MirrorPlanner, MirrorRules, PlanError
 from barnabas.services.mirror.settings import check_sources, parse_source
 
 
-def topic(name: str, *, internal: bool = False) -> Topic:
-    return Topic(name, new_uuid(), internal, {0: Partition(0, 1, 0, (1,), (1,), ())})
+def topic(name: str, *, internal: bool = False) -> TopicMetadata:
+    return TopicMetadata(name, new_uuid(), internal, {0: PartitionMetadata(0, 1, 0, (1,), (1,), ())})
 
 
-def names(rules: Rules, *topics: Topic, origins: dict[str, Origin] | None = None) -> list[str]:
-    return [each.target for each in Planner(rules, "source", "target").plan(topics, origins or {}).topics]
+def names(
+    rules: MirrorRules, *topics: TopicMetadata, origins: dict[str, MirrorOrigin] | None = None
+) -> list[str]:
+    return [
+        each.target for each in MirrorPlanner(rules, "source", "target").plan(topics, origins or {}).topics
+    ]
 
 
 def test_topics_keep_their_names() -> None:
-    assert names(Rules("a"), topic("orders"), topic("clicks")) == ["clicks", "orders"]
+    assert names(MirrorRules("a"), topic("orders"), topic("clicks")) == ["clicks", "orders"]
 
 
 def test_the_alias_may_stand_before_them() -> None:
-    assert names(Rules("eu", rename="{alias}.{topic}"), topic("orders")) == ["eu.orders"]
+    assert names(MirrorRules("eu", rename="{alias}.{topic}"), topic("orders")) == ["eu.orders"]
 
 
 def test_internal_topics_and_books_are_left_out_whatever_the_pattern_says() -> None:
@@ -32,21 +36,21 @@ def test_internal_topics_and_books_are_left_out_whatever_the_pattern_says() -> N
         "mm2-offset-syncs.b.internal",
     ]
     left_out = [topic("__consumer_offsets", internal=True), *map(topic, books)]
-    assert names(Rules("a", topics=".*"), topic("orders"), *left_out) == ["orders"]
+    assert names(MirrorRules("a", topics=".*"), topic("orders"), *left_out) == ["orders"]
 
 
 def test_the_pattern_is_about_the_whole_name() -> None:
-    assert names(Rules("a", topics="orders"), topic("orders"), topic("orders2")) == ["orders"]
+    assert names(MirrorRules("a", topics="orders"), topic("orders"), topic("orders2")) == ["orders"]
 
 
 def test_a_topic_that_came_from_the_target_is_refused_as_a_loop() -> None:
     origins = {
-        "back": Origin(("target",)),
-        "far": Origin(("target", "elsewhere")),
-        "fine": Origin(("other",)),
+        "back": MirrorOrigin(("target",)),
+        "far": MirrorOrigin(("target", "elsewhere")),
+        "fine": MirrorOrigin(("other",)),
     }
     topics = [topic(name) for name in ("back", "far", "fine", "own")]
-    plan = Planner(Rules("a"), "source", "target").plan(topics, origins)
+    plan = MirrorPlanner(MirrorRules("a"), "source", "target").plan(topics, origins)
     assert [each.target for each in plan.topics] == ["fine", "own"]
     assert plan.topics[0].path == ("other", "source")
     assert "a loop" in plan.refused["back"]
@@ -55,7 +59,7 @@ def test_a_topic_that_came_from_the_target_is_refused_as_a_loop() -> None:
 
 def test_a_cluster_is_no_mirror_of_itself() -> None:
     with pytest.raises(PlanError, match="same cluster"):
-        Planner(Rules("a"), "one", "one")
+        MirrorPlanner(MirrorRules("a"), "one", "one")
 
 
 @pytest.mark.parametrize(
@@ -63,11 +67,11 @@ def test_a_cluster_is_no_mirror_of_itself() -> None:
 )
 def test_names_that_no_topic_can_have_are_refused(rename: str) -> None:
     with pytest.raises(PlanError):
-        Planner(Rules("a", rename=rename), "source", "target")
+        MirrorPlanner(MirrorRules("a", rename=rename), "source", "target")
 
 
 def test_a_name_that_becomes_too_long_is_refused_alone() -> None:
-    plan = Planner(Rules("alias", rename="{alias}.{topic}"), "s", "t").plan(
+    plan = MirrorPlanner(MirrorRules("alias", rename="{alias}.{topic}"), "s", "t").plan(
         [topic("x" * 249), topic("y")], {}
     )
     assert [each.target for each in plan.topics] == ["alias.y"]

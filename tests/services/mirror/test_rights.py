@@ -10,7 +10,7 @@ import pytest
 from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
 from barnabas.client.cluster import Client
 from barnabas.client.mirrors.control import failover, mirrors_of
-from barnabas.client.mirrors.store import ACLS, MirrorStore, State, key_of
+from barnabas.client.mirrors.store import ACLS, LinkStatus, MirrorStore, key_of
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
@@ -73,7 +73,9 @@ def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_with
     unwritten.__enter__()
     try:
         wait_for(
-            lambda: name in unwritten.links[0].topics.notices.refused or unwritten.partitions(State.FAILED)
+            lambda: (
+                name in unwritten.links[0].topics.notices.refused or unwritten.partitions(LinkStatus.FAILED)
+            )
         )
     finally:
         unwritten.__exit__(ValueError, ValueError(), None)
@@ -190,7 +192,7 @@ def test_a_promoted_topic_keeps_its_acls(new_name: Callable[[], str]) -> None:
         with MirrorThread(theirs, ours, settings(f"{name}|{other}")) as mirror:
             wait_for(lambda: acls() == {binding(name, "a"), binding(other, "a")})
             ask(ours, promote)
-            wait_for(lambda: mirror.partitions(State.STOPPED))
+            wait_for(lambda: mirror.partitions(LinkStatus.STOPPED))
             ask(theirs, lambda client: create_acls(client, [binding(other, "b")]))
             ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
             wait_for(lambda: binding(other, "b") in acls() and binding(other, "a") not in acls())

@@ -18,7 +18,7 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.security.authz.acls import allowing
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.tls.authority import Authority
-from barnabas.security.tls.settings import Tls, parse_tls
+from barnabas.security.tls.settings import TlsSettings, parse_tls
 from barnabas.services.registry.access import OpenRegistryError
 from barnabas.services.registry.needs import needed_acls
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
@@ -61,12 +61,12 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield made
 
 
-def settings_of(broker: EmbeddedBroker, tls: Tls | None = None, **more: object) -> RegistrySettings:
+def settings_of(broker: EmbeddedBroker, tls: TlsSettings | None = None, **more: object) -> RegistrySettings:
     security = parse_security(java(broker, "registry"))
     return RegistrySettings(broker.bootstrap_servers, security, Address("127.0.0.1", 0), tls=tls, **more)  # type: ignore[arg-type]
 
 
-def https(broker: EmbeddedBroker) -> Tls:
+def https(broker: EmbeddedBroker) -> TlsSettings:
     """The authority that signs for brokers and clients signs for registries."""
     authority = Authority(Path(str(broker.ca_file)).parent)
     keystore = authority.folder / "https.pem"

@@ -12,22 +12,22 @@ import pytest
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
-from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.producer_ids import ProducerIdentity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.api import ApiKey
-from barnabas.services.registry.leadership import Identity, choose, read_identity
+from barnabas.services.registry.leadership import RegistryIdentity, choose, read_identity
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
-from barnabas.services.registry.state import State
+from barnabas.services.registry.state import RegistryState
 from barnabas.services.registry.topic import UnsuitableTopicError
-from barnabas.services.registry.writing import SchemaWriter
+from barnabas.services.registry.writer import SchemaWriter
 from barnabas.testing import EmbeddedBroker
 from tests.frame_proxy import FrameProxy, proxied_broker
 from tests.services.registry.rest import NEW_FIELDS, Answer, Rest
 from tests.spark.sink.reading import read_committed
 from tests.support.waiting import async_until
 
-ONE, TWO = Identity("a", 1), Identity("b", 2)
+ONE, TWO = RegistryIdentity("a", 1), RegistryIdentity("b", 2)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_first_address_leads_and_stays_when_another_joins() -> None:
     assert choose({"x": TWO, "y": ONE}, TWO)["master"] == "x"
     assert choose({"x": None}, None)["master"] is None
     assert read_identity(ONE.to_json()) == ONE
-    assert choose({"x": Identity("a", 1, eligible=False)}, None)["master"] is None
+    assert choose({"x": RegistryIdentity("a", 1, eligible=False)}, None)["master"] is None
 
 
 def test_a_change_through_any_registry_is_found_in_all(broker: EmbeddedBroker) -> None:
@@ -144,8 +144,8 @@ def test_ids_of_aborted_records_are_not_given_again(broker: EmbeddedBroker) -> N
             end = transactions.end
 
             async def abort(
-                name: str, identity: ProducerIdAndEpoch, *, committed: bool, is_v2: bool
-            ) -> ProducerIdAndEpoch:
+                name: str, identity: ProducerIdentity, *, committed: bool, is_v2: bool
+            ) -> ProducerIdentity:
                 return await end(name, identity, committed=False, is_v2=is_v2)
 
             transactions.end = abort  # type: ignore[method-assign, assignment]
@@ -267,14 +267,14 @@ def test_a_record_that_the_state_stumbles_over_is_logged_and_skipped(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever it is: no program that may write to the topic ends the registry with it."""
-    replay = State.replay
+    replay = RegistryState.replay
 
-    def stumble(state: State, key: bytes, value: bytes, producer_id: int) -> None:
+    def stumble(state: RegistryState, key: bytes, value: bytes, producer_id: int) -> None:
         if b"stumble" in key:
             raise ZeroDivisionError("on purpose")
         replay(state, key, value, producer_id)
 
-    monkeypatch.setattr(State, "replay", stumble)
+    monkeypatch.setattr(RegistryState, "replay", stumble)
 
     async def work() -> None:
         async with registries(broker, 1, "stumbling") as (server,):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.services.registry.access import Origins
-from barnabas.services.registry.errors import RegistryError
+from barnabas.services.registry.errors import RegistryApiError
 from tests.services.registry.rest import Rest
 
 EVIL = "http://evil.example"
@@ -39,5 +39,5 @@ def test_names_of_loopback_are_served_with_any_port(rest: Rest, host: str) -> No
 def test_the_advertised_name_is_served_where_a_proxy_passes_it_on() -> None:
     Origins(frozenset({"registry.example"})).check("POST", {"host": "registry.example:443"})
     Origins(None).check("POST", {"host": "any.example"})
-    with pytest.raises(RegistryError, match="--advertised"):
+    with pytest.raises(RegistryApiError, match="--advertised"):
         Origins(frozenset()).check("GET", {"host": "registry.example"})

@@ -14,16 +14,16 @@ from barnabas.client.access.acls import create_acls
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_sender import BatchSender
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.client.security.parsing import parse_security
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.security.authz.acls import WILDCARD, allowing
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.registry import store
-from barnabas.services.registry.leadership import Identity, Leadership
+from barnabas.services.registry.leadership import RegistryIdentity, RegistryLeadership
 from barnabas.services.registry.needs import needed_acls
 from barnabas.services.registry.peers import InvalidPeerError, parse_peers
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
@@ -54,7 +54,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def security_of(broker: EmbeddedBroker, user: str) -> Security:
+def security_of(broker: EmbeddedBroker, user: str) -> ClientSecurity:
     return parse_security(broker.clients_of(user).java)
 
 
@@ -63,7 +63,7 @@ def client_of(broker: EmbeddedBroker, user: str) -> Client:
 
 
 @contextmanager
-def fake_registry() -> Iterator[tuple[Identity, list[str]]]:
+def fake_registry() -> Iterator[tuple[RegistryIdentity, list[str]]]:
     """An HTTP server, and the Authorization headers that it was sent."""
     received: list[str] = []
 
@@ -83,7 +83,7 @@ def fake_registry() -> Iterator[tuple[Identity, list[str]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield Identity("127.0.0.1", server.server_address[1]), received
+        yield RegistryIdentity("127.0.0.1", server.server_address[1]), received
     finally:
         server.shutdown()
         thread.join()
@@ -91,10 +91,10 @@ def fake_registry() -> Iterator[tuple[Identity, list[str]]]:
 
 
 @asynccontextmanager
-async def led_by(broker: EmbeddedBroker, leader: Identity) -> AsyncIterator[None]:
+async def led_by(broker: EmbeddedBroker, leader: RegistryIdentity) -> AsyncIterator[None]:
     """Mallory joins the group and leads it."""
     async with client_of(broker, "mallory") as client:
-        membership = Leadership(client, leader)
+        membership = RegistryLeadership(client, leader)
         membership.start()
         try:
             assert await membership.known_leader(60.0) == leader
@@ -105,7 +105,7 @@ async def led_by(broker: EmbeddedBroker, leader: Identity) -> AsyncIterator[None
 
 @asynccontextmanager
 async def registry(
-    broker: EmbeddedBroker, leader: Identity, listed: frozenset[str] = frozenset()
+    broker: EmbeddedBroker, leader: RegistryIdentity, listed: frozenset[str] = frozenset()
 ) -> AsyncIterator[RegistryServer]:
     settings = RegistrySettings(
         broker.bootstrap_servers,
@@ -127,7 +127,7 @@ async def change(server: RegistryServer) -> Answer:
     return await asyncio.to_thread(put)
 
 
-async def forge(broker: EmbeddedBroker, leader: Identity, *, transactional: bool) -> None:
+async def forge(broker: EmbeddedBroker, leader: RegistryIdentity, *, transactional: bool) -> None:
     """An announcement that Mallory writes."""
     value = f'{{"leader":"{leader.url}"}}'.encode()
     tp = TopicPartition("_schemas", 0)
@@ -136,7 +136,7 @@ async def forge(broker: EmbeddedBroker, leader: Identity, *, transactional: bool
             batch = build_batch([Record(0, 0, ANNOUNCEMENT_KEY, value, ())])
             (await BatchSender(client).send({tp: batch})).raise_first()
             return
-        transactions = Transactions(client)
+        transactions = TransactionRequests(client)
         identity = await transactions.initialize("mallory", 30_000)
         await transactions.add_partitions("mallory", identity, [tp])
         batch = build_batch(
@@ -155,7 +155,7 @@ def test_credentials_are_not_sent_to_an_address_that_a_member_of_the_group_claim
 ) -> None:
     monkeypatch.setattr(store, "ANNOUNCEMENT_SECONDS", 1.0)
 
-    async def work(leader: Identity, received: list[str]) -> None:
+    async def work(leader: RegistryIdentity, received: list[str]) -> None:
         async with led_by(secured, leader), registry(secured, leader) as server:
             refused = await change(server)
             assert refused.status == 503
@@ -170,7 +170,7 @@ def test_credentials_are_not_sent_to_an_address_that_a_member_of_the_group_claim
 
 
 def test_a_leader_that_is_listed_in_peers_gets_the_request(secured: EmbeddedBroker) -> None:
-    async def work(leader: Identity, received: list[str]) -> None:
+    async def work(leader: RegistryIdentity, received: list[str]) -> None:
         async with (
             led_by(secured, leader),
             registry(secured, leader, frozenset({leader.url})) as server,

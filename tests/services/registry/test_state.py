@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from barnabas.services.registry.records import Key, schema_entry
-from barnabas.services.registry.state import State
+from barnabas.services.registry.records import RegistryKey, schema_entry
+from barnabas.services.registry.state import RegistryState
 
 
-def replay(state: State, key: dict[str, Any], value: dict[str, Any] | None) -> None:
+def replay(state: RegistryState, key: dict[str, Any], value: dict[str, Any] | None) -> None:
     state.replay(json.dumps(key).encode(), None if value is None else json.dumps(value).encode())
 
 
-def schema(state: State, subject: str, version: int, number: int, text: str, **more: Any) -> None:
+def schema(state: RegistryState, subject: str, version: int, number: int, text: str, **more: Any) -> None:
     key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
     replay(state, key, {"subject": subject, "version": version, "id": number, "schema": text, **more})
 
 
 def test_an_id_that_two_schemas_have_stays_with_the_first(caplog: pytest.LogCaptureFixture) -> None:
-    state = State()
+    state = RegistryState()
     with caplog.at_level(logging.ERROR):
         schema(state, "a", 1, 7, '"int"')
         schema(state, "b", 1, 7, '"long"')
@@ -35,7 +35,7 @@ def test_an_id_that_two_schemas_have_stays_with_the_first(caplog: pytest.LogCapt
 
 
 def test_a_subject_that_is_deleted_up_to_a_version_keeps_the_later_ones() -> None:
-    state = State()
+    state = RegistryState()
     for version in (1, 2, 3):
         schema(state, "s", version, version, f'"{version}"')
     key = {"keytype": "DELETE_SUBJECT", "subject": "s", "magic": 0}
@@ -44,7 +44,7 @@ def test_a_subject_that_is_deleted_up_to_a_version_keeps_the_later_ones() -> Non
 
 
 def test_what_is_no_record_of_a_registry_is_passed_over() -> None:
-    state = State()
+    state = RegistryState()
     for key in (None, b"", b"\xff", b"[]", b'"text"', b'{"keytype":7}', b'{"keytype":"LATER","magic":1}'):
         for value in (None, b"", b"no json", b"[]", b"{}"):
             state.replay(key, value)
@@ -56,19 +56,23 @@ def test_what_is_no_record_of_a_registry_is_passed_over() -> None:
 
 
 def test_records_are_written_byte_for_byte_as_others_write_them() -> None:
-    state = State()
+    state = RegistryState()
     schema(state, "s", 1, 1, '"int"')
     value = schema_entry(state.live("s")[0]).value or b""
     assert value.startswith(b'{"subject":"s","version":1,"id":1,"guid":"')
     assert value.endswith(b'"schema":"\\"int\\"","deleted":false}')
-    assert Key("CONFIG", None).encode() == b'{"keytype":"CONFIG","subject":null,"magic":0}'
-    assert Key("NOOP").encode() == b'{"keytype":"NOOP","magic":0}'
-    assert Key("SCHEMA", "s", 1).encode() == b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
-    assert Key("DELETE_SUBJECT", "s").encode() == b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'
+    assert RegistryKey("CONFIG", None).encode() == b'{"keytype":"CONFIG","subject":null,"magic":0}'
+    assert RegistryKey("NOOP").encode() == b'{"keytype":"NOOP","magic":0}'
+    assert (
+        RegistryKey("SCHEMA", "s", 1).encode() == b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    )
+    assert (
+        RegistryKey("DELETE_SUBJECT", "s").encode() == b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'
+    )
 
 
 def test_a_context_has_its_own_configuration_and_a_subject_wins() -> None:
-    state = State()
+    state = RegistryState()
     replay(state, {"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "FULL"})
     replay(state, {"keytype": "CONFIG", "subject": ":.acme:", "magic": 0}, {"compatibilityLevel": "NONE"})
     replay(state, {"keytype": "CONFIG", "subject": ":.acme:s", "magic": 0}, {"compatibilityLevel": "FORWARD"})

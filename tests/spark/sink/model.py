@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.driver import OwnNames
-from barnabas.spark.sink.protocol import Batch, FencedError, Outcome, SinkError
-from barnabas.spark.sink.state import Part, SinkState, run_of
+from barnabas.spark.sink.driver import TransactionalIds
+from barnabas.spark.sink.protocol import Batch, SinkError, SinkFencedError, SinkTransactionResult
+from barnabas.spark.sink.state import SinkState, TaskTransaction, run_of
 
 SINK = "s"
 QUERY = "query"
@@ -36,32 +36,38 @@ class Cluster:
         self.processes += 1
         return self.processes
 
-    def begin(self, name: str) -> Part:
+    def begin(self, name: str) -> TaskTransaction:
         transaction = self.transactions.setdefault(name, Transaction())
         self.transactions[name] = Transaction(transaction.epoch + 1)
-        return Part(name, 1, transaction.epoch + 1)
+        return TaskTransaction(name, 1, transaction.epoch + 1)
 
-    def produce(self, part: Part, rows: list[str]) -> None:
+    def produce(self, part: TaskTransaction, rows: list[str]) -> None:
         transaction = self.transactions[part.transactional_id]
         if transaction.epoch != part.epoch:
-            raise FencedError
+            raise SinkFencedError
         transaction.state = "Ongoing"
         transaction.rows += rows
 
-    def end(self, part: Part) -> Outcome:
+    def end(self, part: TaskTransaction) -> SinkTransactionResult:
         transaction = self.transactions[part.transactional_id]
         if transaction.epoch != part.epoch:
-            return Outcome.LOST
+            return SinkTransactionResult.LOST
         if transaction.state == "Ongoing":
             transaction.state = "CompleteCommit"
             self.topic += transaction.rows
-        return Outcome.COMMITTED if transaction.state == "CompleteCommit" else Outcome.LOST
+        return (
+            SinkTransactionResult.COMMITTED
+            if transaction.state == "CompleteCommit"
+            else SinkTransactionResult.LOST
+        )
 
-    def check(self, part: Part) -> Outcome:
+    def check(self, part: TaskTransaction) -> SinkTransactionResult:
         transaction = self.transactions[part.transactional_id]
         if transaction.epoch != part.epoch:
-            return Outcome.LOST
-        return Outcome.OPEN if transaction.state == "Ongoing" else Outcome.COMMITTED
+            return SinkTransactionResult.LOST
+        return (
+            SinkTransactionResult.OPEN if transaction.state == "Ongoing" else SinkTransactionResult.COMMITTED
+        )
 
     def open_transactions(self) -> list[str]:
         return [name for name, one in self.transactions.items() if one.state == "Ongoing"]
@@ -91,10 +97,10 @@ class Driver:
         self.cluster, self.name, self._inline, self._query = cluster, name, inline, query
         self._owner = owner or name
         self._tidies = tidies  # after every batch, and not only after one with a late attempt
-        self._parts: list[Part] = []  # of the tasks of the last batch that have ended well
+        self._parts: list[TaskTransaction] = []  # of the tasks of the last batch that have ended well
         self._claimed = 0
         self._commit_log = checkpoint
-        self._workers = [OwnNames(f"{self.cluster.new_process():x}") for _ in range(2)]
+        self._workers = [TransactionalIds(f"{self.cluster.new_process():x}") for _ in range(2)]
         self.late_attempt_of: tuple[int, int] | None = None  # (batch, task): its first attempt is given up...
         self.late: Iterator[None] | None = None  # ...and is still there
         self.failing: tuple[int, int] | None = None  # (batch, task)
@@ -108,7 +114,7 @@ class Driver:
             next(self._program)
         except StopIteration:
             self.ended = True
-        except (SinkError, FencedError) as error:
+        except (SinkError, SinkFencedError) as error:
             self.failure, self.ended = error, True
 
     def run(self) -> None:
@@ -122,25 +128,25 @@ class Driver:
             if number not in self._commit_log:
                 try:
                     yield from self._batch(number)
-                except (SinkError, FencedError):
+                except (SinkError, SinkFencedError):
                     yield from self._perform(protocol.abort(self._owner, *self._known()))
                     raise
                 self._commit_log.add(number)
                 yield
 
-    def _known(self) -> tuple[str, tuple[Part, ...]]:
+    def _known(self) -> tuple[str, tuple[TaskTransaction, ...]]:
         """What the tasks of a batch that have ended well tell who aborts it."""
         return (self.name if self._parts else "", tuple(self._parts))
 
     def _batch(self, number: int) -> Iterator[None]:
         ticket = yield from self._perform(protocol.plan(self._owner))
-        parts: list[Part] = []
+        parts: list[TaskTransaction] = []
         self._parts = parts
         rows: list[str] = []
         if not ticket.has(self._query, number):
             for task in range(2):
                 if (number, task) == self.late_attempt_of:
-                    self.late = self._task(number, task, ticket.run, [], [], OwnNames("1a7e"))
+                    self.late = self._task(number, task, ticket.run, [], [], TransactionalIds("1a7e"))
                 yield from self._task(number, task, ticket.run, parts, rows, self._workers[0])
         batch = Batch(number, self._query, ticket.run, tuple(parts), tuple(rows), start=self.name)
         yield from self._perform(protocol.commit(batch))
@@ -148,7 +154,13 @@ class Driver:
             yield from self._perform(protocol.tidy(ticket.run))
 
     def _task(
-        self, number: int, task: int, run: int, parts: list[Part], rows: list[str], worker: OwnNames
+        self,
+        number: int,
+        task: int,
+        run: int,
+        parts: list[TaskTransaction],
+        rows: list[str],
+        worker: TransactionalIds,
     ) -> Iterator[None]:
         written = rows_of(number, task, self._query)
         if self._inline and task == 0:
@@ -181,15 +193,15 @@ class Driver:
                 return end.value
             yield
             answer, error = None, None
-            if isinstance(step, protocol.Commit | protocol.Abort):
+            if isinstance(step, protocol.CommitParts | protocol.Abort):
                 answer = yield from self._one_by_one(step)
                 continue
             try:
                 answer = getattr(self, f"_{type(step).__name__.lower()}")(step)
-            except FencedError as fenced:
+            except SinkFencedError as fenced:
                 error = fenced
 
-    def _one_by_one(self, step: protocol.Commit | protocol.Abort) -> Generator[None, None, Any]:
+    def _one_by_one(self, step: protocol.CommitParts | protocol.Abort) -> Generator[None, None, Any]:
         """EndTxn of several transactions is several requests: one may die between two of them."""
         if isinstance(step, protocol.Abort):
             for name in step.transactional_ids:
@@ -202,7 +214,7 @@ class Driver:
             yield
         return outcomes
 
-    def _claim(self, step: protocol.Claim) -> None:
+    def _claim(self, step: protocol.ClaimSink) -> None:
         if step.fresh or not self._claimed:
             self.cluster.claims += 1
             self._claimed = self.cluster.claims
@@ -215,19 +227,19 @@ class Driver:
 
     def _write(self, step: protocol.Write) -> None:
         if self._claimed != self.cluster.claims:
-            raise FencedError
+            raise SinkFencedError
         assert step.state is not None  # no sink is forgotten here
         self.cluster.states.append(step.state)
         self.cluster.topic += step.rows
 
-    def _check(self, step: protocol.Check) -> list[Outcome]:
+    def _check(self, step: protocol.CheckParts) -> list[SinkTransactionResult]:
         return [self.cluster.check(part) for part in step.parts]
 
     def _open(self, step: protocol.Open) -> list[tuple[str, int]]:
         found = [(name, run_of(SINK, name)) for name in self.cluster.open_transactions()]
         return [(name, run) for name, run in found if run is not None]
 
-    def _store(self, step: protocol.Store) -> Part:
+    def _store(self, step: protocol.StoreBatch) -> TaskTransaction:
         place = (SINK, step.batch.run, step.batch.start, step.batch.number)
         part = self.cluster.begin(self._workers[1].take(*place))
         self.cluster.produce(part, list(step.batch.rows))

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.client.cluster import Client
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.client.transactions import list_transactions
 
 
@@ -24,7 +24,7 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
 def open_transactions(bootstrap: str, sink: str) -> list[str]:
     async def ongoing() -> list[str]:
         async with Client(bootstrap) as client:
-            return await Transactions(client).ongoing()
+            return await TransactionRequests(client).ongoing()
 
     return [name for name in asyncio.run(ongoing()) if name.startswith(f"{sink}-")]
 

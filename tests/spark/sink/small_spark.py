@@ -18,14 +18,14 @@ from typing import Any
 
 from barnabas.client.cluster import Client
 from barnabas.client.producing.batch_producer import TransactionalBatchProducer
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.common.types import TopicPartition
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import SinkDriver, own_names
 from barnabas.spark.sink.protocol import Batch, SinkError
-from barnabas.spark.sink.state import Part
+from barnabas.spark.sink.state import TaskTransaction
 from tests.spark.sink.sabotage import install
 
 QUERY = "query"
@@ -49,15 +49,15 @@ def blocks_of(topic: str, batch: int, task: int) -> list[Any]:
     ]
 
 
-async def write(bootstrap: str, topic: str, run: int, batch: int, task: int) -> Part:
+async def write(bootstrap: str, topic: str, run: int, batch: int, task: int) -> TaskTransaction:
     async with Client(bootstrap) as client:
-        transactions, name = Transactions(client), own_names().take(sink_of(topic), run, QUERY, batch)
+        transactions, name = TransactionRequests(client), own_names().take(sink_of(topic), run, QUERY, batch)
         identity = await transactions.initialize(name, TIMEOUT_MS, without_timeout=True)
         await TransactionalBatchProducer(transactions, identity, name).send(blocks_of(topic, batch, task))
-        return Part(name, identity.producer_id, identity.epoch)
+        return TaskTransaction(name, identity.producer_id, identity.epoch)
 
 
-def in_a_process(bootstrap: str, topic: str, run: int, batch: int, task: int) -> Part | None:
+def in_a_process(bootstrap: str, topic: str, run: int, batch: int, task: int) -> TaskTransaction | None:
     """None when the task died."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -79,7 +79,7 @@ def run_query(bootstrap: str, topic: str, checkpoint: Path, tasks: int, inline: 
             continue
         # As in Spark: one process plans, another one commits.
         ticket = asyncio.run(_run(bootstrap, topic, protocol.plan(owner)))
-        parts: list[Part] = []
+        parts: list[TaskTransaction] = []
         rows: list[Any] = []
         for task in range(tasks) if not ticket.has(QUERY, number) else ():
             if inline and (number == 0 or task == 0):

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from barnabas.spark.sink.driver import OwnNames, own_names
+from barnabas.spark.sink.driver import TransactionalIds, own_names
 from barnabas.spark.sink.protocol import (
     Abort,
     Batch,
-    Claim,
+    ClaimSink,
     LostBatchError,
     Open,
     Read,
@@ -27,8 +27,8 @@ from barnabas.spark.sink.protocol import (
 )
 from barnabas.spark.sink.state import (
     REMEMBERED,
-    Part,
     SinkState,
+    TaskTransaction,
     decode_state,
     driver_id,
     encode_state,
@@ -182,9 +182,9 @@ def test_a_query_comes_back_after_another_one_has_had_the_sink(inline: bool) -> 
 def test_who_reads_another_run_under_an_old_claim_claims_anew_before_it_gives_up() -> None:
     """Spark plans in one process and commits in another: this one has not seen its query come back."""
     program = commit(Batch(1, "query", run=3))
-    assert next(program) == Claim(fresh=False)
+    assert next(program) == ClaimSink(fresh=False)
     assert program.send(None) == Read()
-    assert program.send(SinkState(run=1)) == Claim(fresh=True)
+    assert program.send(SinkState(run=1)) == ClaimSink(fresh=True)
     assert program.send(None) == Read()
     state = SinkState(run=3)
     assert program.send(state) == Write(state.with_decision("query", 1, ()).completed())
@@ -241,7 +241,7 @@ def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(
 
 def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again() -> None:
     """Some of them may be committed already."""
-    decided, straggler = Part(task_id(SINK, 3, "a.1"), 5, 1), task_id(SINK, 3, "b.1")
+    decided, straggler = TaskTransaction(task_id(SINK, 3, "a.1"), 5, 1), task_id(SINK, 3, "b.1")
     program = give_up(3)
     assert next(program) == ReadUnclaimed()
     assert program.send((SinkState(run=3, pending=(decided,)), True)) == Open()
@@ -299,7 +299,7 @@ def test_a_late_attempt_leaves_nothing_open_for_longer_than_the_next_batch() -> 
 
 
 def test_a_process_uses_its_ids_again_in_later_batches_of_the_same_start() -> None:
-    names = OwnNames("1c0ffee")
+    names = TransactionalIds("1c0ffee")
     first, second = (names.take(SINK, 1, "start", 0) for _ in range(2))
     assert first != second  # both tasks of one batch
     for name in (first, second):
@@ -412,7 +412,7 @@ def test_a_driver_that_was_replaced_is_told_so() -> None:
 
 def test_the_state_survives_its_encoding() -> None:
     others = (("o", 2), ("r", 9))
-    state = SinkState(3, "host/1", "q", 7, (Part("s-3-0", 5, 1),), ("p", 6), others, "s2", ("s1",))
+    state = SinkState(3, "host/1", "q", 7, (TaskTransaction("s-3-0", 5, 1),), ("p", 6), others, "s2", ("s1",))
     assert decode_state(encode_state(state)) == state
 
 

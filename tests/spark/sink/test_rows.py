@@ -9,7 +9,7 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.records.blocks import Block
 from barnabas.records.columnar.encode import BadRowError
-from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.client_settings import SparkClientSettings
 from barnabas.spark.sink.protocol import SinkError
 from barnabas.spark.sink.rows import RowEncoder
 from barnabas.spark.sink.settings import SinkSettings
@@ -29,7 +29,7 @@ def encode(
     patience: float = 60.0,
 ) -> list[list[Block]]:
     columns = ("value",) if topic else ("value", "topic")
-    settings = SinkSettings(ClientSettings(broker.bootstrap_servers), columns, topic)
+    settings = SinkSettings(SparkClientSettings(broker.bootstrap_servers), columns, topic)
 
     async def run() -> list[list[Block]]:
         async with Client(broker.bootstrap_servers, total_timeout=patience) as client:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from barnabas.client.cluster import Client
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.spark.broker_link import BrokerLink
-from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.client_settings import SparkClientSettings
 from barnabas.spark.sink import rows as sink_rows
 from barnabas.spark.sink.protocol import SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings
-from barnabas.spark.sink.writer import Task, Written
+from barnabas.spark.sink.writer import WriterTask, Written
 from barnabas.testing import EmbeddedBroker
 from tests.support.waiting import async_until
 
@@ -23,7 +23,7 @@ TIMEOUT_MS = 60_000
 async def end_what_is_open(bootstrap: str, sink: str) -> None:
     """As another query of the sink does that tidies up."""
     async with Client(bootstrap) as client:
-        transactions = Transactions(client)
+        transactions = TransactionRequests(client)
 
         async def opened() -> list[str]:
             return [name for name in await transactions.ongoing() if name.startswith(sink)]
@@ -39,7 +39,7 @@ def test_a_task_whose_transaction_was_ended_says_who_may_have_done_it(
     monkeypatch.setattr(sink_rows, "COLLECTED_BYTES", 1)  # every batch is a request
     topic, sink = broker.create_topic(), "ended-elsewhere"
     settings = SinkSettings(
-        ClientSettings(broker.bootstrap_servers), ("value",), topic, sink=sink, handed_over=0
+        SparkClientSettings(broker.bootstrap_servers), ("value",), topic, sink=sink, handed_over=0
     )
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -49,7 +49,7 @@ def test_a_task_whose_transaction_was_ended_says_who_may_have_done_it(
             yield pa.record_batch({"value": pa.array([b"%d" % number])})
 
     link = BrokerLink(broker.bootstrap_servers)
-    task = Task(settings, sink, Ticket(run=1), TIMEOUT_MS)
+    task = WriterTask(settings, sink, Ticket(run=1), TIMEOUT_MS)
     try:
         with pytest.raises(SinkError, match="another query with the same sinkId, has the sink"):
             link.run(task._write(link, rows(), Written(start="start"), 0))

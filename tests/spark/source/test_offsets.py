@@ -10,7 +10,7 @@ from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
     Moment,
-    Position,
+    StreamPosition,
     check_batch_moments,
     moment_option,
     parse_partitions,
@@ -26,14 +26,14 @@ def moment(which: str = "starting", **options: str) -> Moment:
 
 
 def test_a_position_survives_its_checkpoint() -> None:
-    position = Position({A0: 5, A1: 7, B0: 0}, {"a": "id-of-a"}, {A0: 1, A1: 2})
+    position = StreamPosition({A0: 5, A1: 7, B0: 0}, {"a": "id-of-a"}, {A0: 1, A1: 2})
 
-    assert Position.from_json(position.to_json()) == position
+    assert StreamPosition.from_json(position.to_json()) == position
     assert position.to_json()["a"] == {"0": 5, "1": 7}
 
 
 def test_offsets_of_sparks_own_checkpoint_are_understood() -> None:
-    assert Position.from_json({"a": {"0": 5}}) == Position({A0: 5})
+    assert StreamPosition.from_json({"a": {"0": 5}}) == StreamPosition({A0: 5})
 
 
 def test_words_and_numbers_mean_what_they_mean_in_spark() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import RecordColumns
 from barnabas.spark.options import OptionError
-from barnabas.spark.source.columns import RowShape, ValueFormat, shape_of
+from barnabas.spark.source.columns import SparkRowShape, SparkValueFormat, shape_of
 from barnabas.spark.source.ddl import parse_ddl
 from barnabas.spark.source.rows import row_builder
 from barnabas.tables.errors import BadValueError
@@ -23,7 +23,7 @@ BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 TP = TopicPartition("orders", 3)
 
 
-def shape(schema: str, **options: str) -> RowShape:
+def shape(schema: str, **options: str) -> SparkRowShape:
     given = {**BASE, **{name.replace("_", "."): value for name, value in options.items()}}
     return shape_of(given, parse_ddl(schema))
 
@@ -194,7 +194,7 @@ def test_strings_are_checked_to_be_text() -> None:
 
 def test_only_wanted_fields_are_parsed() -> None:
     form = shape("b INT", value_format="json", value_schema="a INT, b INT").value
-    assert isinstance(form, ValueFormat)
+    assert isinstance(form, SparkValueFormat)
 
     assert rows([b'{"a":"no number","b":2}'], "b INT", value_format="json", value_schema="a INT, b INT") == [
         {"b": 2}

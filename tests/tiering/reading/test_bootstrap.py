@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from barnabas.log.producer import Producer
+from barnabas.log.producer import ProducerState
 from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
 from barnabas.log.segments.aborted_index import AbortedTransaction, encode_aborted
 from barnabas.log.tiering.copying import OpenTransaction
@@ -37,7 +37,7 @@ def marker(producer_id: int, base: int, committed: bool) -> bytes:
     return bytes(end_transaction_marker(producer_id, 0, ending, timestamp=NOW, base_offset=base))
 
 
-def snapshot(*producers: Producer) -> bytes:
+def snapshot(*producers: ProducerState) -> bytes:
     return encode_snapshot(producers)
 
 
@@ -68,7 +68,7 @@ def test_it_may_begin_behind_any_segment(tmp_path: Path) -> None:
 def test_behind_a_cut_segment_the_producers_are_those_at_the_cut(tmp_path: Path) -> None:
     """1 goes on before and behind the cut, 2 has begun a transaction below it that was aborted behind, 3 one that was
     committed, 4 has begun and ended one below."""
-    before = Producer(1)
+    before = ProducerState(1)
     before.bump_epoch(0)
     data = b"".join(
         [

@@ -18,8 +18,8 @@ from barnabas.tiering.restoring.discovery import (
 )
 from barnabas.tiering.restoring.state import (
     KEPT,
-    GroupOffset,
-    GroupState,
+    SavedGroupOffset,
+    SavedGroupState,
     encode_group_state,
     read_cluster_state,
     read_group_state,
@@ -32,7 +32,7 @@ from tests.tiering.support import NOW
 
 T = TypeVar("T")
 
-OFFSET = GroupOffset("group", "orders", 0, 7, 1, "", NOW, -1, "AAAAAAAAAAAAAAAAAAAAAA")
+OFFSET = SavedGroupOffset("group", "orders", 0, 7, 1, "", NOW, -1, "AAAAAAAAAAAAAAAAAAAAAA")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -90,13 +90,13 @@ def test_offsets_of_a_later_coordinator_are_not_overwritten() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         key = group_state_key("c", 0, 3)
-        newest = encode_group_state(GroupState(5, 11, ()))
-        first = await write_group_state(store, key, 4, encode_group_state(GroupState(4, 10, (OFFSET,))))
+        newest = encode_group_state(SavedGroupState(5, 11, ()))
+        first = await write_group_state(store, key, 4, encode_group_state(SavedGroupState(4, 10, (OFFSET,))))
         assert first is not None
         assert await write_group_state(store, key, 5, newest) is not None
         assert await write_group_state(store, key, 4, b"late", first) is None
         assert await write_group_state(store, key, 4, b"late") is None
-        assert await read_group_state(store, "c", 0, 3) == GroupState(5, 11, ())
+        assert await read_group_state(store, "c", 0, 3) == SavedGroupState(5, 11, ())
         assert await read_group_state(store, "c", 1, 3) is None
 
     run(scenario())

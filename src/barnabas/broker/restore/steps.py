@@ -18,17 +18,22 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from barnabas.broker.restore.planning import Plan, RestoreRefusedError, Tell, stored_topics
-from barnabas.broker.restore.targets import Target
-from barnabas.broker.tiering.recording import encode_image
+from barnabas.broker.restore.plan import RestorePlan, RestoreRefusedError, Tell, stored_topics
+from barnabas.broker.restore.targets import RestoreTarget
+from barnabas.broker.tiering.cluster_snapshots import encode_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition
 from barnabas.controller.restoring import restored_image
 from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
 from barnabas.tiering.objects.manifest import Manifest
 from barnabas.tiering.restoring.discovery import raise_incarnation
-from barnabas.tiering.restoring.partitions import Found, for_each, look, take
-from barnabas.tiering.restoring.state import GroupOffset, GroupState, encode_group_state, write_cluster_state
+from barnabas.tiering.restoring.partitions import RestoredPartition, for_each, look, take
+from barnabas.tiering.restoring.state import (
+    SavedGroupOffset,
+    SavedGroupState,
+    encode_group_state,
+    write_cluster_state,
+)
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 
 # -- Committed offsets of a restored cluster: no group may stand behind the end of what is there -------
@@ -37,8 +42,8 @@ NO_EPOCH = -1
 
 
 def bounded(
-    offsets: Iterable[GroupOffset], image: MetadataImage, ends: Mapping[TopicPartition, int]
-) -> Iterator[GroupOffset]:
+    offsets: Iterable[SavedGroupOffset], image: MetadataImage, ends: Mapping[TopicPartition, int]
+) -> Iterator[SavedGroupOffset]:
     """Those of topics that come back; where the records are gone, from the end of what is there on."""
     for each in offsets:
         if image.partition(each.topic, each.partition) is None:
@@ -47,7 +52,7 @@ def bounded(
         yield each if each.offset <= end else replace(each, offset=end, leader_epoch=NO_EPOCH)
 
 
-class Step(StrEnum):
+class RestoreStep(StrEnum):
     INCARNATION_RAISED = "incarnation raised"
     MANIFEST_CLAIMED = "manifest claimed"
     OFFSETS_WRITTEN = "offsets written"
@@ -55,7 +60,7 @@ class Step(StrEnum):
     METADATA_WRITTEN = "metadata written"
 
 
-At = Callable[[Step], None]
+At = Callable[[RestoreStep], None]
 
 
 class Restored(NamedTuple):
@@ -66,33 +71,35 @@ class Restored(NamedTuple):
 
 async def restore_cluster(
     store: ObjectStore,
-    plan: Plan,
-    target: Target,
+    plan: RestorePlan,
+    target: RestoreTarget,
     tell: Tell = Tell(),  # noqa: B008 - immutable
     at: At = lambda step: None,
 ) -> Restored:
     """The caller has asked `target.check()` and shown the plan. StoreError or RestoreRefusedError if it stops."""
     incarnation = await raise_incarnation(store, plan.cluster_id, time.time_ns() // 1_000_000)
-    at(Step.INCARNATION_RAISED)
+    at(RestoreStep.INCARNATION_RAISED)
     taken = await _take_all(store, plan, incarnation, tell, at)
     stored = stored_topics(taken)
     image = restored_image(plan.image, stored, plan.deleted, incarnation, target.brokers)
     await _create_missing(store, image, taken, incarnation)
     count = await _write_offsets(store, plan, image, taken, at)
     await write_cluster_state(store, plan.cluster_id, incarnation, image.offset, encode_image(image))
-    at(Step.STATE_WRITTEN)
+    at(RestoreStep.STATE_WRITTEN)
     await target.write(image)
-    at(Step.METADATA_WRITTEN)
+    at(RestoreStep.METADATA_WRITTEN)
     return Restored(incarnation, image, count)
 
 
-async def _take_all(store: ObjectStore, plan: Plan, incarnation: int, tell: Tell, at: At) -> list[Found]:
+async def _take_all(
+    store: ObjectStore, plan: RestorePlan, incarnation: int, tell: Tell, at: At
+) -> list[RestoredPartition]:
     kept = plan.kept
     tell.total("claiming partitions", len(kept))
 
-    async def one(found: Found) -> Manifest:
+    async def one(found: RestoredPartition) -> Manifest:
         manifest = await take(store, found, incarnation)
-        at(Step.MANIFEST_CLAIMED)
+        at(RestoreStep.MANIFEST_CLAIMED)
         return manifest
 
     results = await for_each(kept, one, tell.one_done)
@@ -107,7 +114,7 @@ async def _take_all(store: ObjectStore, plan: Plan, incarnation: int, tell: Tell
 
 
 async def _create_missing(
-    store: ObjectStore, image: MetadataImage, taken: list[Found], incarnation: int
+    store: ObjectStore, image: MetadataImage, taken: list[RestoredPartition], incarnation: int
 ) -> None:
     """Every partition of a topic from the store has a manifest: without one its leader would wait for it."""
     there = {each.folder for each in taken}
@@ -120,13 +127,13 @@ async def _create_missing(
 
 
 async def _write_offsets(
-    store: ObjectStore, plan: Plan, image: MetadataImage, taken: list[Found], at: At
+    store: ObjectStore, plan: RestorePlan, image: MetadataImage, taken: list[RestoredPartition], at: At
 ) -> int:
     """From the incarnation before to this one. How many offsets."""
     ends = {
         TopicPartition(each.folder.topic, each.folder.partition): each.manifest.tiered_end for each in taken
     }
-    states = [GroupState(0, 0, tuple(bounded(each.offsets, image, ends))) for each in plan.offsets]
+    states = [SavedGroupState(0, 0, tuple(bounded(each.offsets, image, ends))) for each in plan.offsets]
 
     async def one(index: int) -> None:
         key = group_state_key(plan.cluster_id, image.incarnation, index)
@@ -136,5 +143,5 @@ async def _write_offsets(
     errors = [each for each in written if isinstance(each, StoreError)]
     if errors:
         raise errors[0]
-    at(Step.OFFSETS_WRITTEN)
+    at(RestoreStep.OFFSETS_WRITTEN)
     return sum(len(each.offsets) for each in states)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from barnabas.broker.restore.planning import RestoreRefusedError
+from barnabas.broker.restore.plan import RestoreRefusedError
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.common.files import LocalFileSystem
@@ -19,7 +19,7 @@ UNFINISHED = ".restoring"
 NO_EPOCH = -1
 
 
-class Target(Protocol):
+class RestoreTarget(Protocol):
     @property
     def brokers(self) -> Sequence[int] | None:
         """The ids of the brokers that will be there; None for those that were."""

@@ -11,7 +11,7 @@ from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.network.socket_server import SocketServer
 from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.sasl.login import Login, State
+from barnabas.security.authn.sasl.login import SaslLogin, SaslState
 from barnabas.security.authz.standard_authorizer import StandardAuthorizer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
@@ -31,10 +31,10 @@ class Revoked(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.users or self.tokens)
 
-    def was_used_in(self, login: Login) -> bool:
+    def was_used_in(self, login: SaslLogin) -> bool:
         if login.principal is None:
             # It may be about to finish with the old credential: it begins again.
-            return login.state is State.EXCHANGE and login.mechanism in _SASL_NAMES.values()
+            return login.state is SaslState.EXCHANGE and login.mechanism in _SASL_NAMES.values()
         if login.token_id is not None:
             return login.token_id in self.tokens
         return (login.principal.name, login.mechanism) in self.users

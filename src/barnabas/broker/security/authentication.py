@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from barnabas.broker.security.mechanisms import Mechanisms
+from barnabas.broker.security.mechanisms import SaslMechanisms
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock
 from barnabas.common.safe_logging import safe_logger
@@ -15,7 +15,7 @@ from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.network.listener import Listener
-from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Login
+from barnabas.security.authn.sasl.login import NOTHING_OFFERED, SaslLogin
 from barnabas.security.authn.sasl.scram_users import StoredTokens, StoredUsers
 from barnabas.security.authz.audit import AuditLog
 from barnabas.security.context import RequestContext
@@ -48,7 +48,7 @@ class Authentication:
         self.users = StoredUsers(
             lambda: image().scram_credentials, tokens, decoy_key=lambda: image().scram_decoy_key
         )
-        self._mechanisms = Mechanisms(self.users, clock)
+        self._mechanisms = SaslMechanisms(self.users, clock)
         self._config = config
         self._audit = audit
         self.offers = self._mechanisms.offers(config)
@@ -85,7 +85,7 @@ class Authentication:
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await self._threads.call(work)
 
-    def count(self, context: RequestContext, login: Login, *, succeeded: bool) -> None:
+    def count(self, context: RequestContext, login: SaslLogin, *, succeeded: bool) -> None:
         self.counts[succeeded, login.is_again][context.listener] += 1
         if self._audit is not None:
             principal = str(login.principal) if succeeded else None

@@ -28,7 +28,7 @@ _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 
 
-class Broker(Serving, Protocol):
+class CompanionBroker(Serving, Protocol):
     @property
     def config(self) -> BrokerConfig: ...
 
@@ -38,7 +38,7 @@ class NoLoginError(ConfigError):
 
 
 async def login_of(
-    broker: Broker, listener: ListenerSpec, port: int, name: str, rights: Iterable[AclBinding]
+    broker: CompanionBroker, listener: ListenerSpec, port: int, name: str, rights: Iterable[AclBinding]
 ) -> tuple[str, dict[str, str]]:
     """Where the companion connects, and its settings as those of Kafka's Java client."""
     config, protocol = broker.config, listener.security_protocol
@@ -83,7 +83,7 @@ def _trust(config: BrokerConfig, name: str) -> dict[str, str]:
     return settings
 
 
-async def _sasl(broker: Broker, listener: ListenerSpec, name: str) -> dict[str, str]:
+async def _sasl(broker: CompanionBroker, listener: ListenerSpec, name: str) -> dict[str, str]:
     offered = broker.config.of_listener(listener.name, "sasl.enabled.mechanisms")
     mechanism = next((one for one in _SCRAM if one in offered), None)
     if mechanism is None:
@@ -98,7 +98,7 @@ async def _sasl(broker: Broker, listener: ListenerSpec, name: str) -> dict[str, 
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
 
 
-async def _allow(broker: Broker, rights: Iterable[AclBinding]) -> None:
+async def _allow(broker: CompanionBroker, rights: Iterable[AclBinding]) -> None:
     creations = [
         AclCreation(
             acl.resource_type,

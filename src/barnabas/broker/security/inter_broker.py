@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from barnabas.broker.security.tls import tls_settings_from
 from barnabas.client.security.identity import parse_sasl
-from barnabas.client.security.settings import Mechanism, Protocol, Sasl, Security
+from barnabas.client.security.settings import ClientSecurity, Mechanism, SaslSettings, SecurityProtocol
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
@@ -19,23 +19,23 @@ from barnabas.security.principal import ANONYMOUS, USER
 from barnabas.security.tls.authority import own_certificate
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.settings import Tls, parse_tls
+from barnabas.security.tls.settings import TlsSettings, parse_tls
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
 
-def peer_security(config: BrokerConfig) -> Security:
+def peer_security(config: BrokerConfig) -> ClientSecurity:
     """TLS and SASL as a client of the inter-broker listener of other brokers. ConfigError when they cannot work."""
     listener = config.inter_broker_listener_name
     try:
         sasl = _sasl(config, listener) if _protocol(config).has_sasl else None
     except SecuritySettingError as error:
         raise _unusable(listener, error) from None
-    return Security(peer_tls(config), sasl)
+    return ClientSecurity(peer_tls(config), sasl)
 
 
-def peer_tls(config: BrokerConfig) -> Tls | None:
+def peer_tls(config: BrokerConfig) -> TlsSettings | None:
     """What of it is TLS, if there is any."""
     listener = config.inter_broker_listener_name
     try:
@@ -48,11 +48,11 @@ def _unusable(listener: str, error: SecuritySettingError) -> ConfigError:
     return ConfigError(f"Brokers cannot talk to each other over the listener {listener}: {error}")
 
 
-def _protocol(config: BrokerConfig) -> Protocol:
+def _protocol(config: BrokerConfig) -> SecurityProtocol:
     for spec in config.listeners:
         if spec.name == config.inter_broker_listener_name:
-            return Protocol(spec.security_protocol)
-    return Protocol.PLAINTEXT
+            return SecurityProtocol(spec.security_protocol)
+    return SecurityProtocol.PLAINTEXT
 
 
 def own_username(config: BrokerConfig, listener: str) -> str | None:
@@ -65,7 +65,7 @@ def own_username(config: BrokerConfig, listener: str) -> str | None:
     return sasl.username if sasl.mechanism in _NAMED else None
 
 
-def _sasl(config: BrokerConfig, listener: str) -> Sasl:
+def _sasl(config: BrokerConfig, listener: str) -> SaslSettings:
     mechanism: str = config[MECHANISM]
     offered: tuple[str, ...] = config.of_listener(listener, "sasl.enabled.mechanisms")
     if mechanism not in offered:
@@ -90,7 +90,7 @@ IsBroker = Callable[[RequestContext], bool]
 _ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
-class OwnNames(NamedTuple):
+class InterBrokerNames(NamedTuple):
     """What this broker is called on the listeners for brokers; there are several while one is being changed."""
 
     by_login: frozenset[str] = frozenset()
@@ -101,16 +101,18 @@ class OwnNames(NamedTuple):
         return self.by_login | self.by_certificate
 
 
-def own_names(config: BrokerConfig) -> OwnNames:
+def own_names(config: BrokerConfig) -> InterBrokerNames:
     for_brokers = {spec.name: spec for spec in config.listeners if spec.name in config.listeners_for_brokers}
-    with_sasl = {name for name, spec in for_brokers.items() if Protocol(spec.security_protocol).has_sasl}
+    with_sasl = {
+        name for name, spec in for_brokers.items() if SecurityProtocol(spec.security_protocol).has_sasl
+    }
     logins = (own_username(config, name) for name in with_sasl)
     certificates = (
         wanted
         for wanted in (tls_settings_from(config) if for_brokers.keys() - with_sasl else ())
         if wanted.listener in for_brokers.keys() - with_sasl and wanted.client_auth != "none"
     )
-    return OwnNames(
+    return InterBrokerNames(
         frozenset(f"{USER}:{name}" for name in logins if name is not None),
         frozenset(f"{USER}:{name}" for wanted in certificates for name in _certified(wanted)),
     )
@@ -127,13 +129,13 @@ def _certified(wanted: ListenerTls) -> Iterator[str]:
 class BrokerNames:
     """Asked about clients that have come where brokers are served."""
 
-    def __init__(self, config: BrokerConfig, own: OwnNames, authorizer: Authorizer | None) -> None:
+    def __init__(self, config: BrokerConfig, own: InterBrokerNames, authorizer: Authorizer | None) -> None:
         super_users = {name.strip() for name in config["super.users"].split(";") if name.strip()}
         self._names = super_users | own.principals
         self._authorizer = authorizer
         self._alone = config.listener_of_brokers_alone
         self._with_sasl = {
-            spec.name for spec in config.listeners if Protocol(spec.security_protocol).has_sasl
+            spec.name for spec in config.listeners if SecurityProtocol(spec.security_protocol).has_sasl
         }
         # Each broker may have a certificate in its own name. So ours tells of them all only with super.users.
         self._is_told = {True: bool(super_users | own.by_login), False: bool(super_users)}

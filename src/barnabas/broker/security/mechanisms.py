@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from barnabas.security.authn.sasl.gssapi import Acceptor
     from barnabas.security.jwt.jwk import PublicKey
     from barnabas.security.jwt.jwks import KeySource
-    from barnabas.security.jwt.verification import Rules
+    from barnabas.security.jwt.verification import JwtRules
 
 
 # -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages
@@ -82,7 +82,7 @@ NewExchange = Callable[[], ServerExchange]
 # Mechanisms are imported when a listener offers them: GSSAPI and OAUTHBEARER bring libraries of their own.
 
 
-class Mechanisms:
+class SaslMechanisms:
     """What the exchanges of all listeners share."""
 
     def __init__(self, users: ScramUsers, clock: Clock) -> None:
@@ -217,8 +217,8 @@ class _CurrentKeys(NamedTuple):
         return self.sources[self.listener].holds(key)
 
 
-def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], object]) -> Rules:
-    from barnabas.security.jwt.verification import Rules
+def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], object]) -> JwtRules:
+    from barnabas.security.jwt.verification import JwtRules
 
     def setting(name: str) -> object:
         return config.of_listener(listener, name, "OAUTHBEARER")
@@ -227,7 +227,7 @@ def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], o
     algorithms = setting("barnabas.sasl.oauthbearer.algorithms")
     assert isinstance(audiences, tuple)
     assert isinstance(algorithms, tuple)
-    return Rules(
+    return JwtRules(
         issuer=str(required("sasl.oauthbearer.expected.issuer")),
         audiences=frozenset(audiences),
         algorithms=frozenset(algorithms),

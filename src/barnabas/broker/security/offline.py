@@ -16,7 +16,7 @@ from barnabas.broker.cluster_connection import connection_from, found_cluster
 from barnabas.broker.local_requests import answer
 from barnabas.client.access.users import raise_refusals, setting_password
 from barnabas.cluster.features import SUPPORTED_FEATURES, initial_features
-from barnabas.cluster.following import MetadataFollower
+from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.membership import Membership
 from barnabas.cluster.zookeeper.settings import check_hides_secrets

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from barnabas.broker.security.inter_broker import peer_tls
 from barnabas.broker.security.tls import tls_settings_from
 from barnabas.client.security.guard import Guard
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.client.security.tls import tls_context
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
@@ -26,13 +26,13 @@ from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListener
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import OwnCertificate
 from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import TlsSettings
 
 # -- TLS of the connections to other brokers: key stores may change while the broker runs, as those of listeners may
 
 
 class Renewed(NamedTuple):
-    tls: Tls
+    tls: TlsSettings
     files: Fingerprint
     context: ssl.SSLContext
 
@@ -40,7 +40,7 @@ class Renewed(NamedTuple):
 class PeerTls:
     """`guard` is what new connections to other brokers are made with; open ones keep what they have."""
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, security: ClientSecurity) -> None:
         self._files = fingerprint(security.tls) if security.tls is not None else ()
         self.guard = Guard(security)
 
@@ -69,7 +69,7 @@ WARN_SECONDS = 30 * 86400
 REPEATED_SECONDS = 86400
 
 
-class Change(NamedTuple):
+class TlsChange(NamedTuple):
     listener: TlsListener
     wanted: ListenerTls
     files: Fingerprint
@@ -137,7 +137,7 @@ class TlsReload:
     def _renewed(self, config: BrokerConfig) -> Renewed | None:
         return None if self.peers is None else self.peers.renewed(config)
 
-    def _changes(self, config: BrokerConfig) -> list[Change]:
+    def _changes(self, config: BrokerConfig) -> list[TlsChange]:
         return [
             _change(config, self._tls[wanted.listener], wanted)
             for wanted in tls_settings_from(config)
@@ -164,13 +164,13 @@ def _expiry(left: float) -> str:
     return f"its certificate {what}. Put a new one into the key store; no restart is needed."
 
 
-def _change(config: BrokerConfig, listener: TlsListener, wanted: ListenerTls) -> Change:
+def _change(config: BrokerConfig, listener: TlsListener, wanted: ListenerTls) -> TlsChange:
     files = fingerprint(
         wanted
     )  # before the files are read: what changes meanwhile is found in the next round
     context, certificate = loaded(wanted)
     _check_same_host(config, listener, certificate)
-    return Change(listener, wanted, files, context, certificate)
+    return TlsChange(listener, wanted, files, context, certificate)
 
 
 def _check_same_host(config: BrokerConfig, listener: TlsListener, new: OwnCertificate) -> None:

@@ -10,7 +10,7 @@ from barnabas.log.log import Log
 from barnabas.metrics import tiering_catalogue
 from barnabas.metrics.registry import Histogram, Metric, Registry, Sample
 from barnabas.metrics.requests import QUANTILES
-from barnabas.replication.remote_reads import TieredReads
+from barnabas.replication.tiered_reads import TieredReads
 from barnabas.tiering.reading.remote_log import ReadingParts
 from barnabas.tiering.stores.traffic import Traffic
 from barnabas.tiering.writing.pacing import UploadLimiter

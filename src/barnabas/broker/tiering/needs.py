@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from barnabas.broker.tiering import recording
+from barnabas.broker.tiering import cluster_snapshots as recording
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock
@@ -46,7 +46,7 @@ class Host(recording.Host, Protocol):
     def replicas(self) -> ReplicaManager: ...
 
 
-class Platform(Protocol):
+class TieringPlatform(Protocol):
     @property
     def probe_rounds(self) -> int | None: ...
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore: ...

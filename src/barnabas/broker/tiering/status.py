@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.tiering.writing.remote_writer import RemoteWriter
 
 
-class Problem:
+class TieringProblem:
     """Why nothing is copied at all, and since when."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Problem:
         self.text, self.since_ms = "", -1
 
 
-def describe_partition(log: Log, writer: RemoteWriter | None, problem: Problem) -> PartitionTier:
+def describe_partition(log: Log, writer: RemoteWriter | None, problem: TieringProblem) -> PartitionTier:
     """Of a partition that this broker leads; without a writer it is not copied, or not yet."""
     described = PartitionTier(replica_bytes=replica_bytes(log))
     if not log.config.remote_storage_enable and writer is None:
@@ -67,7 +67,7 @@ def count_segments(manifest: Manifest | None) -> int:
     return 0 if manifest is None else len(manifest.entries) + sum(page.count for page in manifest.pages)
 
 
-def describe_broker(parts: ReadingParts, pacer: UploadLimiter, problem: Problem) -> BrokerTiers:
+def describe_broker(parts: ReadingParts, pacer: UploadLimiter, problem: TieringProblem) -> BrokerTiers:
     cache, store = parts.chunks, parts.store
     return BrokerTiers(
         enabled=True,

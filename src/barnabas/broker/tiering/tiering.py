@@ -12,22 +12,22 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.broker.tiering import recording
-from barnabas.broker.tiering.beginnings import Beginnings, MissingLogs
+from barnabas.broker.tiering import cluster_snapshots as recording
+from barnabas.broker.tiering.compacted_restore import take_back
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
-from barnabas.broker.tiering.led_log import ManifestSegments, TieredLeaderLog, WholeLedLog
+from barnabas.broker.tiering.leader_log import ManifestSegments, TieredLeaderLog, WholeLedLog
 from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiering.needs import Host
+from barnabas.broker.tiering.no_tiering import end_tiering, log_recovering
+from barnabas.broker.tiering.restored_partitions import Beginnings, MissingLogs
 from barnabas.broker.tiering.settings import (
     TieringSettings,
     copying_limits,
     remote_limits,
     writer_settings,
 )
-from barnabas.broker.tiering.status import Problem, describe_broker, describe_partition
-from barnabas.broker.tiering.taking_back import take_back
-from barnabas.broker.tiering.untiered import end_tiering, log_recovering
+from barnabas.broker.tiering.status import TieringProblem, describe_broker, describe_partition
 from barnabas.cluster.deltas import ConfigsChanged, Delta
 from barnabas.cluster.image import NO_LEADER
 from barnabas.common.clock import Timers
@@ -40,12 +40,12 @@ from barnabas.log.tiering.copying import stays_whole
 from barnabas.log.tiering.rebuilding import forget, is_unfinished
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication.flusher import Background
-from barnabas.replication.page_cache import ColdReads
+from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication.flusher import BackgroundThread
 from barnabas.replication.partition import Partition
-from barnabas.replication.remote_reads import TieredReads
+from barnabas.replication.tiered_reads import TieredReads
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Writer
+from barnabas.tiering.objects.manifest import ManifestWriter
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.reading.bootstrap import Bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache
@@ -53,7 +53,7 @@ from barnabas.tiering.reading.chunk_files import ChunkFiles
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
 from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.restoring.state import GroupState, read_group_state
+from barnabas.tiering.restoring.state import SavedGroupState, read_group_state
 from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.stores.traffic import ReadQuota
@@ -125,7 +125,7 @@ class Tiering:
         self._missing = MissingLogs(self._tiered_end, host.settle)
         self.store_covers = self._missing.store_covers
         self._is_sound = self._is_stopped = False
-        self.problem = Problem()
+        self.problem = TieringProblem()
         TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[LedPart]:
@@ -139,7 +139,7 @@ class Tiering:
     def describe_broker(self) -> BrokerTiers:
         return describe_broker(self._parts, self._pacer, self.problem)
 
-    def page_cache(self, background: Background, timers: Timers) -> ColdReads:
+    def page_cache(self, background: BackgroundThread, timers: Timers) -> ColdReads:
         self._reads = TieredReads(background, self, timers, lambda: remote_limits(self._host.config))
         return self._reads
 
@@ -303,7 +303,7 @@ class Tiering:
         seen = await read_manifest(self.store, folder)
         return seen.manifest.tiered_end if seen is not None else 0
 
-    async def _group_state(self, index: int) -> GroupState | None:
+    async def _group_state(self, index: int) -> SavedGroupState | None:
         image = self._host.image
         return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
 
@@ -327,7 +327,7 @@ class Tiering:
         writer = RemoteWriter(
             self.store,
             remote.folder,
-            Writer(host.image.incarnation, partition.leader_epoch, name),
+            ManifestWriter(host.image.incarnation, partition.leader_epoch, name),
             whole or TieredLeaderLog(partition, remote, host.clock, self._threads.call),
             lambda: writer_settings(host.config, log.config),
             self._pacer,

@@ -21,14 +21,14 @@ from barnabas.cli.options import (
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.cli.access.places import UserStore
+    from barnabas.cli.access.user_stores import UserStore
 
 app = typer.Typer(
     help="Create, list and delete users that log in with a password (SCRAM).", no_args_is_help=True
 )
 
 
-class Mechanisms(StrEnum):
+class ScramMechanisms(StrEnum):
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
     BOTH = "both"
@@ -36,7 +36,7 @@ class Mechanisms(StrEnum):
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
 MechanismOption = Annotated[
-    Mechanisms, typer.Option("--mechanism", "-m", help="Which mechanisms the user can log in with.")
+    ScramMechanisms, typer.Option("--mechanism", "-m", help="Which mechanisms the user can log in with.")
 ]
 PasswordFile = Annotated[
     Path | None,
@@ -79,7 +79,7 @@ ConfigFile = Annotated[
 @app.command()
 def create(
     name: Name,
-    mechanism: MechanismOption = Mechanisms.BOTH,
+    mechanism: MechanismOption = ScramMechanisms.BOTH,
     password_file: PasswordFile = None,
     iterations: Iterations = 4096,
     data: Data = None,
@@ -118,7 +118,7 @@ def create(
 @app.command()
 def password(
     name: Name,
-    mechanism: MechanismOption = Mechanisms.BOTH,
+    mechanism: MechanismOption = ScramMechanisms.BOTH,
     password_file: PasswordFile = None,
     iterations: Iterations = 4096,
     data: Data = None,
@@ -151,7 +151,7 @@ def password(
 def _set(
     store: UserStore,
     name: str,
-    mechanism: Mechanisms,
+    mechanism: ScramMechanisms,
     password_file: Path | None,
     iterations: int,
     output: OutputFormat,
@@ -161,7 +161,7 @@ def _set(
 
     from barnabas.security.authn.credentials import ScramMechanism
 
-    mechanisms = [each for each in ScramMechanism if mechanism in (Mechanisms.BOTH, each.sasl_name)]
+    mechanisms = [each for each in ScramMechanism if mechanism in (ScramMechanisms.BOTH, each.sasl_name)]
     given = None if password_file is None else _read_password(password_file)
     made = given or secrets.token_urlsafe(18)
     store.set_password(name, made, mechanisms, iterations)
@@ -243,7 +243,7 @@ def _store(
     config: Path | None,
     settings: list[str] | None,
 ) -> UserStore:
-    from barnabas.cli.access.places import OfflineUsers, OnlineUsers
+    from barnabas.cli.access.user_stores import OfflineUsers, OnlineUsers
     from barnabas.config.broker import BrokerConfig
     from barnabas.config.properties import parse_properties
 

@@ -20,8 +20,8 @@ from barnabas.cli.output import count, say, show_done, show_json, size
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.placement.layout import Layout
-    from barnabas.client.placement.plans import Plan
+    from barnabas.client.placement.layout import ClusterLayout
+    from barnabas.client.placement.plans import ReassignmentPlan
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Carry the plan out; without this it is only shown.")]
 AtOnce = Annotated[
@@ -75,7 +75,7 @@ def move(
     if replicas is not None and replicas > len(brokers):
         raise typer.BadParameter(f"{replicas} replicas need as many brokers; --to names {len(brokers)}")
 
-    def planned(layout: Layout) -> Plan:
+    def planned(layout: ClusterLayout) -> ReassignmentPlan:
         from barnabas.client.placement.plans import plan_move
 
         return plan_move(layout, topic, partition, brokers, replicas or len(brokers))
@@ -103,7 +103,7 @@ def drain(
       barnabas cluster drain 3 --yes
     """
 
-    def planned(layout: Layout) -> Plan:
+    def planned(layout: ClusterLayout) -> ReassignmentPlan:
         from barnabas.client.placement.plans import plan_drain
 
         return plan_drain(layout, broker)
@@ -154,7 +154,7 @@ def rebalance(
       barnabas cluster rebalance --yes --at-once 10
     """
 
-    def planned(layout: Layout) -> Plan:
+    def planned(layout: ClusterLayout) -> ReassignmentPlan:
         from barnabas.client.placement.plans import plan_rebalance
 
         return plan_rebalance(layout)
@@ -164,11 +164,15 @@ def rebalance(
 
 
 def _plan(
-    bootstrap: str, output: OutputFormat, planned: Callable[[Layout], Plan], yes: bool, at_once: int
+    bootstrap: str,
+    output: OutputFormat,
+    planned: Callable[[ClusterLayout], ReassignmentPlan],
+    yes: bool,
+    at_once: int,
 ) -> bool:
     """Show a plan, and carry it out if that is wanted; whether there is nothing left to do."""
 
-    async def work(client: Client) -> tuple[Plan, dict[str, str], int | None]:
+    async def work(client: Client) -> tuple[ReassignmentPlan, dict[str, str], int | None]:
         from barnabas.cli.cluster.plans import carry_out, show_plan
         from barnabas.client.placement.layout import describe_layout
         from barnabas.client.placement.plans import arrived_bytes, with_copies

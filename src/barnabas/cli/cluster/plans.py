@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.cli.output import Progress, count, say, show_table, size
+from barnabas.cli.output import ProgressBar, count, say, show_table, size
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
-from barnabas.client.placement.plans import Plan
+from barnabas.client.placement.plans import ReassignmentPlan
 
 SHOWN = 30  # moves that a table names; JSON has all of them
 
 
-def show_plan(plan: Plan) -> None:
+def show_plan(plan: ReassignmentPlan) -> None:
     if plan.is_empty:
         print("Everything is as it should be.")
         return
@@ -33,10 +33,10 @@ def show_plan(plan: Plan) -> None:
         print(f"{size(plan.remote_bytes)} in the object store are not copied")
 
 
-async def carry_out(client: Client, plan: Plan, at_once: int) -> dict[str, str]:
+async def carry_out(client: Client, plan: ReassignmentPlan, at_once: int) -> dict[str, str]:
     """Returns the partitions that did not get their preferred leader, and why."""
     try:
-        with Progress("moving", len(plan.moves), unit="partitions") as progress:
+        with ProgressBar("moving", len(plan.moves), unit="partitions") as progress:
             await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
     except asyncio.CancelledError:
         say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from barnabas.cli.options import Output, OutputFormat, Settings, Yes, confirm, parse_settings
-from barnabas.cli.output import Progress, count, say, show_json, size
+from barnabas.cli.output import ProgressBar, count, say, show_json, size
 from barnabas.cli.tiering.stores import StoreOptions, with_store
 
 if TYPE_CHECKING:
-    from barnabas.broker.restore.planning import Plan
+    from barnabas.broker.restore.plan import RestorePlan
     from barnabas.broker.restore.steps import Restored
-    from barnabas.broker.restore.targets import Target
+    from barnabas.broker.restore.targets import RestoreTarget
     from barnabas.tiering.stores.store import ObjectStore
 
 SHOWN = 20
@@ -105,7 +105,7 @@ def _target(
     node_id: int | None,
     brokers: str | None,
     settings: dict[str, str],
-) -> Target:
+) -> RestoreTarget:
     from barnabas.broker.restore.targets import FolderTarget, ZooKeeperTarget
     from barnabas.config.broker import BrokerConfig
 
@@ -130,8 +130,8 @@ def _broker_ids(text: str | None) -> tuple[int, ...] | None:
         ) from None
 
 
-async def _plan(store: ObjectStore, url: str, wanted: str | None, target: Target) -> Plan:
-    from barnabas.broker.restore.planning import choose_cluster, make_plan
+async def _plan(store: ObjectStore, url: str, wanted: str | None, target: RestoreTarget) -> RestorePlan:
+    from barnabas.broker.restore.plan import choose_cluster, make_plan
 
     await target.check()
     cluster_id = await choose_cluster(store, url, wanted)
@@ -139,7 +139,7 @@ async def _plan(store: ObjectStore, url: str, wanted: str | None, target: Target
         return await make_plan(store, cluster_id, bars.tell())
 
 
-async def _carry_out(store: ObjectStore, plan: Plan, target: Target) -> Restored:
+async def _carry_out(store: ObjectStore, plan: RestorePlan, target: RestoreTarget) -> Restored:
     from barnabas.broker.restore.steps import restore_cluster
 
     with _Bars() as bars:
@@ -150,7 +150,7 @@ class _Bars:
     """One progress bar after the other."""
 
     def __init__(self) -> None:
-        self._bar: Progress | None = None
+        self._bar: ProgressBar | None = None
         self._done = 0
 
     def __enter__(self) -> _Bars:
@@ -160,13 +160,13 @@ class _Bars:
         self._end()
 
     def tell(self) -> Any:
-        from barnabas.broker.restore.planning import Tell
+        from barnabas.broker.restore.plan import Tell
 
         return Tell(self._begin, self._one)
 
     def _begin(self, what: str, total: int) -> None:
         self._end()
-        self._bar, self._done = Progress(what, total, unit="partitions"), 0
+        self._bar, self._done = ProgressBar(what, total, unit="partitions"), 0
         self._bar.__enter__()
 
     def _one(self) -> None:
@@ -183,7 +183,7 @@ class _Bars:
 # -- what it says -------------------------------------------------------------------------------------
 
 
-def plan_facts(plan: Plan) -> dict[str, Any]:
+def plan_facts(plan: RestorePlan) -> dict[str, Any]:
     topics = plan.topics
     return {
         "cluster_id": plan.cluster_id,
@@ -207,10 +207,10 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _refuse_loss(plan: Plan, facts: dict[str, Any], accepted: bool) -> None:
+def _refuse_loss(plan: RestorePlan, facts: dict[str, Any], accepted: bool) -> None:
     if not plan.loses or accepted:
         return
-    from barnabas.broker.restore.planning import RestoreRefusedError
+    from barnabas.broker.restore.plan import RestoreRefusedError
 
     raise RestoreRefusedError(
         "\n".join([*_losses(facts), "Nothing was changed. --accept-loss goes on with that."])

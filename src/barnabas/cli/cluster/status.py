@@ -10,8 +10,8 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, show_json, show_table, size
 
 if TYPE_CHECKING:
-    from barnabas.client.metadata import Partition
-    from barnabas.client.placement.layout import Layout
+    from barnabas.client.metadata import PartitionMetadata
+    from barnabas.client.placement.layout import ClusterLayout
     from barnabas.client.placement.reassignments import Reassignment
     from barnabas.common.types import TopicPartition
 
@@ -45,7 +45,7 @@ def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputForm
     _show_partitions("on the move", facts["reassignments"], moving)
 
 
-def facts_of(layout: Layout) -> dict[str, Any]:
+def facts_of(layout: ClusterLayout) -> dict[str, Any]:
     partitions = layout.partitions.items()
     return {
         "cluster_id": layout.cluster_id,
@@ -60,7 +60,7 @@ def facts_of(layout: Layout) -> dict[str, Any]:
     }
 
 
-def _brokers(layout: Layout) -> list[dict[str, Any]]:
+def _brokers(layout: ClusterLayout) -> list[dict[str, Any]]:
     leaders = Counter(partition.leader for partition in layout.partitions.values())
     replicas = Counter(broker for partition in layout.partitions.values() for broker in partition.replicas)
     known = {**layout.fenced, **layout.brokers}
@@ -79,7 +79,7 @@ def _brokers(layout: Layout) -> list[dict[str, Any]]:
     ]
 
 
-def _partition(tp: TopicPartition, partition: Partition) -> dict[str, Any]:
+def _partition(tp: TopicPartition, partition: PartitionMetadata) -> dict[str, Any]:
     return {
         "topic": tp.topic,
         "partition": tp.partition,
@@ -89,7 +89,7 @@ def _partition(tp: TopicPartition, partition: Partition) -> dict[str, Any]:
     }
 
 
-def _reassignment(layout: Layout, tp: TopicPartition, moving: Reassignment) -> dict[str, Any]:
+def _reassignment(layout: ClusterLayout, tp: TopicPartition, moving: Reassignment) -> dict[str, Any]:
     whole = layout.partition_sizes.get(tp, 0)
     copied = layout.copied(tp)
     return {

@@ -21,7 +21,7 @@ from barnabas.cli.output import say, show_done, show_rows
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.status import Status
+    from barnabas.client.status import ProcessStatus
     from barnabas.connect.declaration import Connector
 
 app = typer.Typer(
@@ -146,7 +146,7 @@ def status(
     """
     wanted = {_name_of(one) for one in names or []}
 
-    async def work(client: Client) -> list[Status]:
+    async def work(client: Client) -> list[ProcessStatus]:
         from barnabas.client.status import forget_status, read_statuses
 
         if forget is not None:
@@ -181,7 +181,7 @@ def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect pause orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import ControlFiles, state_of
+    from barnabas.connect.control_files import ControlFiles, state_of
 
     with state_of(connector) as state:
         ControlFiles(state).pause()
@@ -199,7 +199,7 @@ def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect resume orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import ControlFiles, state_of
+    from barnabas.connect.control_files import ControlFiles, state_of
 
     with state_of(connector) as state:
         was = ControlFiles(state).resume()
@@ -216,7 +216,7 @@ def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect restart orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import ControlFiles, state_of
+    from barnabas.connect.control_files import ControlFiles, state_of
 
     with state_of(connector) as state:
         ControlFiles(state).restart()
@@ -245,7 +245,7 @@ def offsets(
       barnabas connect offsets orders.yml --set orders:0=1200 --set orders:1=0
     """
     connector = _read(file, None, None)
-    from barnabas.connect.orders import require_stopped, state_of
+    from barnabas.connect.control_files import require_stopped, state_of
     from barnabas.connect.positions import Positions, partition_and_offset, rows_of
 
     try:

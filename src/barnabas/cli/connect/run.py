@@ -13,7 +13,7 @@ from barnabas.connect.declaration import Connector
 from barnabas.connect.secrets import RedactingFilter, Redaction, secrets_in
 from barnabas.pipelines.running.metrics import pipelines_registry
 from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.status_reports import Reported, Reports
+from barnabas.pipelines.running.status_reports import PipelineReport, Reports
 from barnabas.spark.errors import PipelineError
 
 TELL_SECONDS = 10.0
@@ -42,8 +42,8 @@ def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, 
         say(_last_words(one))
 
 
-def _reported(one: RunningConnector) -> Reported:
-    return Reported(f"connect-{one.connector.name}", one.connector.configuration, one.status)
+def _reported(one: RunningConnector) -> PipelineReport:
+    return PipelineReport(f"connect-{one.connector.name}", one.connector.configuration, one.status)
 
 
 def _run_once(host: Host) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from barnabas.cli.options import command_security
 from barnabas.cli.output import say
 from barnabas.client.cluster import Client
-from barnabas.client.status import REPORT_SECONDS, Status, StatusReporter
-from barnabas.connect.worker import BASIC_AUTH_JAR, USER, Worker, WorkerSettings, running_worker
+from barnabas.client.status import REPORT_SECONDS, ProcessStatus, StatusReporter
+from barnabas.connect.worker import BASIC_AUTH_JAR, USER, ConnectWorker, WorkerSettings, running_worker
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def run_worker(settings: WorkerSettings, configs: Mapping[str, Mapping[str, str]
         asyncio.run(_watch(settings, worker, stopping))
 
 
-async def _watch(settings: WorkerSettings, worker: Worker, stopping: threading.Event) -> None:
+async def _watch(settings: WorkerSettings, worker: ConnectWorker, stopping: threading.Event) -> None:
     async with Client(settings.bootstrap, client_id=settings.group, security=command_security()) as client:
         reporters: dict[str, _Reported] = {}
         while not stopping.is_set():
@@ -57,16 +57,16 @@ async def _watch(settings: WorkerSettings, worker: Worker, stopping: threading.E
 class _Reported:
     """A connector of the runtime and its newest status."""
 
-    def __init__(self, client: Client, status: Status) -> None:
+    def __init__(self, client: Client, status: ProcessStatus) -> None:
         self._status = status
         self.reporter = StatusReporter(client, lambda: self._status)
 
-    async def report(self, status: Status) -> None:
+    async def report(self, status: ProcessStatus) -> None:
         self._status = status
         await self.reporter.report()
 
 
-def _looked(worker: Worker) -> list[Status]:
+def _looked(worker: ConnectWorker) -> list[ProcessStatus]:
     """Nothing while the runtime rebalances, which it answers with 409."""
     try:
         return worker.look(time.monotonic())

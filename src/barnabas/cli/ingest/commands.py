@@ -108,7 +108,7 @@ def run(
     """
     import socket
 
-    from barnabas.services.ingest.agent_file.reading import describe, read_agent
+    from barnabas.services.ingest.agent_file.reader import describe, read_agent
 
     found = read_agent(file, socket.gethostname())
     name = agent or found.name

@@ -13,7 +13,7 @@ from barnabas.cli.output import count, say, show_json, size
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.services.ingest.agent import Agent, Source
+    from barnabas.services.ingest.agent import Agent, IngestSource
 
 SHOW_SECONDS = 0.5
 WORTH_SHOWING = 16 * 1024 * 1024
@@ -32,7 +32,7 @@ Metrics = Annotated[
 def run_agent(
     bootstrap: str,
     name: str,
-    sources: Sequence[Source],
+    sources: Sequence[IngestSource],
     *,
     reads: str,
     metrics: str | None,
@@ -67,7 +67,7 @@ def _address(text: str | None) -> tuple[str, int] | None:
 async def _run(
     client: Client,
     name: str,
-    sources: Sequence[Source],
+    sources: Sequence[IngestSource],
     reads: str,
     metrics: tuple[str, int] | None,
     *,
@@ -135,7 +135,7 @@ async def _show(agent: Agent) -> None:
     """How far a backfill is. With nothing to catch up on there is nothing to see."""
     import asyncio
 
-    from barnabas.cli.output import Progress
+    from barnabas.cli.output import ProgressBar
     from barnabas.services.ingest.files.source import FilesSource
 
     sources = [source for source in agent.sources if isinstance(source, FilesSource)]
@@ -149,7 +149,7 @@ async def _show(agent: Agent) -> None:
         read, there = behind()
         if there - read < WORTH_SHOWING:
             continue
-        with Progress("catching up", there) as progress:
+        with ProgressBar("catching up", there) as progress:
             while read < there:
                 progress.reached(read, there)
                 await asyncio.sleep(SHOW_SECONDS)

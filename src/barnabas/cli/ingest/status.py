@@ -11,7 +11,7 @@ from barnabas.cli.output import show_rows, size
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.status import Part, Status
+    from barnabas.client.status import ProcessStatus, StatusPart
 
 COLUMNS = (
     "agent", "source", "state", "host", "files", "records", "read", "lag", "last_commit", "dead_letters", "errors",
@@ -40,7 +40,7 @@ def status(
       barnabas ingest status -o json
     """
 
-    async def work(client: Client) -> list[Status]:
+    async def work(client: Client) -> list[ProcessStatus]:
         from barnabas.client.status import forget_status, read_statuses
 
         if forget is not None:
@@ -52,7 +52,7 @@ def status(
     show_rows(output, rows, COLUMNS, "No agent has reported yet. `barnabas ingest files` starts one.")
 
 
-def _row(agent: Status, part: Part, output: OutputFormat) -> dict[str, Any]:
+def _row(agent: ProcessStatus, part: StatusPart, output: OutputFormat) -> dict[str, Any]:
     counts = part.counts
     people = output is OutputFormat.TABLE
     row = {

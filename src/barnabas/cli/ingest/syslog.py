@@ -30,7 +30,7 @@ TlsClientCa = Annotated[
 ]
 
 
-class Format(StrEnum):
+class SyslogOutput(StrEnum):
     JSON = "json"
     RAW = "raw"
 
@@ -47,8 +47,8 @@ def syslog(
         ),
     ] = None,
     value: Annotated[
-        Format, typer.Option("--format", help="Values: fields as JSON, or messages as they came.")
-    ] = Format.JSON,
+        SyslogOutput, typer.Option("--format", help="Values: fields as JSON, or messages as they came.")
+    ] = SyslogOutput.JSON,
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="The key of every record. [the message's host]")
     ] = None,

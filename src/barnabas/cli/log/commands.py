@@ -63,13 +63,13 @@ def verify(folder: Folder, output: Output = OutputFormat.TABLE) -> None:
 
       barnabas log verify /var/lib/barnabas
     """
-    from barnabas.cli.output import Progress
+    from barnabas.cli.output import ProgressBar
     from barnabas.common.files import LocalFileSystem
     from barnabas.log.recovery.verification import verify_partition
 
     reports = []
     partitions = list(_partitions(folder))
-    with Progress("checking", len(partitions), unit="partitions") as progress:
+    with ProgressBar("checking", len(partitions), unit="partitions") as progress:
         for number, partition in enumerate(partitions, 1):
             reports.append(verify_partition(LocalFileSystem(), str(partition)))
             progress.reached(number)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from barnabas.client.security.settings import Security
+    from barnabas.client.security.settings import ClientSecurity
     from barnabas.services.mirror.runner import LinkRunner
     from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 
@@ -160,7 +160,7 @@ async def _run(
     sources: list[SourceAddress],
     target: str,
     settings: MirrorSettings,
-    security: Security,
+    security: ClientSecurity,
     metrics: str | None,
 ) -> None:
     import asyncio
@@ -200,7 +200,7 @@ async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str 
 
 async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
     from barnabas.client.addresses import parse_addresses
-    from barnabas.services.mirror.reporting import mirror_metrics
+    from barnabas.services.mirror.reporter import mirror_metrics
     from barnabas.web import MetricsServer
 
     try:

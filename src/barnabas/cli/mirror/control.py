@@ -13,7 +13,7 @@ from barnabas.cli.output import count, say, show_done, show_json, show_rows
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
     from barnabas.client.mirrors.control import MirrorInfo
-    from barnabas.client.status import Status
+    from barnabas.client.status import ProcessStatus
 
 Topics = Annotated[
     str | None,
@@ -67,7 +67,7 @@ def status(
 
 async def _status(
     client: Client, link: str | None, topics: str | None
-) -> tuple[list[MirrorInfo], dict[str, Status]]:
+) -> tuple[list[MirrorInfo], dict[str, ProcessStatus]]:
     from barnabas.client.mirrors.control import mirrors_of
     from barnabas.client.status import read_statuses
 
@@ -75,7 +75,7 @@ async def _status(
     return mirrors, {found.name: found for found in await read_statuses(client, "mirror")}
 
 
-def _row(mirror: MirrorInfo, status: Status | None) -> dict[str, Any]:
+def _row(mirror: MirrorInfo, status: ProcessStatus | None) -> dict[str, Any]:
     part = next((part for part in status.parts if part.name == mirror.name), None) if status else None
     lost = status is None or status.state in ("lost", "stopped")
     return {

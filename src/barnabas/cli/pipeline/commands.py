@@ -13,7 +13,7 @@ from barnabas.cli.output import say, show_done, show_json, show_rows
 if TYPE_CHECKING:
     from barnabas.pipelines.definitions.files import PipelineFiles
     from barnabas.pipelines.running.runner import Runner
-    from barnabas.pipelines.running.status import Status
+    from barnabas.pipelines.running.status import PipelineStatus
 
 app = typer.Typer(
     help="Data pipelines on Spark: make one from a template, run it, see how it does.", no_args_is_help=True
@@ -268,7 +268,7 @@ def _pause(every: str) -> float:
 
 
 def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
-    from barnabas.pipelines.running.planning import location_of
+    from barnabas.pipelines.running.plan import location_of
 
     plan = runner.plan
     return [
@@ -283,7 +283,7 @@ def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
     ]
 
 
-def _show_status(found: Status) -> None:
+def _show_status(found: PipelineStatus) -> None:
     import time
 
     ago = time.time() - found.updated

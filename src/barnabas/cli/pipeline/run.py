@@ -16,18 +16,18 @@ from rich.table import Table
 
 from barnabas.cli.output import say
 from barnabas.client.addresses import parse_address
-from barnabas.client.status import Status as ReportedStatus
+from barnabas.client.status import ProcessStatus as ReportedStatus
 from barnabas.metrics.registry import Registry
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.running.broker_checks import require_broker
 from barnabas.pipelines.running.metrics import pipeline_registry
-from barnabas.pipelines.running.planning import storage_of
+from barnabas.pipelines.running.plan import storage_of
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.status import StatusFile, as_reported, new_status
-from barnabas.pipelines.running.status_reports import Reported, Reports
+from barnabas.pipelines.running.status_reports import PipelineReport, Reports
 from barnabas.pipelines.terminal import LiveScreen
 from barnabas.spark.errors import PipelineError
 from barnabas.web import run_in_thread
@@ -162,7 +162,7 @@ def progress_table(title: str, flows: list[FlowProgress]) -> Table:
 @contextmanager
 def _reported(files: PipelineFiles, screen: _Screen) -> Iterator[None]:
     """To `__barnabas_status`, until the last state is there."""
-    reports = Reports([Reported(f"pipeline-{files.name}", files.configuration, screen.reported)])
+    reports = Reports([PipelineReport(f"pipeline-{files.name}", files.configuration, screen.reported)])
     reports.start()
     try:
         yield

@@ -18,7 +18,7 @@ from barnabas.cli.options import (
     with_client,
 )
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
-from barnabas.cli.queue import dead as queue_dead
+from barnabas.cli.queue import dead_letters as queue_dead
 from barnabas.common.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Group = Annotated[
 ]
 
 
-class Verdict(StrEnum):
+class AcknowledgeChoice(StrEnum):
     ACCEPT = "accept"
     RELEASE = "release"
     REJECT = "reject"
@@ -149,8 +149,8 @@ def ack(
         list[str], typer.Argument(metavar="RECEIPT...", help="What `take` printed.", show_default=False)
     ],
     verdict: Annotated[
-        Verdict, typer.Option("--as", help="Done, try again, never again, or still at it.")
-    ] = Verdict.ACCEPT,
+        AcknowledgeChoice, typer.Option("--as", help="Done, try again, never again, or still at it.")
+    ] = AcknowledgeChoice.ACCEPT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:

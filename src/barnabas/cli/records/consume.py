@@ -32,7 +32,7 @@ END_SECONDS = 0.1  # between two looks whether a group has read everything
 
 
 @dataclass
-class Plan:
+class ConsumePlan:
     """What to read, from where, and when to stop."""
 
     topics: list[str]
@@ -134,7 +134,9 @@ def consume(
     with ExitStack() as opened:
         client = opened.enter_context(registry_client(registry)) if schema else None
         wanted = parse_filter(where, client)
-        plan = Plan(topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group)
+        plan = ConsumePlan(
+            topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group
+        )
         if client is not None:
             plan.write = decoding(write, client, output)
         work = consume_plan if group is None else consume_in_group
@@ -153,9 +155,9 @@ def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter
 
     decode = None
     if client is not None:
-        from barnabas.client.schemas.serdes import Decoder
+        from barnabas.client.schemas.serdes import SchemaDecoder
 
-        decode = Decoder(client)
+        decode = SchemaDecoder(client)
     try:
         return Filter(text, decode)
     except FilterError as error:
@@ -172,7 +174,7 @@ def choose_writer(record_format: str | None, output: OutputFormat | None) -> Wri
     return compile_format(DEFAULT_FORMAT if output is None else HUMAN_FORMAT)
 
 
-async def consume_plan(client: Client, plan: Plan) -> int:
+async def consume_plan(client: Client, plan: ConsumePlan) -> int:
     from barnabas.client.consumer import Consumer
     from barnabas.client.fetching import FetchSettings
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets, resolve_start
@@ -186,7 +188,7 @@ async def consume_plan(client: Client, plan: Plan) -> int:
         return await _write_all(consumer, ends, plan)
 
 
-async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
+async def _partitions(client: Client, plan: ConsumePlan) -> list[TopicPartition]:
     from barnabas.common.types import TopicPartition
 
     found = await client.topics(plan.topics)
@@ -200,7 +202,7 @@ async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
     return wanted
 
 
-async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: Plan) -> int:
+async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: ConsumePlan) -> int:
     out = sys.stdout.buffer
     written = 0
     waiting = consumer.partitions if plan.exit_at_end else set()
@@ -222,7 +224,7 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
     return written
 
 
-async def consume_in_group(client: Client, plan: Plan) -> int:
+async def consume_in_group(client: Client, plan: ConsumePlan) -> int:
     """Commits what has been written. With --exit-at-end a partition ends where it ended when it was assigned."""
     from barnabas.client.consuming.consumer import GroupConsumer
     from barnabas.client.fetching import FetchSettings
@@ -249,7 +251,9 @@ async def consume_in_group(client: Client, plan: Plan) -> int:
     return written
 
 
-def _write_some(consumer: GroupConsumer, records: list[ConsumedRecord], plan: Plan, written: int) -> int:
+def _write_some(
+    consumer: GroupConsumer, records: list[ConsumedRecord], plan: ConsumePlan, written: int
+) -> int:
     wanted = plan.wanted(records)
     if plan.limit is not None and len(wanted) > plan.limit - written:
         wanted = wanted[: plan.limit - written]

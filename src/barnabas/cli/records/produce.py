@@ -56,7 +56,7 @@ class NewRecord(NamedTuple):
 
 
 @dataclass
-class Plan:
+class ProducePlan:
     topic: str
     partition: int | None
     headers: list[tuple[str, bytes | None]]
@@ -127,7 +127,7 @@ def produce(
     """
     from barnabas.client.producer import ProducerSettings
 
-    plan = Plan(
+    plan = ProducePlan(
         topic,
         partition,
         parse_headers(header),
@@ -147,14 +147,14 @@ def produce(
         say(f"{count(total.records, 'record')} ({size(total.bytes)}) sent to {topic}.")
 
 
-async def _produce(client: Client, plan: Plan) -> Total:
-    from barnabas.cli.output import Progress
+async def _produce(client: Client, plan: ProducePlan) -> Total:
+    from barnabas.cli.output import ProgressBar
     from barnabas.client.producer import Producer
 
     start, sent, sent_bytes = time.monotonic(), 0, 0
     total_bytes = sum(path.stat().st_size for path in plan.files) or None
     async with Producer(client, plan.settings) as producer:
-        with Progress(f"to {plan.topic}", total_bytes) as progress:
+        with ProgressBar(f"to {plan.topic}", total_bytes) as progress:
             async for record in _records(plan):
                 await producer.enqueue(
                     plan.topic, record.value, record.key, partition=plan.partition, headers=plan.headers
@@ -167,7 +167,7 @@ async def _produce(client: Client, plan: Plan) -> Total:
     return Total(sent, sent_bytes, round(time.monotonic() - start, 3))
 
 
-async def _records(plan: Plan) -> AsyncIterator[NewRecord]:
+async def _records(plan: ProducePlan) -> AsyncIterator[NewRecord]:
     async for text in _texts(plan):
         record = split_record(text, plan)
         if plan.encoder is not None:
@@ -175,7 +175,7 @@ async def _records(plan: Plan) -> AsyncIterator[NewRecord]:
         yield record
 
 
-async def _texts(plan: Plan) -> AsyncIterator[bytes]:
+async def _texts(plan: ProducePlan) -> AsyncIterator[bytes]:
     from barnabas.cli.records.lines import read_lines
 
     for value in plan.values:
@@ -194,7 +194,7 @@ async def _texts(plan: Plan) -> AsyncIterator[bytes]:
             yield line
 
 
-def split_record(text: bytes, plan: Plan) -> NewRecord:
+def split_record(text: bytes, plan: ProducePlan) -> NewRecord:
     """Key and value of one line."""
     key: bytes | None = plan.key
     value: bytes | None = text

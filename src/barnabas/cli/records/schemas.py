@@ -35,9 +35,9 @@ Write = Callable[["ConsumedRecord"], bytes]
 def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) -> Write:
     """The same writer, for records whose values (and keys, if they have a schema) are decoded."""
     from barnabas.client.schemas.client import NotFramedError
-    from barnabas.client.schemas.serdes import Decoder
+    from barnabas.client.schemas.serdes import SchemaDecoder
 
-    decoder = Decoder(client)
+    decoder = SchemaDecoder(client)
     said: set[str] = set()
 
     def value_of(data: bytes | None) -> Any:

@@ -21,8 +21,8 @@ from barnabas.cli.output import count, say, show_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.tables.places import OpenSource
-    from barnabas.tables.sql import Answer
+    from barnabas.tables.sources import OpenSource
+    from barnabas.tables.sql import QueryResult
     from barnabas.tables.table import Table
 
 
@@ -127,7 +127,7 @@ def _table(topic: str, location: OpenSource, schemas: dict[str, str], registry: 
     )
 
 
-def _explain(answer: Answer) -> None:
+def _explain(answer: QueryResult) -> None:
     from barnabas.tables.sql import describe
 
     print(answer.plan)

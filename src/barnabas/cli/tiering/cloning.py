@@ -14,25 +14,25 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.cli.output import Progress
+from barnabas.cli.output import ProgressBar
 from barnabas.cli.tiering.stores import CloneRefusedError
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import LATEST, list_offsets_once
-from barnabas.cluster.image import ResourceType
+from barnabas.cluster.image import ConfigResourceType
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
 from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
-from barnabas.tiering.objects.manifest import Manifest, Writer, encode
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, encode
 from barnabas.tiering.objects.manifest_changes import new_manifest
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.restoring.discovery import read_incarnation
 from barnabas.tiering.snapshots import (
     BEFORE_ANY_LEADER,
-    Snapshot,
     SnapshotState,
+    TieredSnapshot,
     clone_partition,
     read_copy,
     read_snapshot,
@@ -108,7 +108,7 @@ async def plan_clones(
 async def _check_same_store(client: Client, url: str) -> None:
     """A clone in another bucket would never be seen by the brokers."""
     broker = min(client.metadata.brokers)
-    found = await admin.describe_configs(client, ResourceType.BROKER, str(broker))
+    found = await admin.describe_configs(client, ConfigResourceType.BROKER, str(broker))
     theirs = next((each.value for each in found if each.name == STORE_URL), None)
     if not theirs:
         raise CloneRefusedError(
@@ -119,7 +119,7 @@ async def _check_same_store(client: Client, url: str) -> None:
         raise CloneRefusedError(f"The brokers keep their history in {theirs}, not in {url}.")
 
 
-async def _topics(store: ObjectStore, snapshot: Snapshot) -> dict[str, SourceTopic]:
+async def _topics(store: ObjectStore, snapshot: TieredSnapshot) -> dict[str, SourceTopic]:
     copies: dict[str, dict[int, tuple[PartitionFolder, Manifest]]] = {}
     for partition in snapshot.partitions:
         folder = parse_partition_prefix(partition.prefix)
@@ -181,7 +181,7 @@ async def carry_out(
     clone: Clone,
     settings: Mapping[str, str],
     replicas: int,
-    progress: Progress,
+    progress: ProgressBar,
     done: int,
 ) -> int:
     """How many partitions are done then."""
@@ -229,7 +229,7 @@ async def _write_manifest(
     if copy is not None:
         await clone_partition(store, clone.origin.snapshot, copy[0], target, incarnation, now_ms)
         return
-    writer = Writer(
+    writer = ManifestWriter(
         incarnation, BEFORE_ANY_LEADER, f"snapshot {clone.origin.snapshot}, which has nothing of it"
     )
     try:

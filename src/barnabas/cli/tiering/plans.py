@@ -9,7 +9,13 @@ from barnabas.cli.tiering.stores import RepairRefusedError
 from barnabas.cli.tiering.verify import has_segments
 from barnabas.client.tiers import PartitionTiers
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import BadManifestError, ForeignManifestError, Manifest, State, decode
+from barnabas.tiering.objects.manifest import (
+    BadManifestError,
+    ForeignManifestError,
+    Manifest,
+    ManifestState,
+    decode,
+)
 from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.repair import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.restoring.discovery import read_incarnation
@@ -19,7 +25,7 @@ Range = tuple[int, int]
 """Offsets: the first, and the one behind the last."""
 
 
-class Plan(NamedTuple):
+class RepairPlan(NamedTuple):
     folder: PartitionFolder
     problem: str
     instead_of: Versioned | None
@@ -30,7 +36,7 @@ class Plan(NamedTuple):
 
 async def make_plan(
     store: ObjectStore, folder: PartitionFolder, tiers: PartitionTiers | None, force: bool
-) -> Plan | None:
+) -> RepairPlan | None:
     """None if there is nothing to repair. RepairRefusedError if the manifest must not be replaced."""
     found = await manifest_object(store, folder)
     problem = await _problem(store, folder, found, force)
@@ -39,10 +45,10 @@ async def make_plan(
     now_ms = time.time_ns() // 1_000_000
     incarnation = await read_incarnation(store, folder.cluster_id)
     rebuilt = await rebuild(store, folder, incarnation, now_ms, await find_pins(store, folder))
-    return Plan(folder, problem, found, rebuilt, holes(rebuilt.manifest, tiers), now_ms)
+    return RepairPlan(folder, problem, found, rebuilt, holes(rebuilt.manifest, tiers), now_ms)
 
 
-async def carry_out(store: ObjectStore, plan: Plan) -> None:
+async def carry_out(store: ObjectStore, plan: RepairPlan) -> None:
     """StaleVersionError if the manifest is no longer the one that was looked at."""
     await write_rebuilt(store, plan.folder, plan.rebuilt.manifest, plan.made_ms, plan.instead_of)
 
@@ -68,7 +74,7 @@ async def _problem(
 
 
 def _check_may_be_replaced(manifest: Manifest, folder: PartitionFolder) -> None:
-    if manifest.state is State.DELETED:
+    if manifest.state is ManifestState.DELETED:
         raise RepairRefusedError(f"{folder.manifest}: the topic is deleted; there is nothing to repair.")
     if manifest.sources:
         raise RepairRefusedError(

@@ -18,7 +18,7 @@ from barnabas.cli.tiering.stores import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.cli.tiering.plans import Plan
+    from barnabas.cli.tiering.plans import RepairPlan
     from barnabas.client.cluster import Client
     from barnabas.client.tiers import PartitionTiers
     from barnabas.tiering.stores.store import ObjectStore
@@ -55,7 +55,7 @@ def repair(
     """
     tiers = with_client(bootstrap, lambda client: _tiers(client, topic))
 
-    async def work(found: TopicInStore, store: ObjectStore) -> list[Plan]:
+    async def work(found: TopicInStore, store: ObjectStore) -> list[RepairPlan]:
         return await _make_plans(store, _only(found, partition), tiers, force)
 
     plans = with_topic_in_store(bootstrap, topic, store, option, work)
@@ -96,7 +96,7 @@ def _only(found: TopicInStore, partition: int | None) -> TopicInStore:
 
 async def _make_plans(
     store: ObjectStore, found: TopicInStore, tiers: dict[int, PartitionTiers], force: bool
-) -> list[Plan]:
+) -> list[RepairPlan]:
     from barnabas.cli.tiering.plans import make_plan
 
     made = [await make_plan(store, folder, tiers.get(folder.partition), force) for folder in found.folders]
@@ -110,7 +110,7 @@ async def _make_plans(
     return plans
 
 
-def _refuse_holes(plans: list[Plan], force: bool) -> None:
+def _refuse_holes(plans: list[RepairPlan], force: bool) -> None:
     holes = [(plan.folder.partition, hole) for plan in plans for hole in plan.holes]
     if holes and not force:
         where = "\n".join(
@@ -122,14 +122,14 @@ def _refuse_holes(plans: list[Plan], force: bool) -> None:
         )
 
 
-async def _write(store: ObjectStore, plans: list[Plan]) -> None:
+async def _write(store: ObjectStore, plans: list[RepairPlan]) -> None:
     from barnabas.cli.tiering.plans import carry_out
 
     for plan in plans:
         await carry_out(store, plan)
 
 
-def facts_of(plan: Plan) -> dict[str, Any]:
+def facts_of(plan: RepairPlan) -> dict[str, Any]:
     manifest = plan.rebuilt.manifest
     return {
         "partition": plan.folder.partition,
@@ -146,7 +146,7 @@ def facts_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _show(plans: list[Plan]) -> None:
+def _show(plans: list[RepairPlan]) -> None:
     facts = [facts_of(plan) for plan in plans]
     for row in facts:
         print(f"partition {row['partition']}: {row['problem']}")

@@ -15,7 +15,7 @@ from barnabas.cli.options import (
     parse_settings,
     with_client,
 )
-from barnabas.cli.output import Progress, count, show_done, size
+from barnabas.cli.output import ProgressBar, count, show_done, size
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, using_store
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def restore(
             for clone in clones:
                 await check_clone(client, clone, own, replication_factor)
             whole, done = sum(clone.source.partitions for clone in clones), 0
-            with Progress(f"restoring {name}", whole, unit="partitions") as progress:
+            with ProgressBar(f"restoring {name}", whole, unit="partitions") as progress:
                 for clone in clones:
                     done = await carry_out(client, opened, clone, own, replication_factor, progress, done)
             return clones

@@ -16,7 +16,7 @@ from barnabas.cli.options import (
     confirm,
     with_client,
 )
-from barnabas.cli.output import Progress, count, show_done, show_rows, size
+from barnabas.cli.output import ProgressBar, count, show_done, show_rows, size
 from barnabas.cli.tiering import snapshot_restore
 from barnabas.cli.tiering.stores import (
     NotTieredError,
@@ -30,7 +30,7 @@ from barnabas.cli.tiering.stores import (
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.tiering.snapshots import Snapshot
+    from barnabas.tiering.snapshots import TieredSnapshot
     from barnabas.tiering.stores.store import ObjectStore
 
 app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
@@ -135,7 +135,7 @@ async def _cluster_id(client: Client) -> str:
     return client.metadata.cluster_id or ""
 
 
-async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url: str) -> Snapshot:
+async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url: str) -> TieredSnapshot:
     import time
 
     from barnabas.tiering.snapshots import SnapshotPartition, create_snapshot
@@ -144,7 +144,7 @@ async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url:
         await check_holds(store, topic, url)
     folders = [folder for topic in found for folder in topic.folders]
     done = 0
-    with Progress(f"snapshot {name}", len(folders), unit="partitions") as progress:
+    with ProgressBar(f"snapshot {name}", len(folders), unit="partitions") as progress:
 
         def pinned(_: SnapshotPartition) -> None:
             nonlocal done
@@ -155,7 +155,7 @@ async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url:
         return await create_snapshot(store, found[0].cluster_id, name, folders, now_ms, pinned)
 
 
-async def _list(store: ObjectStore, cluster_id: str) -> list[Snapshot]:
+async def _list(store: ObjectStore, cluster_id: str) -> list[TieredSnapshot]:
     from barnabas.tiering.snapshots import list_snapshots
 
     return [snapshot async for snapshot in list_snapshots(store, cluster_id)]
@@ -168,7 +168,7 @@ async def _delete(store: ObjectStore, cluster_id: str, name: str) -> None:
     await delete_snapshot(store, cluster_id, name)
 
 
-def facts_of(snapshot: Snapshot) -> dict[str, Any]:
+def facts_of(snapshot: TieredSnapshot) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from barnabas.tiering.objects.layout import parse_partition_prefix

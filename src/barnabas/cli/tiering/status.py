@@ -21,7 +21,7 @@ from barnabas.cli.tiering.stores import NotTieredError
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
-    from barnabas.client.metadata import Topic
+    from barnabas.client.metadata import TopicMetadata
     from barnabas.client.tiers import PartitionTiers
     from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 
@@ -100,7 +100,7 @@ async def _describe(client: Client, name: str | None) -> tuple[list[PartitionTie
     return found, await ask_brokers_if_allowed(client) if found else {}
 
 
-async def _topics(client: Client, name: str | None) -> dict[str, Topic]:
+async def _topics(client: Client, name: str | None) -> dict[str, TopicMetadata]:
     return await client.all_topics() if name is None else await client.topics([name])
 
 

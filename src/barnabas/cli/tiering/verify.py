@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat
-from barnabas.cli.output import Progress, count, show_json, show_table, size
+from barnabas.cli.output import ProgressBar, count, show_json, show_table, size
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
     from barnabas.tiering.objects.layout import PartitionFolder
     from barnabas.tiering.objects.manifest import Manifest
-    from barnabas.tiering.repair import Finding
+    from barnabas.tiering.repair import ObjectFinding
     from barnabas.tiering.stores.store import ObjectStore
 
 COLUMNS = ("partition", "log_start", "tiered_end", "objects", "size", "damaged")
 
 
-class Checked(NamedTuple):
+class CheckedPartition(NamedTuple):
     """One partition. Without a manifest: nothing of it is copied, or a finding says what is wrong."""
 
     partition: int
     manifest: Manifest | None
-    findings: tuple[Finding, ...]
+    findings: tuple[ObjectFinding, ...]
     objects: int = 0
     bytes: int = 0
 
@@ -57,34 +57,34 @@ def verify(
         raise typer.Exit(1)
 
 
-async def _verify(found: TopicInStore, store: ObjectStore) -> list[Checked]:
+async def _verify(found: TopicInStore, store: ObjectStore) -> list[CheckedPartition]:
     parts = [await read_part(store, folder) for folder in found.folders]
     whole = sum(part.manifest.size for part in parts if part.manifest)
     done = 0
     checked = []
-    with Progress(f"checking {found.topic}", whole) as progress:
+    with ProgressBar(f"checking {found.topic}", whole) as progress:
         for folder, part in zip(found.folders, parts, strict=True):
             checked.append(await _verify_part(store, folder, part, progress, done))
             done += checked[-1].bytes
     return checked
 
 
-async def read_part(store: ObjectStore, folder: PartitionFolder) -> Checked:
+async def read_part(store: ObjectStore, folder: PartitionFolder) -> CheckedPartition:
     """The manifest, and what is wrong with it."""
     from barnabas.tiering.objects.manifest import BadManifestError
     from barnabas.tiering.objects.manifest_file import read_manifest
-    from barnabas.tiering.repair import Finding
+    from barnabas.tiering.repair import ObjectFinding
 
     try:
         seen = await read_manifest(store, folder)
     except BadManifestError as error:
-        return Checked(folder.partition, None, (Finding(folder.manifest, 0, error.message),))
+        return CheckedPartition(folder.partition, None, (ObjectFinding(folder.manifest, 0, error.message),))
     if seen is None and await has_segments(store, folder):
         problem = (
             f"{folder.manifest} is missing, though there are segments: `barnabas tier repair {folder.topic}`"
         )
-        return Checked(folder.partition, None, (Finding(folder.manifest, 0, problem),))
-    return Checked(folder.partition, seen.manifest if seen else None, ())
+        return CheckedPartition(folder.partition, None, (ObjectFinding(folder.manifest, 0, problem),))
+    return CheckedPartition(folder.partition, seen.manifest if seen else None, ())
 
 
 async def has_segments(store: ObjectStore, folder: PartitionFolder) -> bool:
@@ -97,8 +97,8 @@ async def has_segments(store: ObjectStore, folder: PartitionFolder) -> bool:
 
 
 async def _verify_part(
-    store: ObjectStore, folder: PartitionFolder, part: Checked, progress: Progress, before: int
-) -> Checked:
+    store: ObjectStore, folder: PartitionFolder, part: CheckedPartition, progress: ProgressBar, before: int
+) -> CheckedPartition:
     from barnabas.tiering.repair import verify as verify_objects
 
     if part.manifest is None:
@@ -112,12 +112,12 @@ async def _verify_part(
         if finding.problem is not None:
             bad.append(finding)
     findings = await _still_listed(store, folder, bad)
-    return Checked(folder.partition, part.manifest, findings, objects, done)
+    return CheckedPartition(folder.partition, part.manifest, findings, objects, done)
 
 
 async def _still_listed(
-    store: ObjectStore, folder: PartitionFolder, bad: list[Finding]
-) -> tuple[Finding, ...]:
+    store: ObjectStore, folder: PartitionFolder, bad: list[ObjectFinding]
+) -> tuple[ObjectFinding, ...]:
     """Without what has expired while it was read: that it is gone is no damage."""
     if not bad:
         return ()
@@ -138,7 +138,7 @@ def _is_listed(manifest: Manifest, folder: PartitionFolder, key: str) -> bool:
     return name not in removed and manifest.may_name(name, parsed.base)
 
 
-def facts_of(topic: str, checked: list[Checked]) -> dict[str, Any]:
+def facts_of(topic: str, checked: list[CheckedPartition]) -> dict[str, Any]:
     return {
         "topic": topic,
         "objects": sum(each.objects for each in checked),
@@ -152,7 +152,7 @@ def facts_of(topic: str, checked: list[Checked]) -> dict[str, Any]:
     }
 
 
-def _partition(checked: Checked) -> dict[str, Any]:
+def _partition(checked: CheckedPartition) -> dict[str, Any]:
     manifest = checked.manifest
     return {
         "partition": checked.partition,

@@ -11,7 +11,7 @@ from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acl_index import NO_ACLS, AclIndex
 from barnabas.security.authz.acls import SUPPORTED, PatternType
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
-from barnabas.security.authz.standard_authorizer import Policy, Verdict, judge
+from barnabas.security.authz.standard_authorizer import AclDecision, Policy, judge
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client
@@ -63,7 +63,7 @@ class Judge(NamedTuple):
     shows_super_users: bool
     """Apache Kafka does not expose super.users."""
 
-    def verdict(self, principal: str, host: str, action: Action) -> Verdict:
+    def verdict(self, principal: str, host: str, action: Action) -> AclDecision:
         return judge(self.policy, self.rules, principal, host, action)
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> list[Operation]:
@@ -99,7 +99,7 @@ def _policy_of(found: dict[str, str | None]) -> Policy:
     return Policy(users, (found.get(OPEN) or "").lower() == "true")
 
 
-def because(verdict: Verdict, action: Action) -> str:
+def because(verdict: AclDecision, action: Action) -> str:
     if verdict.is_super_user:
         return "it is one of super.users, which are allowed everything"
     if verdict.rule is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from barnabas.client.access.rights import allowed_names
 from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
-from barnabas.client.security.settings import Mechanism, Sasl, Security
+from barnabas.client.security.settings import ClientSecurity, Mechanism, SaslSettings
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 
@@ -63,7 +63,7 @@ class KafkaUser:
 class KafkaUsers:
     """Cache of recent users by credential; entries expire after REMEMBERED seconds."""
 
-    def __init__(self, bootstrap: str, security: Security, client_id: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity, client_id: str) -> None:
         self._bootstrap = bootstrap
         self._security = security
         self._client_id = client_id
@@ -74,7 +74,7 @@ class KafkaUsers:
             await user.client.close()
         self._users.clear()
 
-    async def user(self, sasl: Sasl) -> KafkaUser:
+    async def user(self, sasl: SaslSettings) -> KafkaUser:
         """SecurityError if authentication fails, ClientError if no broker is reachable."""
         key = _key(sasl)
         moment, user = self._users.get(key, (0.0, None))
@@ -83,12 +83,12 @@ class KafkaUsers:
             await self._keep(key, user)
         return user
 
-    async def forget(self, sasl: Sasl) -> None:
+    async def forget(self, sasl: SaslSettings) -> None:
         _, user = self._users.pop(_key(sasl), (0.0, None))
         if user is not None:
             await user.client.close()
 
-    async def _verified(self, user: KafkaUser | None, sasl: Sasl) -> KafkaUser:
+    async def _verified(self, user: KafkaUser | None, sasl: SaslSettings) -> KafkaUser:
         """Log in again, so that a changed password is rejected once the cache entry expires."""
         security = replace(self._security, sasl=sasl)
         client = Client(self._bootstrap, client_id=self._client_id, security=security)
@@ -112,13 +112,13 @@ class KafkaUsers:
             await one.client.close()
 
 
-def login_from(authorization: str, own: Security) -> Sasl:
+def login_from(authorization: str, own: ClientSecurity) -> SaslSettings:
     """Credentials of an Authorization header; AuthenticationError if it has none."""
     scheme, _, rest = authorization.partition(" ")
     if len(authorization) > MAX_CREDENTIAL:
         raise AuthenticationError("the credential is too long")
     if scheme.lower() == "bearer" and rest.strip():
-        return Sasl(Mechanism.OAUTHBEARER, token=Secret(rest.strip()))
+        return SaslSettings(Mechanism.OAUTHBEARER, token=Secret(rest.strip()))
     if scheme.lower() != "basic":
         raise AuthenticationError("user name and password, or a token, are required")
     try:
@@ -128,16 +128,16 @@ def login_from(authorization: str, own: Security) -> Sasl:
     return password_login(name, password, own)
 
 
-def password_login(name: str, password: str, own: Security) -> Sasl:
+def password_login(name: str, password: str, own: ClientSecurity) -> SaslSettings:
     """Use the service's mechanism if it is password-based."""
     if not name:
         raise AuthenticationError("user name and password are required")
     mine = own.sasl.mechanism if own.sasl else Mechanism.PLAIN
     mechanism = mine if mine in _WITH_PASSWORD else Mechanism.SCRAM_SHA_512
-    return Sasl(mechanism, username=name, password=Secret(password))
+    return SaslSettings(mechanism, username=name, password=Secret(password))
 
 
-def _key(sasl: Sasl) -> bytes:
+def _key(sasl: SaslSettings) -> bytes:
     token = sasl.token.text if isinstance(sasl.token, Secret) else ""
     parts = (sasl.mechanism, sasl.username, sasl.password.text, token)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.client.cluster import raise_for
-from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
+from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, GroupMembership
 from barnabas.client.errors import error_code, is_retriable
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -80,7 +80,7 @@ HEARTBEAT_SECONDS = 3.0
 EMBEDDED_VERSION = 1
 
 
-class ClassicMember(Membership):
+class ClassicGroupMembership(GroupMembership):
     _stable = False
 
     async def join(self) -> None:

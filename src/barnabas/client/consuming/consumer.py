@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from barnabas.client.cluster import Client, Closing
 from barnabas.client.consumer import Consumer
-from barnabas.client.consuming.membership import FORGOTTEN, Membership, choose_membership
+from barnabas.client.consuming.membership import FORGOTTEN, GroupMembership, choose_membership
 from barnabas.client.fetching import FetchSettings
 from barnabas.client.groups import committed_offsets, send_commit
 from barnabas.client.offsets import EARLIEST, LATEST, Start, resolve_start
@@ -35,7 +35,7 @@ class GroupConsumer(Closing):
         self._consumer = Consumer(client, {}, settings, out_of_range=reset)
         self._committed: dict[TopicPartition, int] = {}
         self._due = Deadline(COMMIT_SECONDS)
-        self._member: Membership | None = None
+        self._member: GroupMembership | None = None
         self._heartbeats: asyncio.Task[None] | None = None
         self._joined = False  # an assignment was received, possibly an empty one
 
@@ -107,7 +107,7 @@ class GroupConsumer(Closing):
             if error.code not in NOT_OURS:
                 raise
 
-    async def _reconcile(self, member: Membership) -> None:
+    async def _reconcile(self, member: GroupMembership) -> None:
         member.changed.clear()
         if member.failure is not None:
             raise member.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.client.cluster import raise_for
-from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, Membership
+from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, GroupMembership
 from barnabas.client.share.membership import new_member_id
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.consumer import (
 JOINING, LEAVING = 0, -1
 
 
-class ConsumerMember(Membership):
+class ConsumerGroupMembership(GroupMembership):
     _lock: asyncio.Lock | None = None
 
     async def join(self) -> None:

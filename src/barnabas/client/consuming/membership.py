@@ -31,7 +31,7 @@ FORGOTTEN = frozenset(
 )
 
 
-class Membership(ABC):
+class GroupMembership(ABC):
     """`join` first, then `keep_alive` in a task.
 
     `partitions` is the current assignment. When it changes, `changed` is set; the caller stops reading those revoked
@@ -103,21 +103,21 @@ class Membership(ABC):
         self.changed.set()
 
 
-async def choose_membership(client: Client, group: str, topics: Iterable[str]) -> Membership:
+async def choose_membership(client: Client, group: str, topics: Iterable[str]) -> GroupMembership:
     """KIP-848 if the brokers support it and the group has no classic members.
 
     A classic member can join groups of both types; brokers may refuse to convert a group for a KIP-848 member.
     """
-    from barnabas.client.consuming.classic import ClassicMember
-    from barnabas.client.consuming.heartbeats import ConsumerMember
+    from barnabas.client.consuming.classic import ClassicGroupMembership
+    from barnabas.client.consuming.heartbeats import ConsumerGroupMembership
 
     async def attempt() -> bool:
         connection = await client.connection_to(await find_coordinator(client, group))
         return ConsumerGroupHeartbeatRequest.api_key in connection.versions
 
     if await client.retry(attempt) and not await _has_classic_members(client, group):
-        return ConsumerMember(client, group, topics)
-    return ClassicMember(client, group, topics)
+        return ConsumerGroupMembership(client, group, topics)
+    return ClassicGroupMembership(client, group, topics)
 
 
 async def _has_classic_members(client: Client, group: str) -> bool:

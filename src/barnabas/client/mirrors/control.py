@@ -23,9 +23,9 @@ from barnabas.client.mirrors.requests import (
     has_mirrors,
     wait_for_state,
 )
-from barnabas.client.mirrors.store import ALL, CONTROL, MIRROR_TOPIC, TOPIC, MirrorStore, State, order
+from barnabas.client.mirrors.store import ALL, CONTROL, MIRROR_TOPIC, TOPIC, LinkStatus, MirrorStore, order
 from barnabas.client.offsets import end_offsets
-from barnabas.client.status import Status, read_statuses
+from barnabas.client.status import ProcessStatus, read_statuses
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import compile_pattern
 from barnabas.common.retry import Deadline
@@ -40,7 +40,7 @@ from barnabas.protocol.messages.mirror import (
 
 AT_ONCE = 200  # topics in one request
 POLL_SECONDS = 0.1
-ENDED = frozenset({State.PROMOTING, State.STOPPED})
+ENDED = frozenset({LinkStatus.PROMOTING, LinkStatus.STOPPED})
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ async def _produced(client: Client) -> list[MirrorInfo]:
             words[0],
             note["path"][-1],
             words[2],
-            orders.get((words[0], note["target"])) or orders.get((words[0], ALL)) or State.ACTIVE.value,
+            orders.get((words[0], note["target"])) or orders.get((words[0], ALL)) or LinkStatus.ACTIVE.value,
             identical=False,
             partitions=len(topics[note["target"]].partitions) if note["target"] in topics else 0,
         )
@@ -121,15 +121,15 @@ async def _produced(client: Client) -> list[MirrorInfo]:
 
 
 async def pause(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
-    await _act(client, mirrors, MirrorAction.PAUSE, State.PAUSED)
+    await _act(client, mirrors, MirrorAction.PAUSE, LinkStatus.PAUSED)
 
 
 async def resume(client: Client, mirrors: Sequence[MirrorInfo]) -> None:
     """Resume paused and failed partitions."""
-    await _act(client, mirrors, MirrorAction.ACTIVATE, State.ACTIVE)
+    await _act(client, mirrors, MirrorAction.ACTIVATE, LinkStatus.ACTIVE)
     # The first command only marks the source as available, as a mirror does; the second clears failures.
-    was_away = [each for each in mirrors if each.identical and each.state == State.SOURCE_UNAVAILABLE]
-    await _act(client, was_away, MirrorAction.ACTIVATE, State.ACTIVE)
+    was_away = [each for each in mirrors if each.identical and each.state == LinkStatus.SOURCE_UNAVAILABLE]
+    await _act(client, was_away, MirrorAction.ACTIVATE, LinkStatus.ACTIVE)
 
 
 async def promote(
@@ -188,7 +188,7 @@ async def _behind(client: Client, mirrors: Sequence[MirrorInfo], since: int) -> 
     return ""
 
 
-def _not_caught_up(mirror: MirrorInfo, status: Status | None, since: int) -> str:
+def _not_caught_up(mirror: MirrorInfo, status: ProcessStatus | None, since: int) -> str:
     if status is None or status.state in ("lost", "stopped"):
         return f"no mirror of the link {mirror.link} is running, so the lag of {mirror.name} is unknown"
     if status.updated < since:
@@ -202,13 +202,15 @@ def _not_caught_up(mirror: MirrorInfo, status: Status | None, since: int) -> str
 
 
 async def _stop(client: Client, mirrors: Sequence[MirrorInfo], action: MirrorAction) -> None:
-    await _act(client, mirrors, action, State.STOPPED)
+    await _act(client, mirrors, action, LinkStatus.STOPPED)
     identical = [each.name for each in mirrors if each.identical]
     if identical:
         await wait_for_state(client, identical, MirrorState.STOPPED)
 
 
-async def _act(client: Client, mirrors: Sequence[MirrorInfo], action: MirrorAction, state: State) -> None:
+async def _act(
+    client: Client, mirrors: Sequence[MirrorInfo], action: MirrorAction, state: LinkStatus
+) -> None:
     for link, names in _by_link(mirrors, lambda each: each.identical).items():
         for start in range(0, len(names), AT_ONCE):
             altered = await act_on_mirrors(client, link, action, names[start : start + AT_ONCE])

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from barnabas.client.cluster import Client
+from barnabas.client.compacted_table import CompactedTable, create_if_missing
 from barnabas.client.producer import Producer
-from barnabas.client.settled_table import CompactedTable, create_if_missing
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.records.record import Record
@@ -122,7 +122,7 @@ def _encoded(value: Any) -> bytes | None:
 ALL = "*"
 
 
-class State(StrEnum):
+class LinkStatus(StrEnum):
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     SOURCE_UNAVAILABLE = "SOURCE_UNAVAILABLE"
@@ -131,6 +131,6 @@ class State(StrEnum):
     STOPPED = "STOPPED"
 
 
-async def order(store: MirrorStore, topics: Iterable[str], state: State) -> None:
+async def order(store: MirrorStore, topics: Iterable[str], state: LinkStatus) -> None:
     """Write the wanted state (PAUSED, ACTIVE, STOPPED); the mirror polls it every second."""
     await store.put({(CONTROL, topic): state.value for topic in topics})

@@ -10,9 +10,9 @@ from barnabas.client import admin
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Broker, Partition
+from barnabas.client.metadata import BrokerMetadata, PartitionMetadata
 from barnabas.client.placement import reassignments
-from barnabas.client.placement.planning import Site
+from barnabas.client.placement.planner import Site
 from barnabas.client.placement.reassignments import Reassignment
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
@@ -22,12 +22,12 @@ SHOWS_FENCED = 2  # the version of DescribeCluster that includes fenced brokers
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ClusterLayout:
     cluster_id: str
     controller_id: int
-    brokers: Mapping[int, Broker]
-    fenced: Mapping[int, Broker]
-    partitions: Mapping[TopicPartition, Partition]
+    brokers: Mapping[int, BrokerMetadata]
+    fenced: Mapping[int, BrokerMetadata]
+    partitions: Mapping[TopicPartition, PartitionMetadata]
     moving: Mapping[TopicPartition, Reassignment]
     sizes: Mapping[int, Mapping[TopicPartition, int]]
     """Bytes of each replica by broker; brokers that did not respond are missing."""
@@ -62,7 +62,7 @@ class Layout:
         return largest
 
 
-async def describe_moving(client: Client) -> Layout:
+async def describe_moving(client: Client) -> ClusterLayout:
     """Reassignments in progress with the sizes of their partitions: cheap enough for polling."""
     moving = await reassignments.under_way(client)
     topics: dict[str, list[int]] = {}
@@ -71,14 +71,14 @@ async def describe_moving(client: Client) -> Layout:
     holders = {broker for each in moving.values() for broker in each.replicas}
     known = client.metadata.brokers or (await client.refresh([])).brokers
     sizes = await replica_sizes(client, sorted(holders & known.keys()), topics) if moving else {}
-    return Layout("", -1, known, {}, {}, moving, sizes)
+    return ClusterLayout("", -1, known, {}, {}, moving, sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterBrokers:
     cluster_id: str
     controller_id: int
-    brokers: Mapping[int, Broker]
+    brokers: Mapping[int, BrokerMetadata]
     """All registered brokers by id; older brokers omit those that are down."""
     up: frozenset[int]
 
@@ -86,20 +86,20 @@ class ClusterBrokers:
 async def brokers_of_cluster(client: Client) -> ClusterBrokers:
     described = await _describe_cluster(client)
     found = {
-        each.broker_id: Broker(each.broker_id, Address(each.host, each.port), each.rack)
+        each.broker_id: BrokerMetadata(each.broker_id, Address(each.host, each.port), each.rack)
         for each in described.brokers
     }
     up = frozenset(each.broker_id for each in described.brokers if not each.is_fenced)
     return ClusterBrokers(described.cluster_id, described.controller_id, dict(sorted(found.items())), up)
 
 
-async def describe_layout(client: Client) -> Layout:
+async def describe_layout(client: Client) -> ClusterLayout:
     """Describe the layout with several requests: not an atomic snapshot."""
     moving = await reassignments.under_way(client)
     described = await brokers_of_cluster(client)
     topics = await client.all_topics()
     live = dict(client.metadata.brokers)
-    return Layout(
+    return ClusterLayout(
         described.cluster_id,
         described.controller_id,
         dict(sorted(live.items())),

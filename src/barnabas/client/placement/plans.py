@@ -9,9 +9,9 @@ from typing import Any
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import explain_topic_error
-from barnabas.client.placement import planning
-from barnabas.client.placement.layout import Layout, replica_sizes
-from barnabas.client.placement.planning import Move
+from barnabas.client.placement import planner as planning
+from barnabas.client.placement.layout import ClusterLayout, replica_sizes
+from barnabas.client.placement.planner import ReplicaMove
 from barnabas.client.tiers import ask_leaders
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -19,8 +19,8 @@ from barnabas.protocol.messages.tiers import PartitionTier
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    moves: Sequence[Move]
+class ReassignmentPlan:
+    moves: Sequence[ReplicaMove]
     elections: Sequence[TopicPartition]
     """Partitions that need a preferred leader election after the moves."""
     sizes: Mapping[TopicPartition, int]
@@ -48,7 +48,7 @@ class Plan:
             "remote_bytes": self.remote_bytes,
         }
 
-    def _row(self, move: Move) -> dict[str, Any]:
+    def _row(self, move: ReplicaMove) -> dict[str, Any]:
         return {
             "topic": move.partition.topic,
             "partition": move.partition.partition,
@@ -59,7 +59,7 @@ class Plan:
         }
 
 
-async def with_copies(client: Client, layout: Layout, plan: Plan) -> Plan:
+async def with_copies(client: Client, layout: ClusterLayout, plan: ReassignmentPlan) -> ReassignmentPlan:
     """The plan with exact copy sizes: tiered topics copy only what is not in the object store."""
     added = [
         move.partition
@@ -79,14 +79,14 @@ def _is_spared(tier: PartitionTier) -> bool:
     return tier.remote_bytes > 0 and not tier.whole
 
 
-async def arrived_bytes(client: Client, plan: Plan) -> int:
+async def arrived_bytes(client: Client, plan: ReassignmentPlan) -> int:
     """Bytes on the new replicas after the plan was executed."""
     brokers = {broker for move in plan.moves for broker in move.added}
     sizes = await replica_sizes(client, brokers)
     return sum(sizes.get(broker, {}).get(move.partition, 0) for move in plan.moves for broker in move.added)
 
 
-def plan_drain(layout: Layout, broker: int) -> Plan:
+def plan_drain(layout: ClusterLayout, broker: int) -> ReassignmentPlan:
     holders = {holder for replicas in layout.assignment.values() for holder in replicas}
     if broker not in {*layout.brokers, *layout.fenced, *holders}:
         known = ", ".join(map(str, layout.brokers))
@@ -96,18 +96,18 @@ def plan_drain(layout: Layout, broker: int) -> Plan:
     return _plan(layout, planning.drain(layout.assignment, layout.sites, broker), everywhere=False)
 
 
-def replicas_on(layout: Layout, broker: int) -> int:
+def replicas_on(layout: ClusterLayout, broker: int) -> int:
     return sum(broker in partition.replicas for partition in layout.partitions.values())
 
 
-def plan_rebalance(layout: Layout) -> Plan:
+def plan_rebalance(layout: ClusterLayout) -> ReassignmentPlan:
     moves = planning.rebalance(layout.assignment, layout.sites, layout.partition_sizes)
     return _plan(layout, moves, everywhere=True)
 
 
 def plan_move(
-    layout: Layout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
-) -> Plan:
+    layout: ClusterLayout, topic: str, partition: int | None, brokers: Sequence[int], replicas: int
+) -> ReassignmentPlan:
     """Rotate the brokers: partition n starts with the n-th broker; a single partition with the first."""
     partitions = [tp for tp in layout.partitions if tp.topic == topic]
     if not partitions:
@@ -120,11 +120,11 @@ def plan_move(
         first = 0 if partition is not None else tp.partition
         after = tuple([brokers[(first + step) % len(brokers)] for step in range(replicas)])
         if after != layout.assignment[tp]:
-            moves.append(Move(tp, layout.assignment[tp], after))
+            moves.append(ReplicaMove(tp, layout.assignment[tp], after))
     return _plan(layout, moves, everywhere=False)
 
 
-def _plan(layout: Layout, moves: Sequence[Move], *, everywhere: bool) -> Plan:
+def _plan(layout: ClusterLayout, moves: Sequence[ReplicaMove], *, everywhere: bool) -> ReassignmentPlan:
     """`everywhere`: partitions that do not move get their preferred leader, too."""
     targets = {move.partition: move.after for move in moves}
     looked_at = {**layout.assignment, **targets} if everywhere else targets
@@ -133,7 +133,7 @@ def _plan(layout: Layout, moves: Sequence[Move], *, everywhere: bool) -> Plan:
         for tp, replicas in looked_at.items()
         if layout.partitions[tp].leader != replicas[0] and replicas[0] in layout.brokers
     ]
-    return Plan(moves, elections, layout.partition_sizes)
+    return ReassignmentPlan(moves, elections, layout.partition_sizes)
 
 
 def _one_of(partitions: Sequence[TopicPartition], topic: str, partition: int) -> TopicPartition:

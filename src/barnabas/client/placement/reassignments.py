@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.errors import error_code
-from barnabas.client.placement.planning import Move
+from barnabas.client.placement.planner import ReplicaMove
 from barnabas.common.errors import ErrorCode
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
@@ -97,7 +97,7 @@ async def elect_preferred(client: Client, partitions: Iterable[TopicPartition]) 
 
 async def carry_out(
     client: Client,
-    moves: Sequence[Move],
+    moves: Sequence[ReplicaMove],
     at_once: int,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> None:

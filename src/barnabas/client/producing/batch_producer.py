@@ -9,8 +9,8 @@ from typing import Protocol, Self
 from barnabas.client.cluster import Client
 from barnabas.client.errors import may_arrive_late
 from barnabas.client.producing.batch_sender import ALL, Appended, Batches, BatchSender
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch
-from barnabas.client.producing.transactional import Transactions
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity
+from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
@@ -66,7 +66,7 @@ class BatchProducer:
     def __init__(
         self,
         client: Client,
-        identity: ProducerIdAndEpoch = NO_PRODUCER_ID,
+        identity: ProducerIdentity = NO_PRODUCER_ID,
         transactional_id: str | None = None,
         acks: int = ALL,
     ) -> None:
@@ -129,10 +129,10 @@ class TransactionalBatchProducer(BatchProducer):
 
     def __init__(
         self,
-        transactions: Transactions,
-        identity: ProducerIdAndEpoch,
+        transactions: TransactionRequests,
+        identity: ProducerIdentity,
         transactional_id: str,
-        renew: Callable[[], Awaitable[ProducerIdAndEpoch]] | None = None,
+        renew: Callable[[], Awaitable[ProducerIdentity]] | None = None,
     ) -> None:
         super().__init__(transactions.client, identity, transactional_id)
         self._transactions = transactions
@@ -155,7 +155,7 @@ class TransactionalBatchProducer(BatchProducer):
             self._use(await self._renew())
             await self._transactions.add_partitions(self._id, self.identity, partitions)
 
-    def _use(self, identity: ProducerIdAndEpoch) -> None:
+    def _use(self, identity: ProducerIdentity) -> None:
         if identity != self.identity:
             self.identity = identity
             self._sequences.clear()
@@ -173,8 +173,8 @@ class TransactionalProducer(TransactionalBatchProducer):
 
     def __init__(
         self,
-        transactions: Transactions,
-        identity: ProducerIdAndEpoch,
+        transactions: TransactionRequests,
+        identity: ProducerIdentity,
         transactional_id: str,
         *,
         timeout_ms: int,
@@ -187,7 +187,7 @@ class TransactionalProducer(TransactionalBatchProducer):
     @classmethod
     async def take(cls, client: Client, transactional_id: str, timeout_ms: int) -> Self:
         """Initialize the id: aborts its open transaction and fences the previous producer."""
-        transactions = Transactions(client)
+        transactions = TransactionRequests(client)
         identity, is_v2 = await transactions.initialize_own(transactional_id, timeout_ms)
         return cls(transactions, identity, transactional_id, timeout_ms=timeout_ms, is_v2=is_v2)
 

@@ -45,7 +45,7 @@ NOT_ASKED = Appended(-1, -1)
 
 
 @dataclass(slots=True)
-class Outcome:
+class SendResult:
     """Results and errors by batch, of one attempt."""
 
     appended: dict[TopicPartition, Appended] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class BatchSender:
         self.transactional_id = transactional_id
         self.transactions_v2 = False
 
-    async def send(self, batches: Batches, timeout_seconds: float | None = None) -> Outcome:
+    async def send(self, batches: Batches, timeout_seconds: float | None = None) -> SendResult:
         """One attempt."""
-        outcome = Outcome()
+        outcome = SendResult()
         try:
             requests = await self._by_leader(batches)
         except (ClientError, KafkaError) as error:
@@ -90,13 +90,13 @@ class BatchSender:
             sizes[leader] += len(data)
         return [(leader, part) for leader, parts in requests.items() for part in parts if part]
 
-    async def _try(self, leader: int, part: Batches, timeout_seconds: float, outcome: Outcome) -> None:
+    async def _try(self, leader: int, part: Batches, timeout_seconds: float, outcome: SendResult) -> None:
         try:
             await self._produce(leader, part, timeout_seconds, outcome)
         except (ClientError, KafkaError) as error:
             outcome.errors.update(dict.fromkeys(part, error))
 
-    async def _produce(self, leader: int, part: Batches, timeout_seconds: float, outcome: Outcome) -> None:
+    async def _produce(self, leader: int, part: Batches, timeout_seconds: float, outcome: SendResult) -> None:
         connection = await self.client.connection_to(leader)
         request = ProduceRequest(
             transactional_id=self.transactional_id,

@@ -22,7 +22,7 @@ PRODUCER_ID_IS_GONE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdAndEpoch:
+class ProducerIdentity:
     """Result of InitProducerId; -1 without idempotence."""
 
     producer_id: int = -1
@@ -33,16 +33,16 @@ class ProducerIdAndEpoch:
         return self.epoch >= 0
 
 
-NO_PRODUCER_ID = ProducerIdAndEpoch()
+NO_PRODUCER_ID = ProducerIdentity()
 
 
-async def init_producer_id(client: Client) -> ProducerIdAndEpoch:
+async def init_producer_id(client: Client) -> ProducerIdentity:
     """Allocate an id for a non-transactional producer."""
 
-    async def attempt() -> ProducerIdAndEpoch:
+    async def attempt() -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
         response: InitProducerIdResponse = await client.send_to_any(request)
         raise_for(response.error_code, "InitProducerId failed")
-        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     return await client.retry(attempt)

@@ -95,7 +95,7 @@ class ProducerBatch:
         return halves
 
 
-class Delivery:
+class RecordDelivery:
     """Awaitable result of one record: its position, or the error."""
 
     __slots__ = ("_batch", "_index")
@@ -133,7 +133,7 @@ class BatchQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, record: Record, size: int) -> tuple[ProducerBatch, Delivery]:
+    def add(self, record: Record, size: int) -> tuple[ProducerBatch, RecordDelivery]:
         batch = self._waiting[-1] if self._waiting else self._open()
         if batch.bytes and batch.bytes + size > self._batch_bytes:
             batch.ready.set()
@@ -142,7 +142,7 @@ class BatchQueue:
         batch.bytes += size
         if batch.bytes >= self._batch_bytes:
             batch.ready.set()
-        return batch, Delivery(batch, len(batch.records) - 1)
+        return batch, RecordDelivery(batch, len(batch.records) - 1)
 
     def has_room_in(self, batch: ProducerBatch, size: int) -> bool:
         """True if a record of this size fits into the batch."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from barnabas.client.cluster import Client, raise_for
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.errors import ClientError, may_arrive_late
-from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
+from barnabas.client.producing.producer_ids import ProducerIdentity
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.transactions import TRANSACTION, list_transactions
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -69,7 +69,7 @@ _COORDINATOR_MOVED = frozenset(
 )
 
 
-class Transactions:
+class TransactionRequests:
     """Requests to transaction coordinators, with retries while brokers are unavailable."""
 
     def __init__(self, client: Client) -> None:
@@ -83,14 +83,14 @@ class Transactions:
         timeout_ms: int = USUAL_LONGEST_TIMEOUT_MS,
         *,
         without_timeout: bool = False,
-    ) -> ProducerIdAndEpoch:
+    ) -> ProducerIdentity:
         """Initialize an id: aborts its open transaction and fences the previous producer.
 
         `without_timeout` is KIP-939's flag for transactions that another process will end; a broker that does not know
         it, as Apache Kafka 4.3, gives `timeout_ms`.
         """
 
-        async def attempt(coordinator: int) -> ProducerIdAndEpoch:
+        async def attempt(coordinator: int) -> ProducerIdentity:
             connection = await self.client.connection_to(coordinator)
             has_flag = connection.version_for(InitProducerIdRequest) >= FIRST_WITHOUT_TIMEOUT
             request = InitProducerIdRequest(
@@ -104,10 +104,10 @@ class Transactions:
         self._unanswered.discard(transactional_id)
         return identity
 
-    async def initialize_own(self, transactional_id: str, timeout_ms: int) -> tuple[ProducerIdAndEpoch, bool]:
+    async def initialize_own(self, transactional_id: str, timeout_ms: int) -> tuple[ProducerIdentity, bool]:
         """Initialize an id for transactions that this process ends; also returns whether they are V2."""
 
-        async def attempt(coordinator: int) -> tuple[ProducerIdAndEpoch, bool]:
+        async def attempt(coordinator: int) -> tuple[ProducerIdentity, bool]:
             connection = await self.client.connection_to(coordinator)
             await connection.negotiate()
             request = InitProducerIdRequest(
@@ -120,11 +120,11 @@ class Transactions:
         return taken
 
     async def raise_epoch(
-        self, transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch
-    ) -> ProducerIdAndEpoch:
+        self, transactional_id: str, timeout_ms: int, identity: ProducerIdentity
+    ) -> ProducerIdentity:
         """Bump the epoch of this producer (KIP-360); KafkaError (FENCED) if another one has the id."""
 
-        async def attempt(coordinator: int) -> ProducerIdAndEpoch:
+        async def attempt(coordinator: int) -> ProducerIdentity:
             connection = await self.client.connection_to(coordinator)
             if connection.version_for(InitProducerIdRequest) < FIRST_WITH_EPOCH:
                 raise KafkaError(
@@ -145,11 +145,11 @@ class Transactions:
 
     async def _init_producer_id(
         self, connection: BrokerConnection, request: InitProducerIdRequest
-    ) -> ProducerIdAndEpoch:
+    ) -> ProducerIdentity:
         response: InitProducerIdResponse = await connection.send(request, None, self.client.request_timeout)
         explained = _explained(response.error_code)
         raise_for(response.error_code, f"no producer id for {request.transactional_id}{explained}")
-        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     # -- requests without an answer -----------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Transactions:
     # -- a transaction ------------------------------------------------------------------------------
 
     async def add_partitions(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+        self, transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
         topics = [
             AddPartitionsToTxnTopic(name=topic, partitions=[tp.partition for tp in group])
@@ -192,8 +192,8 @@ class Transactions:
         await self._coordinated(transactional_id, attempt)
 
     async def end(
-        self, transactional_id: str, identity: ProducerIdAndEpoch, *, committed: bool, is_v2: bool = False
-    ) -> ProducerIdAndEpoch:
+        self, transactional_id: str, identity: ProducerIdentity, *, committed: bool, is_v2: bool = False
+    ) -> ProducerIdentity:
         """End the transaction; returns the next producer id and epoch: the same with V1, another with V2.
 
         Idempotent. KafkaError (FENCED) if this producer was fenced.
@@ -205,12 +205,12 @@ class Transactions:
             committed=committed,
         )
 
-        async def attempt(coordinator: int) -> ProducerIdAndEpoch:
+        async def attempt(coordinator: int) -> ProducerIdentity:
             response = await self._send(coordinator, request, FIRST_V2_END if is_v2 else LAST_V1_END)
             raise_for(response.error_code, f"the transaction of {transactional_id} could not be ended")
             if not is_v2:
                 return identity
-            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+            return ProducerIdentity(response.producer_id, response.producer_epoch)
 
         return await self._coordinated(transactional_id, attempt)
 

@@ -32,7 +32,7 @@ class UnfitValueError(ClientError):
     """The value does not match its schema."""
 
 
-class Decoder:
+class SchemaDecoder:
     """`decoder(data)` is the value; NotFramedError for bytes without a schema id."""
 
     def __init__(self, client: SchemaClient) -> None:

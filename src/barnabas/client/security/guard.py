@@ -10,12 +10,12 @@ import msgspec
 
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.scram import Exchange, scram
-from barnabas.client.security.settings import PLAINTEXT, Mechanism, Sasl, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity, Mechanism, SaslSettings
 from barnabas.client.security.tls import tls_context
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
-    from barnabas.client.security.tokens import Tokens
+    from barnabas.client.security.tokens import TokenSource
 
 
 # -- SASL mechanisms as exchanges without I/O. Kafka's broker reports the reason of a failure ----------
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SEPARATOR = "\x01"
 
 
-def exchange_of(sasl: Sasl, token: str | None = None) -> Exchange:
+def exchange_of(sasl: SaslSettings, token: str | None = None) -> Exchange:
     """A new exchange; only OAUTHBEARER needs a token."""
     if sasl.mechanism is Mechanism.PLAIN:
         return plain(sasl.username, sasl.password.text)
@@ -58,7 +58,7 @@ def _status(refusal: bytes) -> str:
 class Guard:
     """Created once per client: reads the files named in settings and raises their errors."""
 
-    def __init__(self, security: Security = PLAINTEXT) -> None:
+    def __init__(self, security: ClientSecurity = PLAINTEXT) -> None:
         self.security = security
         self.context: ssl.SSLContext | None = tls_context(security.tls) if security.tls else None
         self._tokens = _tokens_of(security)
@@ -67,7 +67,7 @@ class Guard:
     def mechanism(self) -> Mechanism | None:
         return self.security.sasl.mechanism if self.security.sasl else None
 
-    def renew(self, tls: Tls, context: ssl.SSLContext) -> None:
+    def renew(self, tls: TlsSettings, context: ssl.SSLContext) -> None:
         """Replace the TLS context for new connections."""
         self.security, self.context = replace(self.security, tls=tls), context
 
@@ -77,14 +77,14 @@ class Guard:
         return exchange_of(self.security.sasl, token)
 
 
-def _tokens_of(security: Security) -> Tokens | None:
+def _tokens_of(security: ClientSecurity) -> TokenSource | None:
     if security.sasl is None or security.sasl.token is None:
         return None
     from barnabas.client.security.tokens import (
-        Tokens,
+        TokenSource,
     )  # urllib takes as long to load as the rest of the client
 
-    return Tokens(security.sasl.token)
+    return TokenSource(security.sasl.token)
 
 
 NO_GUARD = Guard()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barnabas.client.security.settings import Mechanism, Sasl, TokenEndpoint, TokenProvider
+from barnabas.client.security.settings import Mechanism, SaslSettings, TokenEndpoint, TokenProvider
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.authn.jaas import SETTING as JAAS
 from barnabas.security.authn.jaas import parse_jaas
@@ -31,18 +31,18 @@ _HANDLER = "sasl.login.callback.handler.class"
 _OUR_HANDLER = "OAuthBearerLoginCallbackHandler"
 
 
-def parse_sasl(settings: Mapping[str, str], token: TokenProvider | None = None) -> Sasl:
+def parse_sasl(settings: Mapping[str, str], token: TokenProvider | None = None) -> SaslSettings:
     mechanism = _mechanism(settings)
     handler = settings.get(_HANDLER, "")
     if handler and not (mechanism is Mechanism.OAUTHBEARER and handler.endswith(_OUR_HANDLER)):
         raise SecuritySettingError(_HANDLER, "names a Java class, which cannot be run here")
     chosen = {**settings, **_from_jaas(settings, mechanism)}
     if mechanism is Mechanism.OAUTHBEARER:
-        return Sasl(mechanism, token=token or _token(chosen), extensions=_extensions(chosen))
+        return SaslSettings(mechanism, token=token or _token(chosen), extensions=_extensions(chosen))
     for name in ("sasl.username", "sasl.password"):
         if not chosen.get(name):
             raise SecuritySettingError(name, f"is missing, and {mechanism} needs it (or give {JAAS})")
-    return Sasl(mechanism, chosen["sasl.username"], Secret(chosen["sasl.password"]))
+    return SaslSettings(mechanism, chosen["sasl.username"], Secret(chosen["sasl.password"]))
 
 
 def _mechanism(settings: Mapping[str, str]) -> Mechanism:

@@ -17,15 +17,15 @@ from barnabas.client.security.settings import (
     REFUSED,
     UNDERSTOOD,
     WITHOUT_EFFECT,
-    Protocol,
-    Security,
+    ClientSecurity,
+    SecurityProtocol,
     TokenProvider,
 )
 from barnabas.common.suggestions import closest
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.settings import Tls, parse_tls
+from barnabas.security.tls.settings import TlsSettings, parse_tls
 
 # -- References as in Kafka's config providers, so that secrets stay out of queries and plans ----------
 
@@ -87,7 +87,7 @@ def is_security_setting(name: str) -> bool:
 
 def parse_security(
     given: Mapping[str, str], token: TokenProvider | None = None, *, references: bool = False
-) -> Security:
+) -> ClientSecurity:
     """Parse security settings; other settings are ignored. `token` is for OAUTHBEARER.
 
     `references`: look up `${env:...}` and `${file:...}`. Not for settings of unknown origin.
@@ -97,9 +97,9 @@ def parse_security(
         check_security_setting(name)
     settings = {name: resolve(name, value, trusted=references) for name, value in asked.items()}
     protocol = _protocol(settings)
-    tls = parse_tls(settings) if protocol.has_tls else Tls()
+    tls = parse_tls(settings) if protocol.has_tls else TlsSettings()
     sasl = parse_sasl(settings, token) if protocol.has_sasl else None
-    return Security.of(protocol, tls, sasl)
+    return ClientSecurity.of(protocol, tls, sasl)
 
 
 def check_security_setting(name: str) -> None:
@@ -113,7 +113,7 @@ def check_security_setting(name: str) -> None:
     )
 
 
-def _protocol(settings: Mapping[str, str]) -> Protocol:
+def _protocol(settings: Mapping[str, str]) -> SecurityProtocol:
     word = settings.get(PROTOCOL)
     if word is None:
         # Kafka would silently connect in plaintext without authentication.
@@ -122,8 +122,10 @@ def _protocol(settings: Mapping[str, str]) -> Protocol:
                 raise SecuritySettingError(
                     name, f"has no effect unless {PROTOCOL} says SSL, SASL_PLAINTEXT or SASL_SSL"
                 )
-        return Protocol.PLAINTEXT
+        return SecurityProtocol.PLAINTEXT
     try:
-        return Protocol(word.strip().upper())
+        return SecurityProtocol(word.strip().upper())
     except ValueError:
-        raise SecuritySettingError(PROTOCOL, f"must be one of {', '.join(Protocol)}, not {word!r}") from None
+        raise SecuritySettingError(
+            PROTOCOL, f"must be one of {', '.join(SecurityProtocol)}, not {word!r}"
+        ) from None

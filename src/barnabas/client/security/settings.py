@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 from barnabas.security.authn.credentials import Secret
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import TlsSettings
 
 # -- Supported settings with their descriptions; source of the generated documentation -----------------
 
@@ -109,7 +109,7 @@ NO_PASSWORD = Secret("")
 TokenProvider = Callable[[], Awaitable[str]]
 
 
-class Protocol(StrEnum):
+class SecurityProtocol(StrEnum):
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
@@ -117,11 +117,11 @@ class Protocol(StrEnum):
 
     @property
     def has_tls(self) -> bool:
-        return self in (Protocol.SSL, Protocol.SASL_SSL)
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class Mechanism(StrEnum):
@@ -142,7 +142,7 @@ class TokenEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Sasl:
+class SaslSettings:
     """`token` is a token, a token endpoint, or a coroutine function of the caller."""
 
     mechanism: Mechanism
@@ -153,19 +153,19 @@ class Sasl:
 
 
 @dataclass(frozen=True, slots=True)
-class Security:
-    tls: Tls | None = None
-    sasl: Sasl | None = None
+class ClientSecurity:
+    tls: TlsSettings | None = None
+    sasl: SaslSettings | None = None
 
     @classmethod
-    def of(cls, protocol: Protocol, tls: Tls, sasl: Sasl | None) -> Self:
+    def of(cls, protocol: SecurityProtocol, tls: TlsSettings, sasl: SaslSettings | None) -> Self:
         return cls(tls if protocol.has_tls else None, sasl if protocol.has_sasl else None)
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> SecurityProtocol:
         if self.sasl is None:
-            return Protocol.PLAINTEXT if self.tls is None else Protocol.SSL
-        return Protocol.SASL_PLAINTEXT if self.tls is None else Protocol.SASL_SSL
+            return SecurityProtocol.PLAINTEXT if self.tls is None else SecurityProtocol.SSL
+        return SecurityProtocol.SASL_PLAINTEXT if self.tls is None else SecurityProtocol.SASL_SSL
 
 
-PLAINTEXT = Security()
+PLAINTEXT = ClientSecurity()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 
 from barnabas.security.tls.server import suites_of
-from barnabas.security.tls.settings import Tls, identify, limit_versions, set_ciphers, trust
+from barnabas.security.tls.settings import TlsSettings, identify, limit_versions, set_ciphers, trust
 
 # OpenSSL's certificate verification errors.
 _EXPIRED = (9, 10)
@@ -24,7 +24,7 @@ _OUR_CERTIFICATE = (
 )
 
 
-def tls_context(tls: Tls) -> ssl.SSLContext:
+def tls_context(tls: TlsSettings) -> ssl.SSLContext:
     """Reads the files that the settings name: SecuritySettingError for one that is missing or wrong."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_host and tls.check_certificate
@@ -41,7 +41,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def explain_handshake(error: ssl.SSLError, tls: Tls | None) -> str:
+def explain_handshake(error: ssl.SSLError, tls: TlsSettings | None) -> str:
     """Explanation of a handshake error, to follow the broker's address."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explain_certificate(error)

@@ -29,7 +29,7 @@ class _Answer(msgspec.Struct):
     expires_in: float = 0.0
 
 
-class Tokens:
+class TokenSource:
     """Provides valid tokens. Connections of a client share tokens from an endpoint."""
 
     def __init__(self, source: Source) -> None:

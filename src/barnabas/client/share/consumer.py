@@ -19,8 +19,8 @@ from typing import Self
 from barnabas.client.cluster import Client, Closing
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
-from barnabas.client.share.membership import ShareMember
-from barnabas.client.share.session import Fetched, ShareSession, lost
+from barnabas.client.share.membership import ShareGroupMembership
+from barnabas.client.share.session import ClientShareSession, ShareFetchResult, lost
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.common.types import TopicPartition
@@ -40,10 +40,10 @@ Pending = dict[TopicPartition, Answers]
 class ShareConsumer(Closing):
     def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:
         self.client = client
-        self.member = ShareMember(client, group, topics, member_id)
+        self.member = ShareGroupMembership(client, group, topics, member_id)
         self.refusals: list[Refusal] = []
         """Rejected acknowledgements; the caller may read and clear them."""
-        self._sessions: dict[int, ShareSession] = {}
+        self._sessions: dict[int, ClientShareSession] = {}
         self._pending: Pending = {}
         self._spare: list[AcquiredRecord] = []  # surplus records, because several leaders returned some
         self._heartbeats: asyncio.Task[None] | None = None
@@ -143,7 +143,7 @@ class ShareConsumer(Closing):
             return []
         return await self._note(fetched)
 
-    async def _note(self, fetched: Fetched) -> list[AcquiredRecord]:
+    async def _note(self, fetched: ShareFetchResult) -> list[AcquiredRecord]:
         self.refusals += fetched.refusals
         for tp, gaps in fetched.gaps.items():
             self._pending.setdefault(tp, {}).update(gaps)
@@ -161,11 +161,11 @@ class ShareConsumer(Closing):
         await asyncio.sleep(min(self._backoff.next_delay(), MAX_WAIT))
         await self.client.refresh_quietly(self.member.topics)
 
-    def _session(self, leader: int) -> ShareSession:
+    def _session(self, leader: int) -> ClientShareSession:
         session = self._sessions.get(leader)
         if session is None:
             member = self.member
-            session = ShareSession(self.client, leader, member.group, member.member_id)
+            session = ClientShareSession(self.client, leader, member.group, member.member_id)
             self._sessions[leader] = session
         return session
 

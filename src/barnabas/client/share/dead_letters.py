@@ -1,7 +1,7 @@
 """Dead letters, and the record of those already redriven.
 
 Share groups, pipelines, ingest agents and Kafka Connect use different headers for the reason and the origin of a
-dead letter (`Dialect`).
+dead letter (`DeadLetterHeaders`).
 
 Progress is the committed offset of a group named after the dead-letter topic, so that every tool can see it.
 Everything below it was redriven; letters redriven above it are ranges in the metadata of the commit.
@@ -34,7 +34,7 @@ MAX_METADATA = 4096  # offset.metadata.max.bytes
 FIELDS = ("topic", "partition", "offset", "group", "deliveries", "reason", "key")
 
 
-class Dialect(NamedTuple):
+class DeadLetterHeaders(NamedTuple):
     """Header names of one kind of dead letter, by meaning."""
 
     kind: str
@@ -52,7 +52,7 @@ class Dialect(NamedTuple):
         return frozenset(self[2:]) - {""}
 
 
-_QUEUE = Dialect(
+_QUEUE = DeadLetterHeaders(
     "queue",
     (TOPIC_HEADER,),
     TOPIC_HEADER,
@@ -62,7 +62,7 @@ _QUEUE = Dialect(
     DELIVERIES_HEADER,
     REASON_HEADER,
 )
-_PIPELINE = Dialect(
+_PIPELINE = DeadLetterHeaders(
     "pipeline",
     ("errors.dataset", "errors.reason"),
     "errors.topic",
@@ -72,7 +72,7 @@ _PIPELINE = Dialect(
     "",
     "errors.reason",
 )
-_CONNECT = Dialect(
+_CONNECT = DeadLetterHeaders(
     "connect",
     ("__connect.errors.topic",),
     "__connect.errors.topic",
@@ -83,7 +83,7 @@ _CONNECT = Dialect(
     "__connect.errors.exception.message",
 )
 # Letters of an ingest agent come from a file, named in other headers.
-_INGEST = Dialect("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
+_INGEST = DeadLetterHeaders("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
 DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
 
 
@@ -153,7 +153,7 @@ def _number(facts: Mapping[str, str], name: str) -> int:
     return int(text) if _is_number(text) else -1
 
 
-class Filter:
+class DeadLetterFilter:
     """Conditions such as `reason=*rejected*`, `group=billing`; all must match. `*` and `?` are wildcards."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -182,7 +182,7 @@ def _value(letter: DeadLetter, name: str) -> str:
 
 
 @dataclass
-class Redriven:
+class RedrivenOffsets:
     """Redriven offsets of one partition."""
 
     position: int = 0
@@ -205,7 +205,7 @@ class Redriven:
         return text
 
     @classmethod
-    def read(cls, position: int, metadata: str, end: int) -> Redriven:
+    def read(cls, position: int, metadata: str, end: int) -> RedrivenOffsets:
         """Parse commit metadata; values are bounded by the partition's `end`, because any client may commit."""
         beyond: set[int] = set()
         for part in metadata.split():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.client.cluster import Client
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
 from barnabas.client.share.membership import new_member_id
-from barnabas.client.share.session import ShareSession
+from barnabas.client.share.session import ClientShareSession
 from barnabas.common.types import TopicPartition
 
 LEASE_PREFIX = "lease-"
@@ -56,7 +56,7 @@ async def answer_receipts(client: Client, answers: Mapping[Receipt, AcknowledgeT
         held.setdefault(receipt.tp, {})[receipt.offset] = answer
     refusals: list[Refusal] = []
     for (group, member_id, leader), given in by_holder.items():
-        session = ShareSession(client, leader, group, member_id)
+        session = ClientShareSession(client, leader, group, member_id)
         await session.fetch(frozenset(), {}, 1, 0)  # replaces the session that acquired them
         refusals += await session.acknowledge(given)
     return refusals

@@ -23,7 +23,7 @@ LEAVE_SECONDS = 5.0
 SOON = 0.2
 
 
-class ShareMember:
+class ShareGroupMembership:
     """`join` first, then `keep_alive` in a task; `partitions` is the assignment."""
 
     def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer import Consumer
 from barnabas.client.fetching import FetchSettings
-from barnabas.client.groups import Commit, commit_offsets, committed_offsets
+from barnabas.client.groups import CommittedOffset, commit_offsets, committed_offsets
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
 from barnabas.client.producer import Producer
-from barnabas.client.share.dead_letters import GROUP_PREFIX, DeadLetter, Redriven, read_letter
+from barnabas.client.share.dead_letters import GROUP_PREFIX, DeadLetter, RedrivenOffsets, read_letter
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 CHUNK = 500
 POLL_SECONDS = 1.0
 
-History = dict[TopicPartition, Redriven]
+History = dict[TopicPartition, RedrivenOffsets]
 
 
-class Outcome(NamedTuple):
+class RedriveResult(NamedTuple):
     sent: int
     lost: list[DeadLetter]
     """Letters without content whose original record was deleted."""
@@ -38,9 +38,9 @@ async def read_history(client: Client, topic: str) -> History:
     committed = await committed_offsets(client, GROUP_PREFIX + topic)
     ends = await end_offsets(client, partitions)
     return {
-        tp: Redriven.read(committed[tp].offset, committed[tp].metadata, ends[tp])
+        tp: RedrivenOffsets.read(committed[tp].offset, committed[tp].metadata, ends[tp])
         if tp in committed
-        else Redriven()
+        else RedrivenOffsets()
         for tp in partitions
     }
 
@@ -112,7 +112,7 @@ async def redrive(
     letters: Iterable[DeadLetter],
     to: str | None = None,
     progress: Callable[[int], None] = lambda sent: None,
-) -> Outcome:
+) -> RedriveResult:
     """Send letters of a topic to their origin, or to the topic `to`; commit progress after each chunk."""
     letters = list(letters)
     _check_targets(letters, to)
@@ -134,7 +134,7 @@ async def redrive(
             await _commit(client, delivered, history)
             sent += len(delivered)
             progress(sent)
-    return Outcome(sent, lost)
+    return RedriveResult(sent, lost)
 
 
 def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
@@ -148,7 +148,7 @@ def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
 
 def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
     """Reject letters whose progress would not fit into the commit metadata: they would be resent every time."""
-    after = {tp: Redriven(one.position, set(one.beyond)) for tp, one in history.items()}
+    after = {tp: RedrivenOffsets(one.position, set(one.beyond)) for tp, one in history.items()}
     for letter in letters:
         after[letter.tp].add(letter.offset)
     try:
@@ -167,7 +167,8 @@ async def _commit(client: Client, delivered: list[DeadLetter], history: History)
     for letter in delivered:
         history[letter.tp].add(letter.offset)
     commits = {
-        tp: Commit(history[tp].position, history[tp].metadata()) for tp in {letter.tp for letter in delivered}
+        tp: CommittedOffset(history[tp].position, history[tp].metadata())
+        for tp in {letter.tp for letter in delivered}
     }
     for topic in {tp.topic for tp in commits}:
         await commit_offsets(client, GROUP_PREFIX + topic, commits)

@@ -42,7 +42,7 @@ EXACT_BELOW = 100
 MAX_BYTES = 50 << 20
 
 
-class Fetched(NamedTuple):
+class ShareFetchResult(NamedTuple):
     """Result of one request. `gaps` are acquired offsets without a record, which must be acknowledged."""
 
     taken: list[AcquiredRecord]
@@ -51,7 +51,7 @@ class Fetched(NamedTuple):
     errors: list[KafkaError]
 
 
-class ShareSession:
+class ClientShareSession:
     def __init__(self, client: Client, leader: int, group: str, member_id: str) -> None:
         self._client = client
         self._leader = leader
@@ -67,7 +67,7 @@ class ShareSession:
         answers: Mapping[TopicPartition, Answers],
         most: int,
         wait: float,
-    ) -> Fetched:
+    ) -> ShareFetchResult:
         """Acquire up to `most` records and piggyback acknowledgements."""
         async with self._turn:
             refusals: list[Refusal] = []
@@ -120,8 +120,8 @@ class ShareSession:
         response: ShareFetchResponse,
         answers: Mapping[TopicPartition, Answers],
         refusals: list[Refusal],
-    ) -> Fetched:
-        fetched = Fetched([], {}, refusals, [])
+    ) -> ShareFetchResult:
+        fetched = ShareFetchResult([], {}, refusals, [])
         names = self._client.metadata.topic_names
         for topic in response.responses:
             for data in topic.partitions:
@@ -130,7 +130,7 @@ class ShareSession:
         return fetched
 
     def _open_partition(
-        self, tp: TopicPartition, data: ShareFetchPartitionData, answers: Answers, fetched: Fetched
+        self, tp: TopicPartition, data: ShareFetchPartitionData, answers: Answers, fetched: ShareFetchResult
     ) -> None:
         if data.acknowledge_error_code:
             error = KafkaError(error_code(data.acknowledge_error_code), data.acknowledge_error_message or "")

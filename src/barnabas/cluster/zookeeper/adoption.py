@@ -6,7 +6,7 @@ import msgspec
 
 from barnabas.cluster.features import level_of
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import Entry, snapshot_of
+from barnabas.cluster.snapshots import MetadataEntry, snapshot_of
 from barnabas.cluster.zookeeper.chunks import write_chunks
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
@@ -16,9 +16,9 @@ from barnabas.cluster.zookeeper.layout import (
     ROOT,
     SNAPSHOT,
     SNAPSHOTS,
-    Format,
-    Head,
+    LogHead,
     Parts,
+    StoreFormat,
     encode_entry,
 )
 from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
@@ -36,7 +36,7 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
     for path in (LOG, PARTS, SNAPSHOTS, "/cluster"):
         await zk.ensure(path)
     text = encode_entry(
-        Entry(image.offset, image.controller_epoch, list(snapshot_of(_without_epochs(image))))
+        MetadataEntry(image.offset, image.controller_epoch, list(snapshot_of(_without_epochs(image))))
     )
     # The incarnation is part of the name, as an interrupted import may have left chunks of another text.
     folder = f"{image.offset}-adopted-{image.incarnation}"
@@ -45,10 +45,10 @@ async def adopt_into(zk: ZooKeeper, image: MetadataImage) -> None:
     try:
         await zk.multi(
             [
-                SetData(ROOT, msgspec.json.encode(Format(level_of(image))), root.stat.version),
+                SetData(ROOT, msgspec.json.encode(StoreFormat(level_of(image))), root.stat.version),
                 Create(CONTROLLER_EPOCH, str(image.controller_epoch).encode(), public=True),
                 Create(SNAPSHOT, msgspec.json.encode(Parts(folder, count, image.offset))),
-                Create(HEAD, msgspec.json.encode(Head(image.offset, image.controller_epoch))),
+                Create(HEAD, msgspec.json.encode(LogHead(image.offset, image.controller_epoch))),
                 create_cluster_id(image.cluster_id),
             ]
         )

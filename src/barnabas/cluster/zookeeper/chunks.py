@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from barnabas.cluster.zookeeper.session import ZooKeeper
-from barnabas.cluster.zookeeper.types import Create, Delete, NodeExistsError, NoNodeError, Operation
+from barnabas.cluster.zookeeper.types import Create, DeleteNode, NodeExistsError, NoNodeError, Operation
 
 CHUNK_BYTES = 512 << 10
 DELETES_AT_ONCE = 100
@@ -38,6 +38,6 @@ async def delete_folder(zk: ZooKeeper, folder: str) -> None:
 async def delete_all(zk: ZooKeeper, paths: list[str]) -> None:
     """Delete nodes without children. If one is missing, its whole batch is left for the next clean-up."""
     for start in range(0, len(paths), DELETES_AT_ONCE):
-        deletes: list[Operation] = [Delete(path) for path in paths[start : start + DELETES_AT_ONCE]]
+        deletes: list[Operation] = [DeleteNode(path) for path in paths[start : start + DELETES_AT_ONCE]]
         with contextlib.suppress(NoNodeError):
             await zk.multi(deletes)

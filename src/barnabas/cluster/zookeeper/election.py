@@ -16,12 +16,12 @@ from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import (
     BadVersionError,
     Create,
-    Node,
     NodeExistsError,
     NoNodeError,
     Operation,
     SetData,
     Stat,
+    ZNode,
 )
 from barnabas.common.safe_logging import safe_logger
 
@@ -39,7 +39,7 @@ class _Claim(msgspec.Struct):
     barnabas_owner: str = ""
 
 
-def _owner_in(node: Node) -> str:
+def _owner_in(node: ZNode) -> str:
     try:
         return msgspec.json.decode(node.data, type=_Claim).barnabas_owner
     except msgspec.DecodeError:
@@ -120,7 +120,7 @@ class Candidacy:
             return
         await self._begin(number)
 
-    async def _epoch(self) -> Node | None:
+    async def _epoch(self) -> ZNode | None:
         try:
             return await self._zk.get(CONTROLLER_EPOCH)
         except NoNodeError:

@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 from barnabas.cluster.zookeeper.settings import ZooKeeperSettings
 from barnabas.cluster.zookeeper.types import (
     BadVersionError,
-    Check,
+    CheckVersion,
     Create,
-    Delete,
-    Link,
+    DeleteNode,
     NodeExistsError,
     NoNodeError,
     Operation,
     OutcomeUnknownError,
     SessionLostError,
+    SessionState,
     SetData,
     Stat,
     ZooKeeperError,
@@ -51,15 +51,15 @@ ATTEMPTS_PER_TIMEOUT = 3
 responding, or drops packets, would cost the session although another attempt could have succeeded."""
 
 _LINKS = {
-    KazooState.CONNECTED: Link.CONNECTED,
-    KazooState.SUSPENDED: Link.SUSPENDED,
-    KazooState.LOST: Link.LOST,
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
 }
 
 
 def start_client(
     settings: ZooKeeperSettings,
-    changed: Callable[[Client, Link, int], None],
+    changed: Callable[[Client, SessionState, int], None],
     negotiated: Callable[[float], None],
 ) -> Client:
     """Start connecting. `changed` is called with every state and its session id, `negotiated` with the session
@@ -192,9 +192,9 @@ def transaction(client: Client, settings: ZooKeeperSettings, operations: list[Op
                 built.create(path, data, acl=acl(settings, public), ephemeral=ephemeral)
             case SetData(_, data, version):
                 built.set_data(path, data, version)
-            case Delete(_, version):
+            case DeleteNode(_, version):
                 built.delete(path, version)
-            case Check(_, version):
+            case CheckVersion(_, version):
                 built.check(path, version)
     return built
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.cluster.snapshots import DamagedMetadataError, Entry
+from barnabas.cluster.snapshots import DamagedMetadataError, MetadataEntry
 
 ROOT = "/barnabas"
 HEAD = f"{ROOT}/head"
@@ -23,7 +23,7 @@ SNAPSHOTS = f"{ROOT}/snapshots"
 CONTROLLER_EPOCH = "/controller_epoch"
 
 
-class Head(msgspec.Struct, frozen=True):
+class LogHead(msgspec.Struct, frozen=True):
     offset: int
     controller_epoch: int
 
@@ -36,19 +36,19 @@ class Parts(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
-class Format(msgspec.Struct, frozen=True):
+class StoreFormat(msgspec.Struct, frozen=True):
     format: int
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(MetadataEntry)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: MetadataEntry) -> bytes:
     return _encoder.encode(entry)
 
 
-def decode_entry(text: bytes, path: str) -> Entry:
+def decode_entry(text: bytes, path: str) -> MetadataEntry:
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:

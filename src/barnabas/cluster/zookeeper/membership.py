@@ -30,10 +30,10 @@ from barnabas.cluster.zookeeper.settings import zookeeper_settings
 from barnabas.cluster.zookeeper.store import ZooKeeperMetadataStore
 from barnabas.cluster.zookeeper.types import (
     BadVersionError,
-    Link,
     NodeExistsError,
     NoNodeError,
     OutcomeUnknownError,
+    SessionState,
     Wake,
     WipedZooKeeperError,
     ZooKeeperUnusableError,
@@ -169,9 +169,9 @@ class ZooKeeperMembership:
         self._fenced_told = True
         await self._zk.close()
 
-    def _link_changed(self, link: Link) -> None:
+    def _link_changed(self, link: SessionState) -> None:
         self._notice_fencing()
-        if link is Link.CONNECTED:
+        if link is SessionState.CONNECTED:
             for poller in self._pollers:
                 poller.wake()
 

@@ -9,7 +9,7 @@ import msgspec
 from barnabas.cluster.image import Endpoint
 from barnabas.cluster.membership import BrokerInfo
 from barnabas.cluster.zookeeper.session import ZooKeeper
-from barnabas.cluster.zookeeper.types import Create, Node, NoNodeError, WipedZooKeeperError
+from barnabas.cluster.zookeeper.types import Create, NoNodeError, WipedZooKeeperError, ZNode
 
 # -- Cluster id: checks that ZooKeeper has the cluster of this broker ----------------------------------
 
@@ -115,7 +115,7 @@ def encode_registration(info: BrokerInfo, owner: str, now_ms: int) -> bytes:
     )
 
 
-def decode_registration(broker_id: int, node: Node) -> BrokerInfo | None:
+def decode_registration(broker_id: int, node: ZNode) -> BrokerInfo | None:
     """Decode a node; None if it was not written by Barnabas. The epoch is the transaction that created the node."""
     try:
         decoded = msgspec.json.decode(node.data, type=_Registration)
@@ -127,7 +127,7 @@ def decode_registration(broker_id: int, node: Node) -> BrokerInfo | None:
     )
 
 
-def owner_of(node: Node) -> tuple[str, str]:
+def owner_of(node: ZNode) -> tuple[str, str]:
     """Return the folder id of the broker that wrote the node, and its address for display."""
     try:
         decoded = msgspec.json.decode(node.data, type=_Registration)

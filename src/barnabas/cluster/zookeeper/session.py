@@ -24,14 +24,14 @@ from barnabas.cluster.zookeeper import kazoo_client as kazoo
 from barnabas.cluster.zookeeper.settings import ZooKeeperSettings
 from barnabas.cluster.zookeeper.types import (
     ANY_VERSION,
-    Link,
-    Node,
     NodeExistsError,
     Operation,
     OutcomeUnknownError,
     SessionLostError,
+    SessionState,
     Stat,
     Wake,
+    ZNode,
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
@@ -53,9 +53,9 @@ class ZooKeeper:
 
     def __init__(self, settings: ZooKeeperSettings, *, now: Callable[[], float] = boot_seconds) -> None:
         self.settings = settings
-        self.link = Link.LOST
+        self.link = SessionState.LOST
         self.session_id = 0
-        self.on_link: list[Callable[[Link], None]] = []
+        self.on_link: list[Callable[[SessionState], None]] = []
         self.on_cut_off: list[Callable[[bool], None]] = []
         self._now = now
         self._timeout = settings.session_timeout
@@ -79,12 +79,12 @@ class ZooKeeper:
     def is_cut_off(self) -> bool:
         """True if ZooKeeper may have expired the session, by the local clock. Errs on the safe side: the time is
         measured from the sending of the last request that got a response."""
-        return self.link is Link.LOST or self._now() - self._last_contact > self._timeout
+        return self.link is SessionState.LOST or self._now() - self._last_contact > self._timeout
 
     @property
     def is_silent(self) -> bool:
         """True if several probes got no response, or the connection is known to be lost."""
-        return self.link is not Link.CONNECTED or self._now() - self._last_contact > self._timeout / 2
+        return self.link is not SessionState.CONNECTED or self._now() - self._last_contact > self._timeout / 2
 
     # -- lifecycle ----------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class ZooKeeper:
         self._loop = asyncio.get_running_loop()
         connected: asyncio.Future[None] = self._loop.create_future()
 
-        def first(link: Link) -> None:
+        def first(link: SessionState) -> None:
             if not connected.done():
                 connected.set_result(None)
 
@@ -124,7 +124,7 @@ class ZooKeeper:
         client, self._client = self._client, None
         if client is not None:
             await asyncio.to_thread(kazoo.end, client)
-        self.link = Link.LOST
+        self.link = SessionState.LOST
         for future in list(self._waiting):
             if not future.done():
                 future.set_exception(SessionLostError("the session was closed"))
@@ -140,11 +140,11 @@ class ZooKeeper:
     def _negotiated(self, seconds: float) -> None:
         self._timeout = seconds
 
-    def _changed(self, client: kazoo.Client, link: Link, session_id: int) -> None:
+    def _changed(self, client: kazoo.Client, link: SessionState, session_id: int) -> None:
         if client is not self._client:
             return
         self.link = link
-        if link is Link.CONNECTED:
+        if link is SessionState.CONNECTED:
             self._connected(session_id)
         else:
             logger.warning("ZooKeeper %s: %s", self.settings, link.name.lower())
@@ -186,13 +186,13 @@ class ZooKeeper:
         transactions.
         """
         last_contact = max(self._last_contact, self._client_since)
-        return self.link is not Link.CONNECTED and self._now() - last_contact > 2 * self._timeout
+        return self.link is not SessionState.CONNECTED and self._now() - last_contact > 2 * self._timeout
 
     def _replace_client(self) -> None:
         threading.Thread(target=kazoo.end, args=(self._client,), daemon=True).start()
         self._new_client()
-        if self.link is not Link.LOST:
-            self._changed(self._client, Link.LOST, 0)
+        if self.link is not SessionState.LOST:
+            self._changed(self._client, SessionState.LOST, 0)
 
     def _ask_again(self) -> None:
         if self._probe is None or self._probe.done():
@@ -224,18 +224,18 @@ class ZooKeeper:
 
     def _end_if_hung(self) -> None:
         silent = self._now() - self._stamp
-        if silent > self._timeout / 2 and self.link is not Link.LOST:
+        if silent > self._timeout / 2 and self.link is not SessionState.LOST:
             logger.error("the event loop hung for %.1f s: ending the ZooKeeper session", silent)
             kazoo.end(self._client)
             # The only attribute set by this thread: the loop must see the cut-off as soon as it runs again.
-            self.link = Link.LOST
+            self.link = SessionState.LOST
 
     # -- requests -----------------------------------------------------------------------------------
 
-    async def get(self, path: str, wake: Wake | None = None) -> Node:
+    async def get(self, path: str, wake: Wake | None = None) -> ZNode:
         """Return a node. NoNodeError sets no watch; use `exists` for that."""
         data, stat = await self._call(lambda client: client.get_async(self._at(path), self._watch(wake)))
-        return Node(data, kazoo.stat_of(stat))
+        return ZNode(data, kazoo.stat_of(stat))
 
     async def exists(self, path: str, wake: Wake | None = None) -> Stat | None:
         stat = await self._call(lambda client: client.exists_async(self._at(path), self._watch(wake)))

@@ -13,7 +13,7 @@ DEFAULT_SESSION_TIMEOUT = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class ZooKeeperTls:
     """PEM files. `certificate` has the client certificate and its key, if ZooKeeper requires one."""
 
     authorities: str | None = None
@@ -23,7 +23,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Sasl:
+class ZooKeeperSasl:
     mechanism: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -41,8 +41,8 @@ class ZooKeeperSettings:
     session_timeout: float = DEFAULT_SESSION_TIMEOUT
     connection_timeout: float = DEFAULT_SESSION_TIMEOUT
     digest: str | None = field(default=None, repr=False)
-    sasl: Sasl | None = None
-    tls: Tls | None = None
+    sasl: ZooKeeperSasl | None = None
+    tls: ZooKeeperTls | None = None
     set_acl: bool = False
     """Create nodes with ACLs: other clients may read nodes that have no secrets, and change none."""
 
@@ -114,7 +114,7 @@ def _is_authenticated(config: BrokerConfig) -> bool:
     )
 
 
-def _sasl(config: BrokerConfig) -> Sasl | None:
+def _sasl(config: BrokerConfig) -> ZooKeeperSasl | None:
     mechanism = config["barnabas.zookeeper.sasl.mechanism"]
     if mechanism is None:
         return None
@@ -125,15 +125,15 @@ def _sasl(config: BrokerConfig) -> Sasl | None:
             "barnabas.zookeeper.sasl.mechanism=DIGEST-MD5 needs barnabas.zookeeper.sasl.username and "
             "barnabas.zookeeper.sasl.password"
         )
-    return Sasl(mechanism, username, password)
+    return ZooKeeperSasl(mechanism, username, password)
 
 
-def _tls(config: BrokerConfig) -> Tls | None:
+def _tls(config: BrokerConfig) -> ZooKeeperTls | None:
     if not config["zookeeper.ssl.client.enable"]:
         return None
     for store in ("keystore", "truststore"):
         _check_pem(config, store)
-    return Tls(
+    return ZooKeeperTls(
         config["zookeeper.ssl.truststore.location"],
         config["zookeeper.ssl.keystore.location"],
         config["zookeeper.ssl.keystore.password"],

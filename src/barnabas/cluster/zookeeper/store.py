@@ -16,7 +16,7 @@ from barnabas.cluster.deltas import ClusterCreated, Delta, apply
 from barnabas.cluster.difference import difference
 from barnabas.cluster.features import FIRST_LEVEL, NEWEST_LEVEL, raised_level
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.snapshots import DamagedMetadataError, Entry, image_from_snapshot, snapshot_of
+from barnabas.cluster.snapshots import DamagedMetadataError, MetadataEntry, image_from_snapshot, snapshot_of
 from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.cluster.zookeeper.chunks import (
     CHUNK_BYTES,
@@ -33,9 +33,9 @@ from barnabas.cluster.zookeeper.layout import (
     ROOT,
     SNAPSHOT,
     SNAPSHOTS,
-    Format,
-    Head,
+    LogHead,
     Parts,
+    StoreFormat,
     decode_entry,
     encode_entry,
     log_path,
@@ -47,13 +47,13 @@ from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.types import (
     ANY_VERSION,
     BadVersionError,
-    Check,
+    CheckVersion,
     Create,
-    Link,
     NodeExistsError,
     NoNodeError,
     Operation,
     OutcomeUnknownError,
+    SessionState,
     SetData,
     Wake,
     ZooKeeperError,
@@ -143,20 +143,20 @@ class ZooKeeperMetadataStore:
         self._snapshot_offset = entry.offset
         return image_from_snapshot(entry.deltas, entry.offset)
 
-    async def _read_head(self) -> Head:
+    async def _read_head(self) -> LogHead:
         try:
-            return msgspec.json.decode((await self._zk.get(HEAD)).data, type=Head)
+            return msgspec.json.decode((await self._zk.get(HEAD)).data, type=LogHead)
         except NoNodeError:
-            return Head(0, 0)
+            return LogHead(0, 0)
 
-    async def _read_entries(self, first: int, last: int) -> list[Entry]:
-        entries: list[Entry] = []
+    async def _read_entries(self, first: int, last: int) -> list[MetadataEntry]:
+        entries: list[MetadataEntry] = []
         for start in range(first, last + 1, READS_AT_ONCE):
             offsets = range(start, min(start + READS_AT_ONCE, last + 1))
             entries += await asyncio.gather(*(self._read_entry(offset) for offset in offsets))
         return entries
 
-    async def _read_entry(self, offset: int) -> Entry:
+    async def _read_entry(self, offset: int) -> MetadataEntry:
         text = (await self._zk.get(log_path(offset))).data
         if text.startswith(b'{"folder"'):
             parts = msgspec.json.decode(text, type=Parts)
@@ -170,8 +170,8 @@ class ZooKeeperMetadataStore:
         node = await self._zk.get(ROOT)
         if not node.data:
             with contextlib.suppress(BadVersionError):
-                await self._zk.set(ROOT, msgspec.json.encode(Format(FIRST_LEVEL)), node.stat.version)
-        elif (level := msgspec.json.decode(node.data, type=Format).format) > self._newest_level:
+                await self._zk.set(ROOT, msgspec.json.encode(StoreFormat(FIRST_LEVEL)), node.stat.version)
+        elif (level := msgspec.json.decode(node.data, type=StoreFormat).format) > self._newest_level:
             raise ZooKeeperUnusableError(
                 f"the metadata in ZooKeeper have format level {level}, but this broker supports {self._newest_level}: "
                 "upgrade this broker"
@@ -184,8 +184,8 @@ class ZooKeeperMetadataStore:
         if self._following is None:
             self._following = Poller(self._follow, self._zk)
 
-    def _link_changed(self, link: Link) -> None:
-        if link is Link.CONNECTED:
+    def _link_changed(self, link: SessionState) -> None:
+        if link is SessionState.CONNECTED:
             self._guard = None  # another controller may have written meanwhile
             if self._following is not None:
                 self._following.wake()
@@ -217,7 +217,7 @@ class ZooKeeperMetadataStore:
             for entry in entries:
                 self._deliver(entry)
 
-    async def _entries_from_snapshot(self) -> list[Entry]:
+    async def _entries_from_snapshot(self) -> list[MetadataEntry]:
         """Replace entries that are already deleted, for a broker that is far behind.
 
         The first entry has the difference to the snapshot's image; the others, up to its offset, are empty.
@@ -225,13 +225,13 @@ class ZooKeeperMetadataStore:
         before = self._own_image()
         after = await self._load_snapshot()
         offsets = range(before.offset + 1, after.offset + 1)
-        entries = [Entry(offset, after.controller_epoch, []) for offset in offsets]
+        entries = [MetadataEntry(offset, after.controller_epoch, []) for offset in offsets]
         if not entries:
             raise DamagedMetadataError(f"entry {before.offset + 1} is missing, and no snapshot replaces it")
         logger.warning(
             "entries %d to %d of the metadata log are replaced by a snapshot", before.offset + 1, after.offset
         )
-        entries[0] = Entry(before.offset + 1, after.controller_epoch, difference(before, after))
+        entries[0] = MetadataEntry(before.offset + 1, after.controller_epoch, difference(before, after))
         return entries
 
     def _own_image(self) -> MetadataImage:
@@ -240,7 +240,7 @@ class ZooKeeperMetadataStore:
         self._since_image.clear()
         return self._image
 
-    def _deliver(self, entry: Entry) -> None:
+    def _deliver(self, entry: MetadataEntry) -> None:
         """Deliver an entry once: our own entries arrive both from `append` and from the poller."""
         if entry.offset != self._delivered + 1:
             return
@@ -254,7 +254,7 @@ class ZooKeeperMetadataStore:
     # -- writing ------------------------------------------------------------------------------------
 
     async def append(self, image_offset: int, controller_epoch: int, deltas: list[Delta]) -> int:
-        entry = Entry(image_offset + 1, controller_epoch, deltas)
+        entry = MetadataEntry(image_offset + 1, controller_epoch, deltas)
         text = encode_entry(entry)
         body = await self._body(entry.offset, text)
         while True:
@@ -279,9 +279,9 @@ class ZooKeeperMetadataStore:
         count = await write_chunks(self._zk, f"{PARTS}/{folder}", text)
         return msgspec.json.encode(Parts(folder, count))
 
-    def _commit(self, guard: _Guard, entry: Entry, body: bytes) -> list[Operation]:
-        head = msgspec.json.encode(Head(entry.offset, entry.controller_epoch))
-        operations: list[Operation] = [Check(CONTROLLER_EPOCH, guard.epoch_version)]
+    def _commit(self, guard: _Guard, entry: MetadataEntry, body: bytes) -> list[Operation]:
+        head = msgspec.json.encode(LogHead(entry.offset, entry.controller_epoch))
+        operations: list[Operation] = [CheckVersion(CONTROLLER_EPOCH, guard.epoch_version)]
         operations.append(Create(log_path(entry.offset), body))
         if guard.head_version < 0:
             operations.append(Create(HEAD, head))
@@ -289,7 +289,7 @@ class ZooKeeperMetadataStore:
             operations.append(SetData(HEAD, head, guard.head_version))
         level = raised_level(entry.deltas)
         if level is not None:
-            operations.append(SetData(ROOT, msgspec.json.encode(Format(level)), ANY_VERSION))
+            operations.append(SetData(ROOT, msgspec.json.encode(StoreFormat(level)), ANY_VERSION))
         created = [delta for delta in entry.deltas if isinstance(delta, ClusterCreated)]
         return operations + [create_cluster_id(delta.cluster_id) for delta in created]
 
@@ -327,7 +327,7 @@ class ZooKeeperMetadataStore:
         except NoNodeError:
             await self._identity.check()
             return _Guard(int(epoch.data), epoch.stat.version, 0, -1)
-        head = msgspec.json.decode(node.data, type=Head)
+        head = msgspec.json.decode(node.data, type=LogHead)
         return _Guard(int(epoch.data), epoch.stat.version, head.offset, node.stat.version)
 
     def _check(self, guard: _Guard, image_offset: int, controller_epoch: int) -> None:
@@ -357,7 +357,7 @@ class ZooKeeperMetadataStore:
 
     async def _save_snapshot(self, image: MetadataImage) -> None:
         guard = self._guard or await self._read_guard()
-        text = encode_entry(Entry(image.offset, image.controller_epoch, list(snapshot_of(image))))
+        text = encode_entry(MetadataEntry(image.offset, image.controller_epoch, list(snapshot_of(image))))
         folder = f"{image.offset}-{uuid_to_text(new_uuid())}"
         count = await write_chunks(self._zk, f"{SNAPSHOTS}/{folder}", text)
         pointer = msgspec.json.encode(Parts(folder, count, image.offset))
@@ -365,7 +365,7 @@ class ZooKeeperMetadataStore:
         write: Operation = (
             SetData(SNAPSHOT, pointer, current.version) if current else Create(SNAPSHOT, pointer)
         )
-        await self._zk.multi([Check(CONTROLLER_EPOCH, guard.epoch_version), write])
+        await self._zk.multi([CheckVersion(CONTROLLER_EPOCH, guard.epoch_version), write])
         self._snapshot_offset = image.offset
         self._bytes_since_snapshot = 0
 

@@ -21,7 +21,7 @@ class Stat(NamedTuple):
     """Session of an ephemeral node; 0 for others."""
 
 
-class Node(NamedTuple):
+class ZNode(NamedTuple):
     data: bytes
     stat: Stat
 
@@ -39,22 +39,22 @@ class SetData(NamedTuple):
     version: int
 
 
-class Delete(NamedTuple):
+class DeleteNode(NamedTuple):
     path: str
     version: int = ANY_VERSION
 
 
-class Check(NamedTuple):
+class CheckVersion(NamedTuple):
     """Condition of a multi: the node exists with this version."""
 
     path: str
     version: int
 
 
-Operation: TypeAlias = Create | SetData | Delete | Check
+Operation: TypeAlias = Create | SetData | DeleteNode | CheckVersion
 
 
-class Link(Enum):
+class SessionState(Enum):
     """Last known state of the session."""
 
     CONNECTED = auto()

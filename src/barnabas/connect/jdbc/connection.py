@@ -71,11 +71,11 @@ class Database:
         return given
 
     @contextmanager
-    def connected(self, session: SparkSession) -> Iterator[Connection]:
+    def connected(self, session: SparkSession) -> Iterator[JdbcConnection]:
         """One connection with a transaction of its own, which is rolled back unless it was committed."""
         connection = self._connect(session)
         try:
-            yield Connection(connection, self.location)
+            yield JdbcConnection(connection, self.location)
         finally:
             with suppress(Py4JJavaError):
                 connection.rollback()
@@ -122,7 +122,7 @@ def spark_url(url: str) -> str:
     return f"jdbc:mysql:{url.removeprefix('jdbc:mariadb:')}{separator}permitMysqlScheme"
 
 
-class Connection:
+class JdbcConnection:
     def __init__(self, connection: Any, location: str) -> None:
         self._connection = connection
         self._location = location

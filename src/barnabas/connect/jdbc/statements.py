@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*){0,2}")
 
 
 @dataclass(frozen=True)
-class Dialect:
+class SqlDialect:
     """What every database understands. Statements of an upsert are a DELETE, an UPDATE and an INSERT."""
 
     quote: str = '"'
@@ -112,7 +112,7 @@ class Dialect:
         return f"SELECT 1 FROM {staging} s WHERE {match} AND {_mine('s.')} AND s.{GONE} = {gone}"
 
 
-class PostgresDialect(Dialect):
+class PostgresDialect(SqlDialect):
     """An upsert changes the columns that rows have, and wants a unique key on `keys`. Staged columns have the types of
     the target, so that texts become `jsonb`, `uuid` or whatever it has."""
 
@@ -132,7 +132,7 @@ class PostgresDialect(Dialect):
         return [f"{self.insert(target, staging, fields)} ON CONFLICT ({by}) DO {action}"]
 
 
-class MySqlDialect(Dialect):
+class MySqlDialect(SqlDialect):
     def first(self, number: int) -> str:
         return f"LIMIT {number}"
 
@@ -142,22 +142,22 @@ class MySqlDialect(Dialect):
         return [f"{self.insert(target, staging, fields)} ON DUPLICATE KEY UPDATE {changes}"]
 
 
-class SqlServerDialect(Dialect):
+class SqlServerDialect(SqlDialect):
     def first(self, number: int) -> str:
         return f"OFFSET 0 ROWS {super().first(number)}"
 
 
-def dialect_of(url: str) -> Dialect:
+def dialect_of(url: str) -> SqlDialect:
     kind = url.removeprefix("jdbc:").split(":")[0]
     if kind == "postgresql":
         return PostgresDialect()
     if kind in ("mysql", "mariadb"):
         return MySqlDialect(quote="`")
     if kind == "oracle":
-        return Dialect(text="VARCHAR2(250)", number="NUMBER(19)", small="NUMBER(5)")
+        return SqlDialect(text="VARCHAR2(250)", number="NUMBER(19)", small="NUMBER(5)")
     if kind == "sqlserver":
         return SqlServerDialect()
-    return Dialect()
+    return SqlDialect()
 
 
 def _mine(prefix: str = "") -> str:

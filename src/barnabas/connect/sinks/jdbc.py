@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from barnabas.connect.ends import ConnectorEndpoint, Context, fields_of
+from barnabas.connect.endpoints import ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.connect.secrets import without_password
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
@@ -15,7 +15,7 @@ from barnabas.spark.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.connect.jdbc.writing import JdbcWriter
+    from barnabas.connect.jdbc.writer import JdbcWriter
 
 Mode = Literal["insert", "upsert"]
 
@@ -41,9 +41,11 @@ class JdbcSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> JdbcWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> JdbcWriter:
         from barnabas.connect.jdbc.statements import check_table
-        from barnabas.connect.jdbc.writing import JdbcWriter
+        from barnabas.connect.jdbc.writer import JdbcWriter
 
         check_table(self.table)
         self._check_keys(columns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from barnabas.connect.ends import DELETED, ConnectorEndpoint, Context, fields_of, url_of
+from barnabas.connect.endpoints import DELETED, ConnectorContext, ConnectorEndpoint, fields_of, url_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.spark.errors import PipelineError
 
@@ -33,7 +33,9 @@ class ParquetSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"parquet {self.path}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> TableWriter:
         _require(self.partitions, columns)
         lake = Lake(
             path=url_of(self.path, context.folder),
@@ -56,7 +58,9 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"iceberg {self.path}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> TableWriter:
         from barnabas.pipelines.lake.iceberg_table import iceberg_of
 
         iceberg_of(session)
@@ -84,7 +88,9 @@ class DeltaSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"delta {self.path}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TableWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> TableWriter:
         from barnabas.connect.delta import DeltaTable
 
         return TableWriter(DeltaTable(session, url_of(self.path, context.folder)).append)
@@ -117,7 +123,7 @@ class _LakeAppend:
     def __call__(self, rows: DataFrame, query: str, batch: int) -> None:
         if self._writer is None:
             from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
-            from barnabas.pipelines.lake.writing import LakeWriter
+            from barnabas.pipelines.lake.writer import LakeWriter
 
             kind = IcebergWriter if self._lake.format == "iceberg" else LakeWriter
             self._writer = kind(self._session, self._lake, self._partitions, query)

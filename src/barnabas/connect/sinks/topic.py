@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from barnabas.connect.ends import DELETED, ROUTE, ConnectorEndpoint, Context, fields_of
+from barnabas.connect.endpoints import DELETED, ROUTE, ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class TopicSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"topic {self.topic or '(by route)'}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> TopicWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> TopicWriter:
         if self.topic is None and ROUTE not in columns:
             raise PipelineError(
                 "Where to write: give the sink `topic`, or the connector a transform `route`."
@@ -45,7 +47,7 @@ class TopicSink(ConnectorEndpoint, frozen=True):
 class RecordWriter:
     """Our Spark sink, which takes the number of a batch from us: `foreachBatch` is no stream to it."""
 
-    def __init__(self, context: Context, sink_id: str, compression: str = "none") -> None:
+    def __init__(self, context: ConnectorContext, sink_id: str, compression: str = "none") -> None:
         self._options = {
             **context.broker_options(),
             "kafka.compression.type": compression,
@@ -59,7 +61,7 @@ class RecordWriter:
 
 
 class TopicWriter(RecordWriter):
-    def __init__(self, sink: TopicSink, context: Context, columns: Mapping[str, str]) -> None:
+    def __init__(self, sink: TopicSink, context: ConnectorContext, columns: Mapping[str, str]) -> None:
         super().__init__(context, f"connect-{context.name}", sink.compression)
         self._sink = sink
         self._columns = dict(columns)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from barnabas.connect.ends import ERROR, ConnectorEndpoint, Context, url_of
+from barnabas.connect.endpoints import ERROR, ConnectorContext, ConnectorEndpoint, url_of
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ CORRUPT = "_corrupt_record"
 TYPED = ("parquet", "orc")
 
 
-class FilesSource(ConnectorEndpoint, frozen=True):
+class FileStreamSource(ConnectorEndpoint, frozen=True):
     """Files that appear in a folder, whole, each once: Spark's own streaming source. `options` are those of Spark's
     reader of the format. The column `_file` says where a row is from."""
 
@@ -33,7 +33,7 @@ class FilesSource(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"{self.format} files {self.path}"
 
-    def read(self, session: SparkSession, context: Context) -> DataFrame:
+    def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         from pyspark.sql import functions as F
 
         reader = session.readStream.format(self.format).options(**self.options)
@@ -47,7 +47,7 @@ class FilesSource(ConnectorEndpoint, frozen=True):
         )
         return rows.withColumn(ERROR, wrong)
 
-    def _columns(self, session: SparkSession, context: Context) -> str:
+    def _columns(self, session: SparkSession, context: ConnectorContext) -> str:
         if self.format == "text":
             return "value STRING"
         if self.schema is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ORDER, TABLE, ConnectorEndpoint, Context
+from barnabas.connect.endpoints import ORDER, TABLE, ConnectorContext, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
@@ -37,11 +37,11 @@ class JdbcSource(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"
 
-    def read(self, session: SparkSession, context: Context) -> DataFrame:
+    def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         from pyspark.sql import functions as F
 
         from barnabas.connect.jdbc.connection import Database
-        from barnabas.connect.jdbc.reading import TableFeeder
+        from barnabas.connect.jdbc.reader import TableFeeder
         from barnabas.connect.jdbc.statements import check_table
 
         check_table(self.table)

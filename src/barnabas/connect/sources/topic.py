@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from barnabas.connect.ends import DELETED, ERROR, ORDER, ConnectorEndpoint, Context
+from barnabas.connect.endpoints import DELETED, ERROR, ORDER, ConnectorContext, ConnectorEndpoint
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"topic {self.pattern or ', '.join(self._names())}"
 
-    def read(self, session: SparkSession, context: Context) -> DataFrame:
+    def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         options = self._options(context)
         if self.format in ("raw", "text"):
             return self._plain(session, options)
@@ -49,7 +49,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     def _names(self) -> list[str]:
         return [*([self.topic] if self.topic else []), *self.topics]
 
-    def _options(self, context: Context) -> dict[str, str]:
+    def _options(self, context: ConnectorContext) -> dict[str, str]:
         names = self._names()
         if bool(names) == (self.pattern is not None):
             raise PipelineError("A source `topic` has either `topic` (or `topics`) or `pattern`.")

@@ -19,9 +19,9 @@ from enum import Enum
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.classic.member import ConsumedTopics, Member, Protocol, Timeouts
+from barnabas.groups.classic.member import ClassicGroupMember, ConsumedTopics, MemberProtocol, Timeouts
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
-from barnabas.groups.ledger import MEMBER_BYTES, Weight
+from barnabas.groups.memory_budget import MEMBER_BYTES, Weight
 from barnabas.groups.step import CoordinatorResult, join_error
 from barnabas.protocol.coordinator_records import encode_key
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
@@ -33,7 +33,7 @@ MAX_REASONS = 20  # of one rebalance
 MAX_REASON = 500  # characters; Kafka's own clients send at most 255
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """The names are those that Kafka's tools show."""
 
     EMPTY = "Empty"
@@ -43,16 +43,20 @@ class State(Enum):
     DEAD = "Dead"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
+TRANSITIONS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     # The first member joins; the last offset expires, or an administrator deletes the group.
-    State.EMPTY: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}),
     # All members have joined, or the timeout has passed; no member is left.
-    State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD}),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        {ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY, ClassicGroupState.DEAD}
+    ),
     # The leader's assignment is stored; a member joins, leaves, changes or does not sync in time.
-    State.COMPLETING_REBALANCE: frozenset({State.STABLE, State.PREPARING_REBALANCE, State.DEAD}),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset(
+        {ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}
+    ),
     # A member joins, leaves or changes.
-    State.STABLE: frozenset({State.PREPARING_REBALANCE, State.DEAD}),
-    State.DEAD: frozenset(),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}),
+    ClassicGroupState.DEAD: frozenset(),
 }
 
 
@@ -61,14 +65,14 @@ class ClassicGroup(Group):
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
-        self.previous_state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.EMPTY
         self.state_since_ms = now_ms
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
         self.pending_joins: set[str] = set()
         """Member ids that were handed out and not yet used to join (KIP-394)."""
@@ -85,7 +89,7 @@ class ClassicGroup(Group):
 
     # -- states -------------------------------------------------------------------------------------
 
-    def transition(self, to: State, now_ms: int) -> None:
+    def transition(self, to: ClassicGroupState, now_ms: int) -> None:
         if to not in TRANSITIONS[self.state]:
             raise RuntimeError(f"group {self.group_id} cannot become {to.value}: it is {self.state.value}")
         self.previous_state, self.state = self.state, to
@@ -97,7 +101,7 @@ class ClassicGroup(Group):
 
     @property
     def is_empty(self) -> bool:
-        return self.state is State.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     @property
     def is_awaited(self) -> bool:
@@ -105,12 +109,12 @@ class ClassicGroup(Group):
 
     @property
     def can_rebalance(self) -> bool:
-        return State.PREPARING_REBALANCE in TRANSITIONS[self.state]
+        return ClassicGroupState.PREPARING_REBALANCE in TRANSITIONS[self.state]
 
     @property
     def is_idle(self) -> bool:
         """True if no generation exists and no member is about to start one (committed offsets aside)."""
-        return self.state is State.EMPTY and self.generation == 0 and not self.pending_joins
+        return self.state is ClassicGroupState.EMPTY and self.generation == 0 and not self.pending_joins
 
     @property
     def all_have_joined(self) -> bool:
@@ -129,7 +133,9 @@ class ClassicGroup(Group):
         self.generation += 1
         self.pending_syncs.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.transition(
+            ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now_ms
+        )
 
     def note(self, reason: str) -> None:
         """Record a reason; number and length are bounded, because clients choose them."""
@@ -138,7 +144,7 @@ class ClassicGroup(Group):
 
     # -- members ------------------------------------------------------------------------------------
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """Return the member that sent a request; an instance id must belong to that member id."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
@@ -161,7 +167,7 @@ class ClassicGroup(Group):
                 f"generation {generation} of {self.group_id} is over, it has generation {self.generation}",
             )
 
-    def add(self, member: Member, protocol_type: str, *, is_read: bool = True) -> None:
+    def add(self, member: ClassicGroupMember, protocol_type: str, *, is_read: bool = True) -> None:
         """`is_read`: its subscription, which may be large. Otherwise it counts as not understood until it rejoins."""
         if not self.members:
             self.protocol_type = protocol_type
@@ -174,7 +180,9 @@ class ClassicGroup(Group):
         self.pending_joins.discard(member.member_id)
         self.topics.set(member.member_id, member.topics() if is_read else None)
 
-    def update(self, member: Member, protocols: Sequence[Protocol], timeouts: Timeouts) -> None:
+    def update(
+        self, member: ClassicGroupMember, protocols: Sequence[MemberProtocol], timeouts: Timeouts
+    ) -> None:
         self._supporters.subtract(_names(member.protocols))
         self._supporters.update(_names(protocols))
         member.protocols = protocols
@@ -196,7 +204,7 @@ class ClassicGroup(Group):
             self.leader = next(iter(self.members), None)
         _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
 
-    def replace_static(self, instance_id: str, new_id: str, step: CoordinatorResult) -> Member:
+    def replace_static(self, instance_id: str, new_id: str, step: CoordinatorResult) -> ClassicGroupMember:
         """Replace the process behind an instance id; parked requests of the old one are fenced."""
         old_id = self.static_members[instance_id]
         old = self.members.pop(old_id)
@@ -227,10 +235,10 @@ class ClassicGroup(Group):
 
     # -- protocols ----------------------------------------------------------------------------------
 
-    def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
+    def supports(self, protocol_type: str, protocols: Iterable[MemberProtocol]) -> bool:
         """True if a member with these protocols has one in common with all others."""
         names = _names(protocols)
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and names)
         return protocol_type == self.protocol_type and any(
             self._supporters[name] == len(self.members) for name in names
@@ -258,15 +266,15 @@ class ClassicGroup(Group):
     def retained_since(self) -> Age | None:
         if self.protocol_type is None:
             return commit_time  # no member has ever joined: a consumer with manual assignment
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return lambda committed: self.state_since_ms
-        if self.state is State.STABLE and self.is_understood:
+        if self.state is ClassicGroupState.STABLE and self.is_understood:
             return commit_time  # of topics that no member consumes
         return None
 
     def check_offset_deletion(self) -> None:
         """Raise if members exist whose protocol does not reveal which offsets are in use."""
-        if self.state is not State.EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
+        if self.state is not ClassicGroupState.EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has members")
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
@@ -282,7 +290,9 @@ class ClassicGroup(Group):
 
     # -- answers ------------------------------------------------------------------------------------
 
-    def join_response(self, member: Member, *, skip_assignment: bool = False) -> JoinGroupResponse:
+    def join_response(
+        self, member: ClassicGroupMember, *, skip_assignment: bool = False
+    ) -> JoinGroupResponse:
         """The current generation for one member; the leader receives the member list."""
         return JoinGroupResponse(
             generation_id=self.generation,
@@ -313,17 +323,17 @@ class ClassicGroup(Group):
         """The current generation is stored and therefore in force."""
         for member_id, assignment in assignments.items():
             self.members[member_id].assignment = assignment
-        if self.state is State.COMPLETING_REBALANCE:
-            self.transition(State.STABLE, since_ms)
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
+            self.transition(ClassicGroupState.STABLE, since_ms)
         self.written_generation = self.generation
 
 
-def _names(protocols: Iterable[Protocol]) -> set[str]:
+def _names(protocols: Iterable[MemberProtocol]) -> set[str]:
     """Distinct names: a member has one vote, even if it lists a protocol twice."""
     return {protocol.name for protocol in protocols}
 
 
-def _dismiss(member: Member, error: ErrorCode, told_id: str, step: CoordinatorResult) -> None:
+def _dismiss(member: ClassicGroupMember, error: ErrorCode, told_id: str, step: CoordinatorResult) -> None:
     join, member.awaiting_join = member.awaiting_join, None
     if join is not None:
         step.answer(join, join_error(told_id, error))

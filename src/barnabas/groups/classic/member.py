@@ -9,8 +9,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import NamedTuple
 
-from barnabas.groups.group import Client
-from barnabas.groups.ledger import MEMBER_BYTES, NAME_BYTES, text_bytes
+from barnabas.groups.group import ClientInfo
+from barnabas.groups.memory_budget import MEMBER_BYTES, NAME_BYTES, text_bytes
 from barnabas.groups.step import Respond
 from barnabas.groups.topics import NO_NAMES, Names
 
@@ -21,14 +21,14 @@ MAX_NAMES = 10_000
 """Topics of one member that are parsed: five milliseconds. The subscription of a member with more is unreadable."""
 
 
-class Protocol(NamedTuple):
+class MemberProtocol(NamedTuple):
     """An assignor that a member supports, with the member's metadata for it."""
 
     name: str
     metadata: bytes
 
 
-def protocol_bytes(protocols: Iterable[Protocol]) -> int:
+def protocol_bytes(protocols: Iterable[MemberProtocol]) -> int:
     return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
 
 
@@ -37,7 +37,7 @@ class Timeouts(NamedTuple):
     session_ms: int
 
 
-class Member:
+class ClassicGroupMember:
     """Metadata of a member, its assignment, and its parked request.
 
     `is_new` until its first join is answered: until then it does not know its id and cannot send heartbeats.
@@ -60,9 +60,9 @@ class Member:
         self,
         member_id: str,
         instance_id: str | None,
-        client: Client,
+        client: ClientInfo,
         timeouts: Timeouts,
-        protocols: Sequence[Protocol],
+        protocols: Sequence[MemberProtocol],
         assignment: bytes = b"",
     ) -> None:
         self.member_id = member_id
@@ -74,7 +74,7 @@ class Member:
         self.is_new = False
         self.awaiting_join: Respond | None = None
         self.awaiting_sync: Respond | None = None
-        self._topics: tuple[Sequence[Protocol], Names | None] | None = None
+        self._topics: tuple[Sequence[MemberProtocol], Names | None] | None = None
 
     def topics(self) -> Names | None:
         """Subscribed topics of all protocols, cached; None if the subscription is unreadable."""
@@ -99,9 +99,9 @@ class Member:
         """The first of the member's protocols among the candidates."""
         return next(known.name for known in self.protocols if known.name in candidates)
 
-    def renamed(self, member_id: str) -> Member:
+    def renamed(self, member_id: str) -> ClassicGroupMember:
         """The same static member under a new member id."""
-        return Member(
+        return ClassicGroupMember(
             member_id, self.instance_id, self.client, self.timeouts, self.protocols, self.assignment
         )
 

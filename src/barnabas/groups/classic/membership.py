@@ -9,11 +9,11 @@ import uuid
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.member import Member, Protocol, Timeouts
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
+from barnabas.groups.classic.member import ClassicGroupMember, MemberProtocol, Timeouts
 from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import group_record
-from barnabas.groups.group import UNKNOWN_MEMBER, Client, Deadline, DeadlineType
+from barnabas.groups.group import UNKNOWN_MEMBER, ClientInfo, DeadlineType, GroupDeadline
 from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.groups.step import CoordinatorResult, Respond, join_error
 from barnabas.protocol.messages.groups import (
@@ -33,7 +33,7 @@ class JoinRequest(NamedTuple):
     """A JoinGroup request and its sender."""
 
     request: JoinGroupRequest
-    client: Client
+    client: ClientInfo
     version: int
     send: Respond
 
@@ -43,8 +43,8 @@ class JoinRequest(NamedTuple):
         self.send(response)
 
     @property
-    def protocols(self) -> list[Protocol]:
-        return [Protocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+    def protocols(self) -> list[MemberProtocol]:
+        return [MemberProtocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
 
     @property
     def timeouts(self) -> Timeouts:
@@ -81,10 +81,10 @@ class ClassicMembership:
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """True for existing members; while all rejoin, the first ones up to the limit."""
-        if group.state in (State.EMPTY, State.DEAD):
+        if group.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
             return True
         known = group.members.get(member_id)
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             is_joining = known is not None and known.awaiting_join is not None
             return is_joining or group.joining_count < self._rebalances.settings.max_size
         return known is not None or len(group.members) < self._rebalances.settings.max_size
@@ -101,7 +101,7 @@ class ClassicMembership:
         new_id = f"{joining.client.client_id}-{uuid.uuid4()}"
         if joining.version >= FIRST_VERSION_WITH_TWO_STEPS:
             group.pending_joins.add(new_id)
-            key = Deadline(DeadlineType.HEARTBEAT, group.group_id, new_id)
+            key = GroupDeadline(DeadlineType.HEARTBEAT, group.group_id, new_id)
             self._rebalances.deadlines.set(key, joining.request.session_timeout_ms)
             step.answer(joining.respond, join_error(new_id, ErrorCode.MEMBER_ID_REQUIRED))
         else:
@@ -111,16 +111,16 @@ class ClassicMembership:
         self, group: ClassicGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult
     ) -> None:
         request = joining.request
-        member = Member(
+        member = ClassicGroupMember(
             member_id, request.group_instance_id, joining.client, joining.timeouts, joining.protocols
         )
         member.is_new = True
         member.awaiting_join = joining.respond
-        if group.state is State.PREPARING_REBALANCE and group.generation == 0:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation == 0:
             group.member_added = True
         group.add(member, request.protocol_type)
         # It learns its id from our response, so it cannot send heartbeats yet: use a longer, bounded timeout.
-        key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id)
+        key = GroupDeadline(DeadlineType.HEARTBEAT, group.group_id, member_id)
         self._rebalances.deadlines.set(key, NEW_MEMBER_JOIN_TIMEOUT_MS)
         reason = joining.because(f"{member_id} joined from {joining.client.host}")
         self._rebalances.maybe_prepare_rebalance(group, reason, step)
@@ -129,26 +129,26 @@ class ClassicMembership:
         request = joining.request
         member = group.check_member(request.member_id, request.group_instance_id)
         changed = member.protocols != joining.protocols
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self._update(group, member, joining, None, step)
-        elif group.state is State.EMPTY:
+        elif group.state is ClassicGroupState.EMPTY:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         elif changed:
             self._update(group, member, joining, f"{member.member_id} changed its subscription", step)
-        elif group.state is State.STABLE and group.leader == member.member_id:
+        elif group.state is ClassicGroupState.STABLE and group.leader == member.member_id:
             # The leader may have seen a change of topics, which only a new assignment picks up.
             self._update(group, member, joining, f"the leader {member.member_id} rejoined", step)
         else:
             step.answer(joining.respond, self._repeated(group, member))
 
-    def _repeated(self, group: ClassicGroup, member: Member) -> JoinGroupResponse:
+    def _repeated(self, group: ClassicGroup, member: ClassicGroupMember) -> JoinGroupResponse:
         """Repeat the response of the current generation: the previous one may have been lost."""
         return group.join_response(member)
 
     def _update(
         self,
         group: ClassicGroup,
-        member: Member,
+        member: ClassicGroupMember,
         joining: JoinRequest,
         reason: str | None,
         step: CoordinatorResult,
@@ -172,11 +172,11 @@ class ClassicMembership:
         old_id = group.static_members[instance_id]
         old_protocols, old_timeouts = group.members[old_id].protocols, group.members[old_id].timeouts
         member = group.replace_static(instance_id, new_id, step)
-        self._rebalances.deadlines.cancel(Deadline(DeadlineType.HEARTBEAT, group.group_id, old_id))
+        self._rebalances.deadlines.cancel(GroupDeadline(DeadlineType.HEARTBEAT, group.group_id, old_id))
         group.update(member, joining.protocols, joining.timeouts)
         self._rebalances.expect_heartbeat(group, member)
         reason = joining.because(f"static member {instance_id} came back as {new_id}")
-        if group.state is State.STABLE and group.select_protocol() == group.protocol:
+        if group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol:
 
             def undo() -> None:
                 group.update(member, old_protocols, old_timeouts)
@@ -192,7 +192,7 @@ class ClassicMembership:
             self._rebalances.maybe_prepare_rebalance(group, reason, step)
 
     def _unchanged(
-        self, group: ClassicGroup, member: Member, joining: JoinRequest, old_leader: str | None
+        self, group: ClassicGroup, member: ClassicGroupMember, joining: JoinRequest, old_leader: str | None
     ) -> JoinGroupResponse:
         """Keep the generation. A leader must not assign again: it is asked to skip that, or is shown the old leader."""
         if joining.version >= FIRST_VERSION_THAT_SKIPS_ASSIGNMENT:
@@ -210,10 +210,10 @@ class ClassicMembership:
         group.check_generation(request.generation_id)
         _check_same(request.protocol_type, group.protocol_type)
         _check_same(request.protocol_name, group.protocol)
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._rebalances.synced(group, member)
-        if group.state is State.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             step.answer(respond, group.sync_response(member.assignment))
             return
         member.awaiting_sync = respond
@@ -227,7 +227,7 @@ class ClassicMembership:
         member = group.check_member(member_id, instance_id)
         group.check_generation(generation)
         self._rebalances.expect_heartbeat(group, member)
-        preparing = group.state is State.PREPARING_REBALANCE
+        preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
 
     # -- leaving ------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class ClassicMembership:
     ) -> list[MemberResponse]:
         reasons: list[str] = []
         responses = [self._leave_one(group, leaver, reasons, step) for leaver in leavers]
-        if reasons and group.state is not State.EMPTY:
+        if reasons and group.state is not ClassicGroupState.EMPTY:
             self._rebalances.maybe_prepare_rebalance(group, "; ".join(reasons), step)
         return responses
 
@@ -277,7 +277,7 @@ class ClassicMembership:
         self._rebalances.forget(group, member_id, step)
         if member is None:
             self._rebalances.maybe_complete_join(group, step)
-        elif group.state is not State.EMPTY:
+        elif group.state is not ClassicGroupState.EMPTY:
             reason = f"{member_id} sent no heartbeat within its session timeout"
             self._rebalances.maybe_prepare_rebalance(group, reason, step)
 

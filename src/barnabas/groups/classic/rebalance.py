@@ -6,10 +6,10 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.deadlines import Deadlines
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.member import Member
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
+from barnabas.groups.classic.member import ClassicGroupMember
 from barnabas.groups.classic.records import group_record
-from barnabas.groups.group import Deadline, DeadlineType
+from barnabas.groups.group import DeadlineType, GroupDeadline
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.groups import SyncGroupResponse
@@ -20,7 +20,7 @@ logger = rate_limited_logger(__name__)
 class Rebalances:
     """The two phases of a rebalance. Every method adds records and replies to the given result."""
 
-    def __init__(self, settings: GroupSettings, clock: Clock, deadlines: Deadlines[Deadline]) -> None:
+    def __init__(self, settings: GroupSettings, clock: Clock, deadlines: Deadlines[GroupDeadline]) -> None:
         self.settings = settings
         self.clock = clock
         self.deadlines = deadlines
@@ -37,11 +37,11 @@ class Rebalances:
             self.maybe_complete_join(group, step)
 
     def prepare(self, group: ClassicGroup, reason: str, step: CoordinatorResult) -> None:
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
-        self.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id))
-        is_first = group.state is State.EMPTY
-        group.transition(State.PREPARING_REBALANCE, self.clock.now_ms())
+        self.deadlines.cancel(GroupDeadline(DeadlineType.SYNC, group.group_id))
+        is_first = group.state is ClassicGroupState.EMPTY
+        group.transition(ClassicGroupState.PREPARING_REBALANCE, self.clock.now_ms())
         group.note(reason)
         logger.info("group %r, generation %d: rebalance: %s", group.group_id, group.generation, reason)
         if is_first:
@@ -49,18 +49,22 @@ class Rebalances:
         elif group.all_have_joined:
             self.complete_join(group, step)
         else:
-            self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
+            self.deadlines.set(GroupDeadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
 
     def maybe_complete_join(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Complete the phase, except during the initial delay: other members may be starting."""
-        in_initial_delay = group.previous_state is State.EMPTY
-        if group.state is State.PREPARING_REBALANCE and not in_initial_delay and group.all_have_joined:
+        in_initial_delay = group.previous_state is ClassicGroupState.EMPTY
+        if (
+            group.state is ClassicGroupState.PREPARING_REBALANCE
+            and not in_initial_delay
+            and group.all_have_joined
+        ):
             self.complete_join(group, step)
 
     def _wait_for_more(self, group: ClassicGroup) -> None:
         delay_ms = self.settings.initial_rebalance_delay_ms
         self._delay_left_ms[group.group_id] = max(group.rebalance_timeout_ms - delay_ms, 0)
-        self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
+        self.deadlines.set(GroupDeadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
 
     def end_initial_delay(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Extend the delay if a member joined meanwhile, within the rebalance timeout; otherwise complete the join."""
@@ -69,25 +73,25 @@ class Rebalances:
             group.member_added = False
             delay_ms = min(self.settings.initial_rebalance_delay_ms, left_ms)
             self._delay_left_ms[group.group_id] = left_ms - delay_ms
-            self.deadlines.set(Deadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
+            self.deadlines.set(GroupDeadline(DeadlineType.INITIAL_DELAY, group.group_id), delay_ms)
         else:
             self.complete_join(group, step)
 
     def complete_join(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Members that have joined form the next generation; the others are removed, except static members."""
-        self.deadlines.cancel(Deadline(DeadlineType.JOIN, group.group_id))
+        self.deadlines.cancel(GroupDeadline(DeadlineType.JOIN, group.group_id))
         self._remove_absent(group, step)
         if group.members and not group.elect_joined_leader():
             # Only absent static members are left: their session timeouts decide.
-            self.deadlines.set(Deadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
+            self.deadlines.set(GroupDeadline(DeadlineType.JOIN, group.group_id), group.rebalance_timeout_ms)
             return
         group.begin_generation(self.clock.now_ms())
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             logger.info("group %r is empty in generation %d", group.group_id, group.generation)
             step.records.append(group_record(group, {}))
         else:
             self._answer_joins(group, step)
-            self.deadlines.set(Deadline(DeadlineType.SYNC, group.group_id), group.rebalance_timeout_ms)
+            self.deadlines.set(GroupDeadline(DeadlineType.SYNC, group.group_id), group.rebalance_timeout_ms)
 
     def _remove_absent(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         for member in list(group.members.values()):
@@ -119,7 +123,7 @@ class Rebalances:
 
     def _start_over(self, group: ClassicGroup, generation: int) -> None:
         """Rebalance again after a failed write: all members received an error and will rejoin."""
-        if group.state is State.COMPLETING_REBALANCE and group.generation == generation:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE and group.generation == generation:
             self.prepare(group, "the assignment could not be stored", CoordinatorResult())
 
     def fail_syncs(self, group: ClassicGroup, error: ErrorCode, step: CoordinatorResult) -> None:
@@ -132,24 +136,27 @@ class Rebalances:
 
     def sync_overdue(self, group: ClassicGroup, step: CoordinatorResult) -> None:
         """Remove members that did not sync after their JoinGroup response, because the others wait for them."""
-        if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_syncs:
+        if (
+            group.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
+            or not group.pending_syncs
+        ):
             return
         absent = sorted(group.pending_syncs)
         for member_id in absent:
             self.forget(group, member_id, step)
         self.prepare(group, f"{', '.join(absent)} did not sync within the rebalance timeout", step)
 
-    def synced(self, group: ClassicGroup, member: Member) -> None:
+    def synced(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         group.pending_syncs.discard(member.member_id)
         if not group.pending_syncs:
-            self.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id))
+            self.deadlines.cancel(GroupDeadline(DeadlineType.SYNC, group.group_id))
 
     # -- members ------------------------------------------------------------------------------------
 
-    def expect_heartbeat(self, group: ClassicGroup, member: Member) -> None:
-        key = Deadline(DeadlineType.HEARTBEAT, group.group_id, member.member_id)
+    def expect_heartbeat(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+        key = GroupDeadline(DeadlineType.HEARTBEAT, group.group_id, member.member_id)
         self.deadlines.set(key, member.timeouts.session_ms)
 
     def forget(self, group: ClassicGroup, member_id: str, step: CoordinatorResult) -> None:
-        self.deadlines.cancel(Deadline(DeadlineType.HEARTBEAT, group.group_id, member_id))
+        self.deadlines.cancel(GroupDeadline(DeadlineType.HEARTBEAT, group.group_id, member_id))
         group.remove(member_id, step)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.member import Member, Protocol, Timeouts
-from barnabas.groups.group import Client
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
+from barnabas.groups.classic.member import ClassicGroupMember, MemberProtocol, Timeouts
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.records import reason_headers
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.messages.records.group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -38,7 +38,7 @@ def to_value(group: ClassicGroup, assignments: dict[str, bytes]) -> GroupMetadat
     )
 
 
-def _to_metadata(group: ClassicGroup, member: Member, assignment: bytes) -> MemberMetadata:
+def _to_metadata(group: ClassicGroup, member: ClassicGroupMember, assignment: bytes) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -71,21 +71,21 @@ def from_value(group_id: str, value: GroupMetadataValue, now_ms: int) -> Classic
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
     group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     if value.current_state_timestamp >= 0:
         group.state_since_ms = value.current_state_timestamp
     return group
 
 
-def _to_member(protocol: str, written: MemberMetadata) -> Member:
+def _to_member(protocol: str, written: MemberMetadata) -> ClassicGroupMember:
     session_ms = written.session_timeout
     # Version 0 of the record has no rebalance timeout.
     rebalance_ms = written.rebalance_timeout if written.rebalance_timeout >= 0 else session_ms
-    return Member(
+    return ClassicGroupMember(
         written.member_id,
         written.group_instance_id,
-        Client(written.client_id, written.client_host),
+        ClientInfo(written.client_id, written.client_host),
         Timeouts(rebalance_ms, session_ms),
-        [Protocol(protocol, written.subscription)],
+        [MemberProtocol(protocol, written.subscription)],
         written.assignment,
     )

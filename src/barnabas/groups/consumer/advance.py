@@ -19,9 +19,9 @@ from barnabas.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from barnabas.groups.consumer.targets import Seen, compute, is_large
-from barnabas.groups.group import Deadline, DeadlineType
-from barnabas.groups.kind import ShardContext
+from barnabas.groups.consumer.targets import GroupView, compute, is_large
+from barnabas.groups.group import DeadlineType, GroupDeadline
+from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
 from barnabas.groups.step import CoordinatorResult
 
@@ -119,9 +119,9 @@ class Advance:
         record = target_epoch_record(self._group.group_id, self._goal_epoch, NO_ASSIGNMENT_YET)
         self._step.records.append(record)
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> GroupView:
         group = self._group
-        return Seen(self._members(), group.targets, group.static_members, group.resolved)
+        return GroupView(self._members(), group.targets, group.static_members, group.resolved)
 
     # -- the member ---------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Advance:
         """Classic members have their rebalance timeout to rejoin instead."""
         if member.classic is not None:
             return
-        deadline = Deadline(DeadlineType.REVOCATION, self._group.group_id, member.member_id)
+        deadline = GroupDeadline(DeadlineType.REVOCATION, self._group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED:
             self._context.deadlines.set(deadline, member.rebalance_ms)
         else:

@@ -34,8 +34,8 @@ from barnabas.groups.consumer.migration import (
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import member_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.group import UNKNOWN_MEMBER, Deadline, DeadlineType
-from barnabas.groups.kind import GroupManager, check_room_for_all
+from barnabas.groups.group import UNKNOWN_MEMBER, DeadlineType, GroupDeadline
+from barnabas.groups.manager import GroupManager, check_room_for_all
 from barnabas.groups.modern import Assignment
 from barnabas.groups.step import CoordinatorResult, Respond, join_error
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolSubscription
@@ -161,9 +161,11 @@ class ClassicMembers:
             advance.update_target(self._assigning, interval_ms)
         member = advance.reconcile(owned, subscription_changed=resubscribed)
         deadlines, group_id = self._context.deadlines, group.group_id
-        deadlines.cancel(Deadline(DeadlineType.JOIN, group_id, member.member_id))
+        deadlines.cancel(GroupDeadline(DeadlineType.JOIN, group_id, member.member_id))
         self._kind.expect_heartbeat(group_id, member.member_id, joining.timeouts.session_ms)
-        deadlines.set(Deadline(DeadlineType.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms)
+        deadlines.set(
+            GroupDeadline(DeadlineType.SYNC, group_id, member.member_id), joining.timeouts.rebalance_ms
+        )
         return member
 
     def _go_back(
@@ -204,7 +206,7 @@ class ClassicMembers:
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
                 "rejoin to catch up.",
             )
-        self._context.deadlines.cancel(Deadline(DeadlineType.SYNC, group.group_id, member.member_id))
+        self._context.deadlines.cancel(GroupDeadline(DeadlineType.SYNC, group.group_id, member.member_id))
         self._kind.expect_heartbeat(group.group_id, member.member_id, classic.session_ms)
         version = version_of(classic.protocol.metadata)
         response = SyncGroupResponse(
@@ -227,7 +229,7 @@ class ClassicMembers:
         return ErrorCode.NONE
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
-        deadline = Deadline(DeadlineType.JOIN, group.group_id, member.member_id)
+        deadline = GroupDeadline(DeadlineType.JOIN, group.group_id, member.member_id)
         if deadline not in self._context.deadlines:
             self._context.deadlines.set(deadline, member.rebalance_ms)
 

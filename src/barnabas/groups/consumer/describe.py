@@ -8,7 +8,7 @@ from barnabas.common.types import Uuid
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.targets import preferred_assignor
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeTopicPartitions,
@@ -20,7 +20,7 @@ CLASSIC_PROTOCOL = 0
 CONSUMER_PROTOCOL = 1
 
 
-def described(group: ConsumerGroup, topics: Topics, assignors: Sequence[str]) -> DescribedGroup:
+def described(group: ConsumerGroup, topics: ImageTopics, assignors: Sequence[str]) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -31,7 +31,7 @@ def described(group: ConsumerGroup, topics: Topics, assignors: Sequence[str]) ->
     )
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+def _member(group: ConsumerGroup, member: ConsumerMember, topics: ImageTopics) -> Member:
     """Partitions to revoke are shown with the owned ones."""
     has: dict[Uuid, set[int]] = {}
     for owned in (member.owned, member.revoking):
@@ -53,7 +53,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Mem
 
 
 def _assignment(
-    partitions: Iterable[tuple[Uuid, Iterable[int]]], topics: Topics
+    partitions: Iterable[tuple[Uuid, Iterable[int]]], topics: ImageTopics
 ) -> ConsumerGroupDescribeAssignment:
     """Deleted topics are omitted."""
     named = ((topic, topics.name_of(topic), sorted(indexes)) for topic, indexes in partitions)

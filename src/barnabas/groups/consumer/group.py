@@ -13,7 +13,7 @@ from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
 from barnabas.groups.consumer.records import group_tombstones
 from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
-from barnabas.groups.ledger import Weight
+from barnabas.groups.memory_budget import Weight
 from barnabas.groups.modern import Assignment, ModernGroup
 from barnabas.groups.topics import NO_NAMES
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL

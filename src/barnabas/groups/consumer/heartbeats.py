@@ -13,8 +13,8 @@ from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.reconciliation import Reported
 from barnabas.groups.consumer.records import current_record, member_record, member_tombstones, target_record
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.group import Client
-from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
+from barnabas.groups.group import ClientInfo
+from barnabas.groups.manager import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Assignment, check_member_epoch
 from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.protocol.messages.consumer import (
@@ -30,7 +30,7 @@ WHILE_ASSIGNING_MS = 1000
 """Heartbeat interval of a member of a large group while its target is being computed."""
 
 
-class Heartbeats:
+class ConsumerHeartbeats:
     def __init__(
         self,
         kind: GroupManager[ConsumerGroup],
@@ -49,7 +49,7 @@ class Heartbeats:
     def handle(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         respond: Respond,
         step: CoordinatorResult,
     ) -> None:
@@ -63,7 +63,7 @@ class Heartbeats:
     def _stay(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         respond: Respond,
         step: CoordinatorResult,
     ) -> None:
@@ -207,7 +207,7 @@ def replace_static(
 
 
 def _described(
-    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo
 ) -> ConsumerMember:
     """The member with the fields of the request; omitted fields are unchanged."""
     told: dict[str, object] = {"client": client, "classic": None}
@@ -226,7 +226,7 @@ def _described(
     return member.changed(**told)
 
 
-def _reason(before: ConsumerMember, after: ConsumerMember, client: Client, resubscribed: bool) -> str:
+def _reason(before: ConsumerMember, after: ConsumerMember, client: ClientInfo, resubscribed: bool) -> str:
     if not resubscribed:
         return ""
     is_new = not before.client.host

@@ -10,7 +10,7 @@ from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
-from barnabas.groups.kind import GroupManager
+from barnabas.groups.manager import GroupManager
 from barnabas.groups.step import CoordinatorResult
 
 logger = rate_limited_logger(__name__)

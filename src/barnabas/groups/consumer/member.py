@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from barnabas.common.types import Uuid
-from barnabas.groups.classic.member import Protocol
-from barnabas.groups.group import Client
+from barnabas.groups.classic.member import MemberProtocol
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.modern import JOINING, Assignment
 
 Owned = Mapping[Uuid, Mapping[int, int]]
@@ -40,10 +40,10 @@ class ClassicMember(msgspec.Struct, frozen=True):
     """JoinGroup metadata of a member that uses the classic protocol."""
 
     session_ms: int
-    protocols: tuple[Protocol, ...]
+    protocols: tuple[MemberProtocol, ...]
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> MemberProtocol:
         """The selected protocol: the first of its list."""
         return self.protocols[0]
 
@@ -52,7 +52,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
-    client: Client = Client("", "")
+    client: ClientInfo = ClientInfo("", "")
     rebalance_ms: int = NO_TIMEOUT
     subscribed_topic_names: frozenset[str] = frozenset()
     pattern: str = NO_PATTERN

@@ -18,9 +18,9 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.kind import ClassicGroupManager
-from barnabas.groups.classic.member import Member, Timeouts, protocol_bytes
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
+from barnabas.groups.classic.manager import ClassicGroupManager
+from barnabas.groups.classic.member import ClassicGroupMember, Timeouts, protocol_bytes
 from barnabas.groups.classic.records import READ_AT_ONCE, group_record
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, with_epoch
@@ -32,11 +32,11 @@ from barnabas.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from barnabas.groups.group import Deadline, DeadlineType
-from barnabas.groups.kind import GroupManager
+from barnabas.groups.group import DeadlineType, GroupDeadline
+from barnabas.groups.manager import GroupManager
 from barnabas.groups.modern import NO_ASSIGNMENT_YET, Assignment
 from barnabas.groups.step import CoordinatorResult
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.codec import decode, decoder
 from barnabas.protocol.coordinator_records import encode_versioned
 from barnabas.protocol.messages.consumer import (
@@ -91,7 +91,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
         raise EmbeddedError(str(error)) from None
 
 
-def write_assignment(assignment: Assignment, topics: Topics, version: int) -> bytes:
+def write_assignment(assignment: Assignment, topics: ImageTopics, version: int) -> bytes:
     """Partitions by topic name; deleted topics are omitted."""
     named = ((topics.name_of(topic), sorted(indexes)) for topic, indexes in assignment.items())
     message = ConsumerProtocolAssignment(
@@ -167,7 +167,9 @@ class Migration:
         upgraded.set_assignment_epoch(group.generation, NO_ASSIGNMENT_YET)
         return upgraded
 
-    def _take_over(self, group: ClassicGroup, member: Member, protocol: str, upgraded: ConsumerGroup) -> None:
+    def _take_over(
+        self, group: ClassicGroup, member: ClassicGroupMember, protocol: str, upgraded: ConsumerGroup
+    ) -> None:
         subscription = read_subscription(member.metadata(protocol) or member.protocols[0].metadata)
         written = read_assignment(member.assignment)
         if written.user_data:
@@ -255,14 +257,14 @@ class Migration:
             assert member.classic is not None
             timeouts = Timeouts(member.rebalance_ms, member.classic.session_ms)
             classic.add(
-                Member(
+                ClassicGroupMember(
                     member.member_id, member.instance_id, member.client, timeouts, member.classic.protocols
                 ),
                 CONSUMER_PROTOCOL,
                 is_read=size <= READ_AT_ONCE,
             )
         classic.generation = classic.written_generation = group.epoch
-        classic.state = State.STABLE
+        classic.state = ClassicGroupState.STABLE
         classic.protocol = classic.select_protocol()
         for member in members:
             known = classic.members[member.member_id]
@@ -280,7 +282,7 @@ class Migration:
             DeadlineType.JOIN,
             DeadlineType.SYNC,
         ):  # from when it was one before
-            self._context.deadlines.cancel(Deadline(type_, classic.group_id))
+            self._context.deadlines.cancel(GroupDeadline(type_, classic.group_id))
         for member in classic.members.values():
             self._kind.expect_nothing(classic.group_id, member.member_id)
             self._classic.rebalances.expect_heartbeat(classic, member)

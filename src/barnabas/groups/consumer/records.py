@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.classic.member import Protocol
+from barnabas.groups.classic.member import MemberProtocol
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, MemberState, Owned
 from barnabas.groups.consumer.patterns import Resolved
-from barnabas.groups.group import Client
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.records import MemberKeys, PartitionGroupRecords, record, tombstone
 from barnabas.protocol.messages.records.group import (
     ClassicMemberMetadata,
@@ -81,12 +81,12 @@ def with_subscription(
     written = value.classic_member_metadata
     classic = None
     if written is not None:
-        protocols = tuple(Protocol(one.name, one.metadata) for one in written.supported_protocols)
+        protocols = tuple(MemberProtocol(one.name, one.metadata) for one in written.supported_protocols)
         classic = ClassicMember(written.session_timeout_ms, protocols)
     return member.changed(
         instance_id=value.instance_id,
         rack_id=value.rack_id,
-        client=Client(value.client_id, value.client_host),
+        client=ClientInfo(value.client_id, value.client_host),
         subscribed_topic_names=names,
         pattern=value.subscribed_topic_regex or "",
         rebalance_ms=value.rebalance_timeout_ms,

@@ -9,8 +9,8 @@ from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved, compile_pattern
 from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
-from barnabas.groups.group import Client
-from barnabas.groups.kind import ShardContext
+from barnabas.groups.group import ClientInfo
+from barnabas.groups.manager import ShardContext
 from barnabas.groups.step import CoordinatorResult
 
 logger = rate_limited_logger(__name__)
@@ -38,7 +38,7 @@ class Resolving:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        client: Client,
+        client: ClientInfo,
         step: CoordinatorResult,
     ) -> PatternChange:
         """Register a member's pattern and check whether patterns have to be matched again.
@@ -78,7 +78,7 @@ class Resolving:
             return True
         return age_ms > self._context.settings.regex_refresh_ms
 
-    def _start(self, group_id: str, patterns: set[str], client: Client) -> None:
+    def _start(self, group_id: str, patterns: set[str], client: ClientInfo) -> None:
         topics = self._context.topics
         resolution = Resolution(
             sorted(patterns), topics.names(), topics.version, self._context.clock, client.may_describe

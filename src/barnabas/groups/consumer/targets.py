@@ -14,15 +14,15 @@ from barnabas.groups.assignors.spec import MemberSpec
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved
-from barnabas.groups.kind import ShardContext
+from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import Assignment
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 
 _Subscription = tuple[frozenset[str], str]
 """Topic names, and a pattern."""
 
 
-class Seen(NamedTuple):
+class GroupView(NamedTuple):
     """Snapshot of a group."""
 
     members: Mapping[str, ConsumerMember]
@@ -40,9 +40,11 @@ class Seen(NamedTuple):
         return self.targets.get(holder, {})
 
 
-def seen(group: ConsumerGroup) -> Seen:
+def seen(group: ConsumerGroup) -> GroupView:
     """Copy a group for a computation of many slices."""
-    return Seen(dict(group.members), dict(group.targets), dict(group.static_members), dict(group.resolved))
+    return GroupView(
+        dict(group.members), dict(group.targets), dict(group.static_members), dict(group.resolved)
+    )
 
 
 def is_large(
@@ -57,7 +59,7 @@ def is_large(
     return work + sum(topic.partitions for topic in found if topic is not None) > LARGE
 
 
-def compute(context: ShardContext, group: Seen) -> Steps[dict[str, Assignment]]:
+def compute(context: ShardContext, group: GroupView) -> Steps[dict[str, Assignment]]:
     name = preferred_assignor(group.members.values(), context.settings.assignors)
     yield
     counts: dict[Uuid, int] = {}
@@ -77,7 +79,7 @@ def compute(context: ShardContext, group: Seen) -> Steps[dict[str, Assignment]]:
 
 
 def _topics_of_all(
-    group: Seen, topics: Topics, counts: dict[Uuid, int]
+    group: GroupView, topics: ImageTopics, counts: dict[Uuid, int]
 ) -> Steps[dict[_Subscription, Set[Uuid]]]:
     """Existing topics of each subscription with their partition counts, looked up in one step because a topic may be
     deleted before the next one. Equal sets of topics share one object."""

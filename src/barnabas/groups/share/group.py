@@ -8,11 +8,11 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.group import GroupType
-from barnabas.groups.modern import Assignment, GroupState, ModernGroup
+from barnabas.groups.modern import Assignment, ModernGroup, ModernGroupState
 from barnabas.groups.share.member import ShareMember
 from barnabas.groups.share.records import group_tombstones
 from barnabas.groups.share.state_partitions import NamedPartitions, StatePartitions
-from barnabas.groups.topics import Topics
+from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.messages.share import (
     DescribedGroup,
     Member,
@@ -35,9 +35,9 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
         self._complete: tuple[int, frozenset[str], StatePartitions] | None = None
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ModernGroupState:
         """Members adopt their target immediately: there is nothing to reconcile."""
-        return GroupState.STABLE if self.members else GroupState.EMPTY
+        return ModernGroupState.STABLE if self.members else ModernGroupState.EMPTY
 
     @property
     def expires(self) -> bool:
@@ -83,7 +83,7 @@ class ShareGroup(ModernGroup[ShareMember, Assignment]):
         return found
 
     def without_state(
-        self, topics: Topics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
+        self, topics: ImageTopics, names: Iterable[str], is_begun: Callable[[Uuid], bool]
     ) -> dict[Uuid, NamedPartitions]:
         """Subscribed partitions that need state now; `is_begun`: creation is in progress."""
         seen, wanted = self._complete, frozenset(names)
@@ -122,7 +122,7 @@ _NOTHING = NamedPartitions("", frozenset())
 ASSIGNOR = "simple"
 
 
-def described(group: ShareGroup, topics: Topics) -> DescribedGroup:
+def described(group: ShareGroup, topics: ImageTopics) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -133,7 +133,7 @@ def described(group: ShareGroup, topics: Topics) -> DescribedGroup:
     )
 
 
-def _member(member: ShareMember, topics: Topics) -> Member:
+def _member(member: ShareMember, topics: ImageTopics) -> Member:
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Set
 from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
-from barnabas.groups.assigning import LARGE, Assigning, Targets
-from barnabas.groups.group import Client
-from barnabas.groups.kind import GroupManager, check_room_for_all, check_size
+from barnabas.groups.assigning import LARGE, Assigning, TargetAssignments
+from barnabas.groups.group import ClientInfo
+from barnabas.groups.manager import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, Assignment, check_member_epoch, may_assign
 from barnabas.groups.share.assignor import assign_steps
 from barnabas.groups.share.group import ShareGroup, assignable
@@ -53,11 +53,11 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-class Heartbeats:
+class ShareHeartbeats:
     def __init__(self, kind: GroupManager[ShareGroup]) -> None:
         self._kind = kind
         self._context = kind.context
-        targets = Targets(
+        targets = TargetAssignments(
             ShareGroup,
             lambda group: self._compute(dict(group.members), group.states, dict(group.targets)),
             target_record,
@@ -70,7 +70,7 @@ class Heartbeats:
     def handle(
         self,
         request: ShareGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         respond: Respond,
         step: CoordinatorResult,
         without_state: WithoutState,
@@ -85,7 +85,7 @@ class Heartbeats:
     def _stay(
         self,
         request: ShareGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         respond: Respond,
         step: CoordinatorResult,
         without_state: WithoutState,
@@ -290,7 +290,7 @@ def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> f
     return frozenset(group.subscriptions.topics_without(gone, after.subscribed_topic_names))
 
 
-def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:
+def _described(member: ShareMember, request: ShareGroupHeartbeatRequest, client: ClientInfo) -> ShareMember:
     """The member with the fields of the request; omitted fields are unchanged."""
     told: dict[str, object] = {"client": client}
     if request.rack_id is not None:

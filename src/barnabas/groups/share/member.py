@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from barnabas.groups.group import Client
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.modern import JOINING, Assignment
 
 NO_EPOCH = -1
 
 
-class MemberState(IntEnum):
+class ShareMemberState(IntEnum):
     """The numbers are those of the records. Members never wait for each other, so one state is used."""
 
     STABLE = 1
@@ -23,7 +23,7 @@ class MemberState(IntEnum):
 class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     rack_id: str | None = None
-    client: Client = Client("", "")
+    client: ClientInfo = ClientInfo("", "")
     subscribed_topic_names: frozenset[str] = frozenset()
     member_epoch: int = JOINING
     previous_member_epoch: int = NO_EPOCH

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.group import Client
+from barnabas.groups.group import ClientInfo
 from barnabas.groups.modern import partitions_of
 from barnabas.groups.records import MemberKeys, PartitionGroupRecords, record, tombstone
-from barnabas.groups.share.member import MemberState, ShareMember
+from barnabas.groups.share.member import ShareMember, ShareMemberState
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions, StatePartitions
 from barnabas.protocol.messages.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -66,7 +66,7 @@ def with_subscription(
     """The member after a replay of `member_record`; `names` are the topics of the value."""
     return member.changed(
         rack_id=value.rack_id,
-        client=Client(value.client_id, value.client_host),
+        client=ClientInfo(value.client_id, value.client_host),
         subscribed_topic_names=names,
     )
 
@@ -76,7 +76,7 @@ def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
-        state=MemberState.STABLE,
+        state=ShareMemberState.STABLE,
         assigned_partitions=[
             TopicPartitions(topic_id=topic, partitions=sorted(indexes))
             for topic, indexes in member.assigned.items()

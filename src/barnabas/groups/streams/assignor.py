@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from barnabas.common.cooperative import Steps, finish, pieces, sort
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
+from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks
 
 logger = rate_limited_logger(__name__)
 
@@ -25,11 +25,11 @@ FEW = 50
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSpec:
+class StreamsMemberSpec:
     """A member's process and its previous target."""
 
     process_id: str
-    previous: Tasks = NOTHING
+    previous: StreamsTasks = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,19 @@ class SubtopologySpec:
 
 
 def assign(
-    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
-) -> dict[str, Tasks]:
+    members: Mapping[str, StreamsMemberSpec],
+    subtopologies: Mapping[str, SubtopologySpec],
+    standby_replicas: int,
+) -> dict[str, StreamsTasks]:
     """Target of each member; empty without members."""
     return finish(assign_steps(members, subtopologies, standby_replicas))
 
 
 def assign_steps(
-    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, SubtopologySpec], standby_replicas: int
-) -> Steps[dict[str, Tasks]]:
+    members: Mapping[str, StreamsMemberSpec],
+    subtopologies: Mapping[str, SubtopologySpec],
+    standby_replicas: int,
+) -> Steps[dict[str, StreamsTasks]]:
     if not members:
         return {}
     return (yield from _Assignment(members, subtopologies, standby_replicas).run())
@@ -59,8 +63,8 @@ class _Member:
     def __init__(self, member_id: str, process: _Process) -> None:
         self.member_id = member_id
         self.process = process
-        self.active: set[Task] = set()
-        self.standby: set[Task] = set()
+        self.active: set[StreamsTask] = set()
+        self.standby: set[StreamsTask] = set()
         self.count = 0
         """Tasks of both roles."""
 
@@ -76,7 +80,7 @@ class _Process:
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
         self.members: list[_Member] = []
-        self.tasks: set[Task] = set()
+        self.tasks: set[StreamsTask] = set()
         self._by_count: list[tuple[int, str, _Member]] = []
 
     @property
@@ -116,7 +120,7 @@ class _Share:
 class _Assignment:
     def __init__(
         self,
-        members: Mapping[str, MemberSpec],
+        members: Mapping[str, StreamsMemberSpec],
         subtopologies: Mapping[str, SubtopologySpec],
         standby_replicas: int,
     ) -> None:
@@ -125,14 +129,14 @@ class _Assignment:
         self._replicas = standby_replicas
         self._processes: dict[str, _Process] = {}
         self._members: dict[str, _Member] = {}
-        self._had_active: dict[Task, _Member] = {}
-        self._had_standby: dict[Task, list[_Member]] = defaultdict(list)
+        self._had_active: dict[StreamsTask, _Member] = {}
+        self._had_standby: dict[StreamsTask, list[_Member]] = defaultdict(list)
         active = sum(one.tasks for one in subtopologies.values())
         standby = sum(one.tasks * standby_replicas for one in subtopologies.values() if one.is_stateful)
         self._active_share = _Share(active, len(members))
         self._share = _Share(active + standby, len(members))
 
-    def _add(self, member_id: str, spec: MemberSpec) -> None:
+    def _add(self, member_id: str, spec: StreamsMemberSpec) -> None:
         process = self._processes.setdefault(spec.process_id, _Process(spec.process_id))
         member = _Member(member_id, process)
         process.members.append(member)
@@ -142,7 +146,7 @@ class _Assignment:
         for task in spec.previous.standby:
             self._had_standby[task].append(member)
 
-    def run(self) -> Steps[dict[str, Tasks]]:
+    def run(self) -> Steps[dict[str, StreamsTasks]]:
         for member_id in (yield from sort(self._specs)):
             self._add(member_id, self._specs[member_id])
             yield
@@ -151,11 +155,11 @@ class _Assignment:
             yield from self._assign_standby((yield from self._tasks(lambda one: one.is_stateful)))
         targets = {}
         for member_id, member in self._members.items():
-            targets[member_id] = Tasks(frozenset(member.active), frozenset(member.standby))
+            targets[member_id] = StreamsTasks(frozenset(member.active), frozenset(member.standby))
             yield
         return targets
 
-    def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> Steps[list[Task]]:
+    def _tasks(self, wanted: Callable[[SubtopologySpec], bool]) -> Steps[list[StreamsTask]]:
         """All tasks of some subtopologies, grouped by partition."""
         keys = yield from sort(
             (index, subtopology_id)
@@ -163,15 +167,15 @@ class _Assignment:
             if wanted(one)
             for index in range(one.tasks)
         )
-        tasks: list[Task] = []
+        tasks: list[StreamsTask] = []
         for piece in pieces(keys):
-            tasks += [Task(subtopology_id, index) for index, subtopology_id in piece]
+            tasks += [StreamsTask(subtopology_id, index) for index, subtopology_id in piece]
             yield
         return tasks
 
     # -- active tasks -------------------------------------------------------------------------------
 
-    def _assign_active(self, tasks: list[Task]) -> Steps[None]:
+    def _assign_active(self, tasks: list[StreamsTask]) -> Steps[None]:
         rest = yield from _all_but(tasks, lambda task: self._keep_active(task, self._had_active.get(task)))
         rest = yield from _all_but(rest, lambda task: self._keep_active(task, self._had_it_as_standby(task)))
         heap = self._by_load()
@@ -182,16 +186,16 @@ class _Assignment:
                 heapq.heappush(heap, (process.load, process.process_id, process))
             yield
 
-    def _had_it_as_standby(self, task: Task) -> _Member | None:
+    def _had_it_as_standby(self, task: StreamsTask) -> _Member | None:
         return min(self._had_standby.get(task, ()), key=lambda member: member.standing, default=None)
 
-    def _keep_active(self, task: Task, member: _Member | None) -> bool:
+    def _keep_active(self, task: StreamsTask, member: _Member | None) -> bool:
         if member is None or member.count >= self._active_share.most:
             return False
         self._give_active(member, task)
         return True
 
-    def _give_active(self, member: _Member, task: Task) -> None:
+    def _give_active(self, member: _Member, task: StreamsTask) -> None:
         member.active.add(task)
         member.count += 1
         member.process.tasks.add(task)
@@ -200,9 +204,9 @@ class _Assignment:
 
     # -- standbys -----------------------------------------------------------------------------------
 
-    def _assign_standby(self, tasks: list[Task]) -> Steps[None]:
+    def _assign_standby(self, tasks: list[StreamsTask]) -> Steps[None]:
         """In reverse order, so that standbys do not gather where the first active tasks went."""
-        rest: list[tuple[Task, int]] = []
+        rest: list[tuple[StreamsTask, int]] = []
         for piece in pieces(reversed(tasks), FEW):
             rest += [(task, self._missing_standbys(task)) for task in piece]
             yield
@@ -212,14 +216,14 @@ class _Assignment:
                 self._spread(task, left, heap)
             yield
 
-    def _missing_standbys(self, task: Task) -> int:
+    def _missing_standbys(self, task: StreamsTask) -> int:
         """Assign the tasks that did not stay with a previous member."""
         left = self._replicas
         while left and self._keep_standby(task):
             left -= 1
         return left
 
-    def _keep_standby(self, task: Task) -> bool:
+    def _keep_standby(self, task: StreamsTask) -> bool:
         """A member that had the task in any role has its state."""
         before = [self._had_active[task]] if task in self._had_active else []
         for had in (before, self._had_standby.get(task, ())):
@@ -229,10 +233,10 @@ class _Assignment:
                 return True
         return False
 
-    def _without(self, task: Task, members: Iterable[_Member]) -> Iterable[_Member]:
+    def _without(self, task: StreamsTask, members: Iterable[_Member]) -> Iterable[_Member]:
         return (member for member in members if task not in member.process.tasks)
 
-    def _spread(self, task: Task, replicas: int, heap: list[tuple[float, str, _Process]]) -> None:
+    def _spread(self, task: StreamsTask, replicas: int, heap: list[tuple[float, str, _Process]]) -> None:
         """Assign to the least loaded processes that do not have the task; there may be too few of them."""
         passed: list[_Process] = []
         while replicas and heap:
@@ -246,7 +250,7 @@ class _Assignment:
         if replicas:
             logger.debug("%d standbys of task %s find no process; more instances are needed", replicas, task)
 
-    def _give_standby(self, member: _Member, task: Task) -> None:
+    def _give_standby(self, member: _Member, task: StreamsTask) -> None:
         member.standby.add(task)
         member.count += 1
         member.process.tasks.add(task)
@@ -258,9 +262,9 @@ class _Assignment:
         return heap
 
 
-def _all_but(tasks: list[Task], is_kept: Callable[[Task], bool]) -> Steps[list[Task]]:
+def _all_but(tasks: list[StreamsTask], is_kept: Callable[[StreamsTask], bool]) -> Steps[list[StreamsTask]]:
     """Tasks that were not kept."""
-    rest: list[Task] = []
+    rest: list[StreamsTask] = []
     for piece in pieces(tasks, FEW):
         rest += [task for task in piece if not is_kept(task)]
         yield

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from barnabas.groups.streams.sizing import (
     PartitionCounts,
-    Problem,
-    Status,
+    StreamsStatus,
     TopicsUnfitError,
+    TopologyProblem,
     decide_partitions,
     number_of_tasks,
 )
-from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
+from barnabas.groups.streams.topology import UNDECIDED, StreamsTopology, input_topics
 from barnabas.protocol.messages.records.streams_group import Subtopology, TopicInfo
 
 MAX_TOPICS_NAMED = 3  # in a status; the rest is counted, as Kafka does
@@ -56,18 +56,18 @@ class ConfiguredTopology:
     `metadata_hash` identifies the state of the topics that this was computed from.
     """
 
-    topology: Topology
+    topology: StreamsTopology
     metadata_hash: int
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
     missing: tuple[InternalTopic, ...] = ()
-    problem: Problem | None = None
+    problem: TopologyProblem | None = None
 
     @property
     def is_ready(self) -> bool:
         return self.problem is None
 
 
-def configure(topology: Topology, existing: PartitionCounts, metadata_hash: int) -> ConfiguredTopology:
+def configure(topology: StreamsTopology, existing: PartitionCounts, metadata_hash: int) -> ConfiguredTopology:
     """Raises KafkaError(STREAMS_INVALID_TOPOLOGY) if the topology is invalid for any topics."""
     try:
         subtopologies, missing = _configure(topology, existing)
@@ -76,12 +76,12 @@ def configure(topology: Topology, existing: PartitionCounts, metadata_hash: int)
     problem = None
     if missing:
         detail = f"Internal topics are missing: {summary([topic.name for topic in missing])}"
-        problem = Problem(Status.MISSING_INTERNAL_TOPICS, detail)
+        problem = TopologyProblem(StreamsStatus.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology, metadata_hash, subtopologies, missing, problem)
 
 
 def _configure(
-    topology: Topology, existing: PartitionCounts
+    topology: StreamsTopology, existing: PartitionCounts
 ) -> tuple[dict[str, ConfiguredSubtopology], tuple[InternalTopic, ...]]:
     _check_sources_exist(topology, existing)
     decided = decide_partitions(topology, existing)
@@ -92,11 +92,13 @@ def _configure(
     return subtopologies, _missing(subtopologies, existing)
 
 
-def _check_sources_exist(topology: Topology, existing: PartitionCounts) -> None:
+def _check_sources_exist(topology: StreamsTopology, existing: PartitionCounts) -> None:
     sources = {topic for one in topology.subtopologies.values() for topic in one.source_topics}
     missing = sorted(sources - existing.keys())
     if missing:
-        raise TopicsUnfitError(Status.MISSING_SOURCE_TOPICS, f"Source topics {summary(missing)} are missing.")
+        raise TopicsUnfitError(
+            StreamsStatus.MISSING_SOURCE_TOPICS, f"Source topics {summary(missing)} are missing."
+        )
 
 
 def _subtopology(
@@ -129,7 +131,7 @@ def _missing(
         found = existing.get(name, topic.partitions)
         if found != topic.partitions:
             raise TopicsUnfitError(
-                Status.INCORRECTLY_PARTITIONED_TOPICS,
+                StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
                 f"Existing topic {name} has different number of partitions: expected {topic.partitions}, "
                 f"found {found}",
             )

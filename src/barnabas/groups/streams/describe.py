@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas.groups.streams.configured import BROKER_DEFAULT, ConfiguredTopology, InternalTopic
-from barnabas.groups.streams.description import Status
+from barnabas.groups.streams.description import TopologyAvailability
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.members import StreamsMember
-from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology
-from barnabas.groups.streams.topology import UNDECIDED, Topology
+from barnabas.groups.streams.tasks import HeldTasks, StreamsTask, StreamsTasks, by_subtopology
+from barnabas.groups.streams.topology import UNDECIDED, StreamsTopology
 from barnabas.protocol.messages.records.streams_group import TopicInfo as WrittenTopic
 from barnabas.protocol.messages.streams import (
     Assignment,
@@ -45,9 +45,9 @@ def _describe_topology(group: StreamsGroup, answer: DescribedGroup) -> None:
     """Return the description of the current topology epoch; None if it is of another one."""
     stored, topology = group.description, group.topology
     if stored is None or topology is None or stored.epoch != topology.epoch:
-        answer.topology_description_status = Status.NOT_STORED
+        answer.topology_description_status = TopologyAvailability.NOT_STORED
     else:
-        answer.topology_description_status = Status.AVAILABLE
+        answer.topology_description_status = TopologyAvailability.AVAILABLE
         answer.topology_description = stored.decoded()
 
 
@@ -80,7 +80,7 @@ def _internal(topic: InternalTopic) -> TopicInfo:
     return TopicInfo(topic.name, topic.partitions, replicas, configs)
 
 
-def _as_sent(topology: Topology) -> StreamsGroupDescribeTopology:
+def _as_sent(topology: StreamsTopology) -> StreamsGroupDescribeTopology:
     return StreamsGroupDescribeTopology(
         epoch=topology.epoch,
         subtopologies=[
@@ -126,9 +126,9 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     )
 
 
-def _assignment(tasks: Tasks | HeldTasks) -> Assignment:
+def _assignment(tasks: StreamsTasks | HeldTasks) -> Assignment:
     return Assignment(task_ids(tasks.active), task_ids(tasks.standby), task_ids(tasks.warmup))
 
 
-def task_ids(tasks: Iterable[Task]) -> list[TaskIds]:
+def task_ids(tasks: Iterable[StreamsTask]) -> list[TaskIds]:
     return [TaskIds(*ids) for ids in by_subtopology(tasks)]

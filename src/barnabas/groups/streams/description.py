@@ -27,7 +27,7 @@ PAUSE_MS = 30_000
 """Time for a member to send it before another one is asked. Members may be configured to send nothing."""
 
 
-class Status:
+class TopologyAvailability:
     """Status in the response of StreamsGroupDescribe."""
 
     NOT_REQUESTED = 0

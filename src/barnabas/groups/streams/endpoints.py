@@ -8,7 +8,7 @@ from barnabas.groups.streams.configured import ConfiguredTopology
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.sizing import PartitionCounts
-from barnabas.groups.streams.tasks import Task, by_subtopology
+from barnabas.groups.streams.tasks import StreamsTask, by_subtopology
 from barnabas.protocol.messages.streams import Endpoint, EndpointToPartitions, TopicPartition
 
 
@@ -29,7 +29,7 @@ def partitions_by_endpoint(
 
 
 def _partitions(
-    tasks: Iterable[Task], configured: ConfiguredTopology, existing: PartitionCounts
+    tasks: Iterable[StreamsTask], configured: ConfiguredTopology, existing: PartitionCounts
 ) -> list[TopicPartition]:
     """A task reads the partition with its number of every topic that has that many."""
     return [

@@ -8,15 +8,15 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
-from barnabas.groups.ledger import Weight
-from barnabas.groups.modern import GroupState, ModernGroup
+from barnabas.groups.memory_budget import Weight
+from barnabas.groups.modern import ModernGroup, ModernGroupState
 from barnabas.groups.streams.configured import ConfiguredTopology
 from barnabas.groups.streams.description import StoredDescription, description_tombstone
 from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.records import group_tombstones
-from barnabas.groups.streams.tasks import NOTHING, Task, Tasks
-from barnabas.groups.streams.topology import Topology
+from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks
+from barnabas.groups.streams.topology import StreamsTopology
 
 FIRST_EPOCH = 1
 """Epoch of a group before the first member joins, and of its assignment; the first join makes it 2."""
@@ -28,14 +28,14 @@ NOT_VALIDATED = -1
 TASK_BYTES = 150  # memory of a task and an epoch
 
 
-class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
+class StreamsGroup(ModernGroup[StreamsMember, StreamsTasks]):
     group_type = GroupType.STREAMS
     protocol_type = "streams"
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.epoch = self.assignment_epoch = FIRST_EPOCH
-        self.topology: Topology | None = None
+        self.topology: StreamsTopology | None = None
         self.validated_epoch = 0
         self.assignment_configs: Mapping[str, str] = {}
         self.owners = TaskOwners()
@@ -50,9 +50,9 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     # -- facts --------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ModernGroupState:
         if self.members and (self.topology is None or self.topology.epoch != self.validated_epoch):
-            return GroupState.NOT_READY
+            return ModernGroupState.NOT_READY
         return super().state
 
     def subscribed_topics(self) -> Set[str]:
@@ -69,7 +69,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         """Offsets of an empty group may expire and be deleted."""
         return bool(self.members) and self.topology is not None and topic in self.topology.readers
 
-    def target(self, member_id: str) -> Tasks:
+    def target(self, member_id: str) -> StreamsTasks:
         return self.targets.get(member_id, NOTHING)
 
     def tombstones(self) -> list[CoordinatorRecord]:
@@ -129,7 +129,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
             reader = readers.get(tp.topic)
             if reader is None:
                 raise _stale(f"Topic {tp.topic} is not in the topology.")
-            task = Task(reader, tp.partition)
+            task = StreamsTask(reader, tp.partition)
             since = held.get(task)
             if since is None:
                 raise _stale(f"Task {task} is not assigned or pending revocation for member.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.group import Client, Deadline, DeadlineType
+from barnabas.groups.group import ClientInfo, DeadlineType, GroupDeadline
 from barnabas.groups.modern import JOINING, check_member_epoch
 from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
@@ -23,17 +23,22 @@ from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.description import FIRST_HEARTBEAT_WITH_DESCRIPTIONS
 from barnabas.groups.streams.endpoints import partitions_by_endpoint
 from barnabas.groups.streams.group import NOT_VALIDATED, StreamsGroup
-from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS, Endpoint, MemberState, StreamsMember
-from barnabas.groups.streams.reconciliation import Target, reconcile
+from barnabas.groups.streams.members import (
+    UNKNOWN_TIMEOUT_MS,
+    StreamsEndpoint,
+    StreamsMember,
+    StreamsMemberState,
+)
+from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
 from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
-from barnabas.groups.streams.sizing import Status
-from barnabas.groups.streams.tasks import NOTHING, Task, Tasks, tasks_of
-from barnabas.groups.streams.topology import Topology, to_value, topology_of
+from barnabas.groups.streams.sizing import StreamsStatus
+from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks, tasks_of
+from barnabas.groups.streams.topology import StreamsTopology, to_value, topology_of
 from barnabas.protocol.messages import streams
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from barnabas.groups.streams.kind import StreamsGroupManager
+    from barnabas.groups.streams.manager import StreamsGroupManager
 
 logger = rate_limited_logger(__name__)
 
@@ -41,7 +46,7 @@ NEVER_MS = 2**31 - 1
 """Interval of the members' task offset reports; they are used only when a member joins."""
 
 
-class Outcome(NamedTuple):
+class HeartbeatResult(NamedTuple):
     """The response, and the internal topics that the broker has to create."""
 
     response: StreamsGroupHeartbeatResponse
@@ -54,7 +59,7 @@ class Heartbeat:
         kind: StreamsGroupManager,
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
-        client: Client,
+        client: ClientInfo,
         step: CoordinatorResult,
         version: int,
     ) -> None:
@@ -67,7 +72,7 @@ class Heartbeat:
         self._owned = owned_tasks(request)
         self._statuses: list[streams.Status] = []
 
-    def run(self) -> Outcome:
+    def run(self) -> HeartbeatResult:
         member = self._find_member()
         updated = self._updated(member)
         change = self._change(member, updated)
@@ -111,16 +116,16 @@ class Heartbeat:
             client_host=self._client.host,
             process_id=member.process_id if request.process_id is None else request.process_id,
             client_tags=member.client_tags if tags is None else {tag.key: tag.value for tag in tags},
-            endpoint=member.endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+            endpoint=member.endpoint if endpoint is None else StreamsEndpoint(endpoint.host, endpoint.port),
             local_state=self._local_state(member),
         )
 
-    def _local_state(self, member: StreamsMember) -> Mapping[Task, int]:
+    def _local_state(self, member: StreamsMember) -> Mapping[StreamsTask, int]:
         """Tasks that a joining member reports; afterwards the coordinator knows them."""
         if self._request.member_epoch != JOINING:
             return member.local_state
         offsets = self._request.task_offsets or ()
-        return {Task(one.subtopology_id, one.partition): one.offset for one in offsets}
+        return {StreamsTask(one.subtopology_id, one.partition): one.offset for one in offsets}
 
     def _member_record(self, updated: StreamsMember) -> CoordinatorRecord:
         """The record has no task offsets: if there are any, an effect stores them in memory."""
@@ -137,7 +142,7 @@ class Heartbeat:
 
     # -- the topology -------------------------------------------------------------------------------
 
-    def _agree_on_topology(self) -> Topology:
+    def _agree_on_topology(self) -> StreamsTopology:
         known, sent = self._group.topology, self._request.topology
         if sent is None:
             if known is None:  # its record was lost: the member sends it again when it rejoins
@@ -155,7 +160,7 @@ class Heartbeat:
         known = self._group.topology
         if known is not None and member.topology_epoch < known.epoch:
             self._note(
-                Status.STALE_TOPOLOGY,
+                StreamsStatus.STALE_TOPOLOGY,
                 f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch "
                 f"{known.epoch}.",
             )
@@ -165,7 +170,7 @@ class Heartbeat:
         assigned them: INVALID_REQUEST would stop the application instead of the task."""
         if self._owned is None or not configured.is_ready:
             return
-        given: set[Task] = set()
+        given: set[StreamsTask] = set()
         for held in (member.assigned, member.pending_revocation):
             given.update(held.active, held.standby)
         for task in sorted((self._owned.active | self._owned.standby) - given):
@@ -212,47 +217,50 @@ class Heartbeat:
         if configs != self._group.assignment_configs:
             yield "the settings of the assignment have changed"
 
-    def _target(self, member: StreamsMember, configured: ConfiguredTopology, epoch: int) -> Target:
+    def _target(self, member: StreamsMember, configured: ConfiguredTopology, epoch: int) -> StreamsTarget:
         group = self._group
         if self._kind.waits_for_more(group):
             self._note(
-                Status.ASSIGNMENT_DELAYED,
+                StreamsStatus.ASSIGNMENT_DELAYED,
                 "Assignment delayed due to the configured initial rebalance delay.",
             )
-            return Target(group.assignment_epoch, NOTHING)
+            return StreamsTarget(group.assignment_epoch, NOTHING)
         if group.assignment_epoch >= epoch:
-            return Target(group.assignment_epoch, group.target(member.member_id))
+            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
         if not self._kind.may_assign(group):
             self._note(
-                Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
+                StreamsStatus.ASSIGNMENT_DELAYED,
+                "Assignment delayed due to the configured assignment interval.",
             )
-            return Target(group.assignment_epoch, group.target(member.member_id))
+            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
         if self._kind.is_large(group, configured):
-            self._note(Status.ASSIGNMENT_DELAYED, "Assignment delayed: it is being computed.")
+            self._note(StreamsStatus.ASSIGNMENT_DELAYED, "Assignment delayed: it is being computed.")
             self._kind.assigning.start(group.group_id)
-            return Target(group.assignment_epoch, group.target(member.member_id))
+            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
         members = {**group.members, member.member_id: member}
         targets = self._kind.assign(group, epoch, members, configured, self._step)
-        return Target(epoch, targets[member.member_id])
+        return StreamsTarget(epoch, targets[member.member_id])
 
-    def _reconcile(self, member: StreamsMember, target: Target) -> StreamsMember:
+    def _reconcile(self, member: StreamsMember, target: StreamsTarget) -> StreamsMember:
         if member.is_reconciled_to(target.epoch):
             return member
         moved = reconcile(member, target, self._group.owners, self._owned)
         if moved != member:
             group_id = self._group.group_id
             self._step.records.append(current_record(group_id, moved))
-            if moved.state is MemberState.UNREVOKED_TASKS:
+            if moved.state is StreamsMemberState.UNREVOKED_TASKS:
                 self._kind.expect_revocation(group_id, moved.member_id, moved.rebalance_timeout_ms)
             else:
                 self._kind.context.deadlines.cancel(
-                    Deadline(DeadlineType.REVOCATION, group_id, moved.member_id)
+                    GroupDeadline(DeadlineType.REVOCATION, group_id, moved.member_id)
                 )
         return moved
 
     # -- the answer ---------------------------------------------------------------------------------
 
-    def _outcome(self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology) -> Outcome:
+    def _outcome(
+        self, before: StreamsMember, now: StreamsMember, configured: ConfiguredTopology
+    ) -> HeartbeatResult:
         response = StreamsGroupHeartbeatResponse(
             member_id=now.member_id,
             member_epoch=now.member_epoch,
@@ -268,12 +276,12 @@ class Heartbeat:
             self._note(configured.problem.status, configured.problem.detail)
         if self._group.shutdown_requested_by is not None:
             self._note(
-                Status.SHUTDOWN_APPLICATION,
+                StreamsStatus.SHUTDOWN_APPLICATION,
                 f"Streams group member {self._group.shutdown_requested_by} encountered a fatal error and "
                 "requested a shutdown for the entire application.",
             )
         response.status = self._statuses
-        return Outcome(response, configured.missing)
+        return HeartbeatResult(response, configured.missing)
 
     def _list_tasks(self, response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
         """Tasks are sent when a member joins and when they change, not with every heartbeat."""
@@ -296,14 +304,14 @@ class Heartbeat:
         ):  # otherwise the epoch of a group that is being created is lost
             response.endpoint_information_epoch = group.endpoint_epoch
 
-    def _note(self, status: Status, detail: str) -> None:
+    def _note(self, status: StreamsStatus, detail: str) -> None:
         self._statuses.append(streams.Status(status, detail))
 
 
-def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+def owned_tasks(request: StreamsGroupHeartbeatRequest) -> StreamsTasks | None:
     """Tasks that the member reports; None if it omits them because nothing has changed."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
-    return Tasks(
+    return StreamsTasks(
         tasks_of(request.active_tasks), tasks_of(request.standby_tasks), tasks_of(request.warmup_tasks)
     )

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from barnabas.groups.modern import JOINING
-from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks, Task, Tasks
+from barnabas.groups.streams.tasks import NOTHING_HELD, HeldTasks, StreamsTask, StreamsTasks
 
 UNKNOWN_TIMEOUT_MS = -1
 NO_TOPOLOGY_EPOCH = -1
 
 
-class MemberState(IntEnum):
+class StreamsMemberState(IntEnum):
     """Progress of a member towards its target, numbered as in the log."""
 
     STABLE = 1
@@ -25,15 +25,15 @@ class MemberState(IntEnum):
     """A state that only a newer coordinator knows; this one was downgraded."""
 
 
-_STATES = {int(state): state for state in MemberState}
+_STATES = {int(state): state for state in StreamsMemberState}
 
 
-def state_of(number: int) -> MemberState:
-    return _STATES.get(number, MemberState.UNKNOWN)
+def state_of(number: int) -> StreamsMemberState:
+    return _STATES.get(number, StreamsMemberState.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class StreamsEndpoint:
     """Address at which an instance answers interactive queries."""
 
     host: str
@@ -47,7 +47,7 @@ class StreamsMember:
     member_id: str
     member_epoch: int = JOINING
     previous_member_epoch: int = JOINING
-    state: MemberState = MemberState.STABLE
+    state: StreamsMemberState = StreamsMemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -55,11 +55,11 @@ class StreamsMember:
     rebalance_timeout_ms: int = UNKNOWN_TIMEOUT_MS
     topology_epoch: int = NO_TOPOLOGY_EPOCH
     process_id: str = ""
-    endpoint: Endpoint | None = None
+    endpoint: StreamsEndpoint | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assigned: HeldTasks = NOTHING_HELD
     pending_revocation: HeldTasks = NOTHING_HELD
-    local_state: Mapping[Task, int] = field(default_factory=dict, compare=False)
+    local_state: Mapping[StreamsTask, int] = field(default_factory=dict, compare=False)
     """Task offsets of its state directory, as reported when it joined; not in the log, lost at a restart."""
 
     @property
@@ -68,12 +68,12 @@ class StreamsMember:
         return frozenset()
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+        return self.state is StreamsMemberState.STABLE and self.member_epoch == target_epoch
 
     def advance(
         self,
         epoch: int,
-        state: MemberState,
+        state: StreamsMemberState,
         assigned: HeldTasks,
         pending_revocation: HeldTasks = NOTHING_HELD,
     ) -> StreamsMember:
@@ -87,14 +87,16 @@ class StreamsMember:
         )
 
 
-def states_on_disk(members: Mapping[str, StreamsMember]) -> dict[str, Tasks]:
+def states_on_disk(members: Mapping[str, StreamsMember]) -> dict[str, StreamsTasks]:
     """Of which tasks members have state on their disks: those that are furthest, as if they had been standbys."""
-    best: dict[Task, int] = {}
+    best: dict[StreamsTask, int] = {}
     for member in members.values():
         for task, offset in member.local_state.items():
             best[task] = max(offset, best.get(task, offset))
     return {
-        member_id: Tasks(standby=frozenset(task for task, offset in found.items() if offset == best[task]))
+        member_id: StreamsTasks(
+            standby=frozenset(task for task, offset in found.items() if offset == best[task])
+        )
         for member_id, member in members.items()
         if (found := member.local_state)
     }

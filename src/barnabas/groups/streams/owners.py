@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from barnabas.groups.streams.members import StreamsMember
-from barnabas.groups.streams.tasks import HeldTasks, Task
+from barnabas.groups.streams.tasks import HeldTasks, StreamsTask
 
 
 class TaskOwners:
     """An active task has one owner. A process has a task at most once among its standbys and warm-ups."""
 
     def __init__(self) -> None:
-        self._active: dict[Task, str] = {}
-        self._standby: dict[Task, set[str]] = {}
-        self._warmup: dict[Task, set[str]] = {}
+        self._active: dict[StreamsTask, str] = {}
+        self._standby: dict[StreamsTask, set[str]] = {}
+        self._warmup: dict[StreamsTask, set[str]] = {}
 
-    def active(self, task: Task) -> str | None:
+    def active(self, task: StreamsTask) -> str | None:
         return self._active.get(task)
 
-    def has(self, process_id: str, task: Task) -> bool:
+    def has(self, process_id: str, task: StreamsTask) -> bool:
         return self._active.get(task) == process_id or self.has_copy(process_id, task)
 
-    def has_copy(self, process_id: str, task: Task) -> bool:
+    def has_copy(self, process_id: str, task: StreamsTask) -> bool:
         return process_id in self._standby.get(task, ()) or process_id in self._warmup.get(task, ())
 
     def replace(self, old: StreamsMember | None, new: StreamsMember | None) -> None:
@@ -48,7 +48,7 @@ class TaskOwners:
             _discard(tasks, owners, process_id)
 
 
-def _discard(tasks: Collection[Task], owners: dict[Task, set[str]], process_id: str) -> None:
+def _discard(tasks: Collection[StreamsTask], owners: dict[StreamsTask, set[str]], process_id: str) -> None:
     for task in tasks:
         processes = owners.get(task)
         if processes is None:

@@ -16,29 +16,29 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.streams.members import MemberState, StreamsMember
+from barnabas.groups.streams.members import StreamsMember, StreamsMemberState
 from barnabas.groups.streams.owners import TaskOwners
-from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, TaskSet
+from barnabas.groups.streams.tasks import HeldTasks, StreamsTask, StreamsTasks, TaskSet
 
 
-class Target(NamedTuple):
+class StreamsTarget(NamedTuple):
     epoch: int
-    tasks: Tasks
+    tasks: StreamsTasks
 
 
 def reconcile(
-    member: StreamsMember, target: Target, owners: TaskOwners, owned: Tasks | None
+    member: StreamsMember, target: StreamsTarget, owners: TaskOwners, owned: StreamsTasks | None
 ) -> StreamsMember:
     """The member after this heartbeat; `owned` are the tasks that it reports, if any."""
-    if member.state is MemberState.STABLE:
+    if member.state is StreamsMemberState.STABLE:
         if member.member_epoch == target.epoch:
             return member
         return _advance(member, member.member_epoch, target, owners, owned)
-    if member.state is MemberState.UNREVOKED_TASKS:
+    if member.state is StreamsMemberState.UNREVOKED_TASKS:
         if owned is None or member.pending_revocation.overlaps(owned):
             return member
         return _advance(member, member.member_epoch + 1, target, owners, owned)
-    if member.state is MemberState.UNRELEASED_TASKS:
+    if member.state is StreamsMemberState.UNRELEASED_TASKS:
         return _advance(member, member.member_epoch, target, owners, owned)
     if owned is None or owned:
         raise KafkaError(
@@ -57,23 +57,23 @@ class _Difference(NamedTuple):
 
 
 def _advance(
-    member: StreamsMember, epoch: int, target: Target, owners: TaskOwners, owned: Tasks | None
+    member: StreamsMember, epoch: int, target: StreamsTarget, owners: TaskOwners, owned: StreamsTasks | None
 ) -> StreamsMember:
     difference = _compare(member, target, owners)
     revoked = difference.revoked
     if revoked and (owned is None or revoked.overlaps(owned)):
-        return member.advance(epoch, MemberState.UNREVOKED_TASKS, difference.kept, revoked)
-    state = MemberState.UNRELEASED_TASKS if difference.waits else MemberState.STABLE
+        return member.advance(epoch, StreamsMemberState.UNREVOKED_TASKS, difference.kept, revoked)
+    state = StreamsMemberState.UNRELEASED_TASKS if difference.waits else StreamsMemberState.STABLE
     return member.advance(target.epoch, state, _merged(difference.kept, difference.gained))
 
 
-def _compare(member: StreamsMember, target: Target, owners: TaskOwners) -> _Difference:
+def _compare(member: StreamsMember, target: StreamsTarget, owners: TaskOwners) -> _Difference:
     has, wanted = member.assigned, target.tasks
 
-    def is_taken(task: Task) -> bool:
+    def is_taken(task: StreamsTask) -> bool:
         return owners.active(task) is not None or owners.has_copy(member.process_id, task)
 
-    def is_here(task: Task) -> bool:
+    def is_here(task: StreamsTask) -> bool:
         return owners.has(member.process_id, task)
 
     active = _gained(has.active.keys(), wanted.active, is_taken)
@@ -100,7 +100,9 @@ class _Gained(NamedTuple):
     waits: bool
 
 
-def _gained(has: Collection[Task], wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> _Gained:
+def _gained(
+    has: Collection[StreamsTask], wanted: TaskSet, is_unreleased: Callable[[StreamsTask], bool]
+) -> _Gained:
     missing = wanted.difference(has)
     free = frozenset(task for task in missing if not is_unreleased(task))
     return _Gained(free, len(free) < len(missing))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from barnabas.coordination.shard import CoordinatorRecord
 from barnabas.groups.records import MemberKeys, record, tombstone
-from barnabas.groups.streams.members import Endpoint, StreamsMember, state_of
-from barnabas.groups.streams.tasks import HeldTasks, Task, Tasks, by_subtopology, tasks_of
+from barnabas.groups.streams.members import StreamsEndpoint, StreamsMember, state_of
+from barnabas.groups.streams.tasks import HeldTasks, StreamsTask, StreamsTasks, by_subtopology, tasks_of
 from barnabas.protocol.messages.records import streams_group as written
 from barnabas.protocol.messages.records.streams_group import (
     KeyValue,
@@ -86,7 +86,7 @@ def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     return record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: Tasks) -> CoordinatorRecord:
+def target_record(group_id: str, member_id: str, target: StreamsTasks) -> CoordinatorRecord:
     value = StreamsGroupTargetAssignmentMemberValue(
         active_tasks=_target_ids(target.active),
         standby_tasks=_target_ids(target.standby),
@@ -95,7 +95,7 @@ def target_record(group_id: str, member_id: str, target: Tasks) -> CoordinatorRe
     return record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def _target_ids(tasks: Iterable[Task]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
+def _target_ids(tasks: Iterable[StreamsTask]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
     return [StreamsGroupTargetAssignmentMemberTaskIds(*ids) for ids in by_subtopology(tasks)]
 
 
@@ -116,16 +116,16 @@ def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     return record(key, value)
 
 
-def _current_ids(tasks: Iterable[Task]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
+def _current_ids(tasks: Iterable[StreamsTask]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
     return [StreamsGroupCurrentMemberAssignmentTaskIds(*ids) for ids in by_subtopology(tasks)]
 
 
-def _with_epochs(epochs: Mapping[Task, int]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
+def _with_epochs(epochs: Mapping[StreamsTask, int]) -> list[StreamsGroupCurrentMemberAssignmentTaskIds]:
     return [
         StreamsGroupCurrentMemberAssignmentTaskIds(
             subtopology_id=subtopology_id,
             partitions=partitions,
-            assignment_epochs=[epochs[Task(subtopology_id, index)] for index in partitions],
+            assignment_epochs=[epochs[StreamsTask(subtopology_id, index)] for index in partitions],
         )
         for subtopology_id, partitions in by_subtopology(epochs)
     ]
@@ -145,7 +145,7 @@ def with_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue)
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         topology_epoch=value.topology_epoch,
         process_id=value.process_id,
-        endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        endpoint=None if endpoint is None else StreamsEndpoint(endpoint.host, endpoint.port),
         client_tags={tag.key: tag.value for tag in value.client_tags},
     )
 
@@ -171,22 +171,24 @@ def with_assignment(member: StreamsMember, value: StreamsGroupCurrentMemberAssig
 
 def _epochs(
     listed: Iterable[StreamsGroupCurrentMemberAssignmentTaskIds], member_epoch: int
-) -> dict[Task, int]:
+) -> dict[StreamsTask, int]:
     """Records of Kafka before 4.3 have no epochs: the member epoch is used."""
-    found: dict[Task, int] = {}
+    found: dict[StreamsTask, int] = {}
     for ids in listed:
         epochs = ids.assignment_epochs
         if epochs is None or len(epochs) != len(ids.partitions):
             epochs = [member_epoch] * len(ids.partitions)
         found.update(
-            (Task(ids.subtopology_id, index), epoch)
+            (StreamsTask(ids.subtopology_id, index), epoch)
             for index, epoch in zip(ids.partitions, epochs, strict=True)
         )
     return found
 
 
-def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
-    return Tasks(tasks_of(value.active_tasks), tasks_of(value.standby_tasks), tasks_of(value.warmup_tasks))
+def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> StreamsTasks:
+    return StreamsTasks(
+        tasks_of(value.active_tasks), tasks_of(value.standby_tasks), tasks_of(value.warmup_tasks)
+    )
 
 
 # -- tombstones -------------------------------------------------------------------------------------

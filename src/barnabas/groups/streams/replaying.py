@@ -34,7 +34,7 @@ from barnabas.protocol.messages.records.streams_group import (
 from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.groups.kind import Replay
+    from barnabas.groups.manager import Replay
 
 FindGroup = Callable[[str, bool], StreamsGroup | None]
 """Finds the group of a record; `create`: create it if it does not exist."""

@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.streams.topology import UNDECIDED, Topology, input_topics
+from barnabas.groups.streams.topology import UNDECIDED, StreamsTopology, input_topics
 from barnabas.protocol.messages.records.streams_group import CopartitionGroup, Subtopology
 
 PartitionCounts = Mapping[str, int]
 
 
-class Status(IntEnum):
+class StreamsStatus(IntEnum):
     """Status codes of StreamsGroupHeartbeatResponse."""
 
     STALE_TOPOLOGY = 0
@@ -30,22 +30,22 @@ class Status(IntEnum):
     ASSIGNMENT_DELAYED = 5
 
 
-class Problem(NamedTuple):
+class TopologyProblem(NamedTuple):
     """A problem that is reported to members; they wait until it is resolved."""
 
-    status: Status
+    status: StreamsStatus
     detail: str
 
 
 class TopicsUnfitError(Exception):
     """The topics of the cluster do not fit the topology."""
 
-    def __init__(self, status: Status, detail: str) -> None:
+    def __init__(self, status: StreamsStatus, detail: str) -> None:
         super().__init__(detail)
-        self.problem = Problem(status, detail)
+        self.problem = TopologyProblem(status, detail)
 
 
-def decide_partitions(topology: Topology, existing: PartitionCounts) -> dict[str, int]:
+def decide_partitions(topology: StreamsTopology, existing: PartitionCounts) -> dict[str, int]:
     """Partition counts of all internal topics. Existing topics keep theirs."""
     decided = _size_repartition_topics(topology, existing)
     _agree_in_copartition_groups(topology, existing, decided)
@@ -71,7 +71,7 @@ def _count(topic: str, existing: PartitionCounts, decided: PartitionCounts) -> i
 # -- repartition topics -----------------------------------------------------------------------------
 
 
-def _size_repartition_topics(topology: Topology, existing: PartitionCounts) -> dict[str, int]:
+def _size_repartition_topics(topology: StreamsTopology, existing: PartitionCounts) -> dict[str, int]:
     sizes = {name: fixed for name, fixed in _repartition_topics(topology) if fixed != UNDECIDED}
     unsized = _sinks_without(sizes, topology)
     while unsized:
@@ -94,13 +94,13 @@ def _size_repartition_topics(topology: Topology, existing: PartitionCounts) -> d
     return sizes
 
 
-def _repartition_topics(topology: Topology) -> Iterator[tuple[str, int]]:
+def _repartition_topics(topology: StreamsTopology) -> Iterator[tuple[str, int]]:
     for subtopology in topology.subtopologies.values():
         for topic in subtopology.repartition_source_topics:
             yield topic.name, topic.partitions
 
 
-def _sinks_without(sizes: PartitionCounts, topology: Topology) -> list[tuple[str, Subtopology]]:
+def _sinks_without(sizes: PartitionCounts, topology: StreamsTopology) -> list[tuple[str, Subtopology]]:
     return [
         (sink, subtopology)
         for subtopology in topology.subtopologies.values()
@@ -121,7 +121,7 @@ def _largest_known_input(
 
 
 def _agree_in_copartition_groups(
-    topology: Topology, existing: PartitionCounts, decided: dict[str, int]
+    topology: StreamsTopology, existing: PartitionCounts, decided: dict[str, int]
 ) -> None:
     sizes = dict(_repartition_topics(topology))
     for subtopology in topology.subtopologies.values():
@@ -151,7 +151,7 @@ def _agree(counts: dict[str, int], repartition_sizes: PartitionCounts) -> dict[s
     for topic, count in fixed.items():
         if count != agreed:
             raise TopicsUnfitError(
-                Status.INCORRECTLY_PARTITIONED_TOPICS,
+                StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
                 f"Number of partitions [{count}] of repartition topic [{topic}] doesn't match number of "
                 f"partitions [{agreed}] of the source topic.",
             )
@@ -164,7 +164,7 @@ def _same(deciding: dict[str, int], shown: dict[str, int]) -> int:
     if len(numbers) > 1:
         listed = ", ".join(f"{topic}={count}" for topic, count in shown.items())
         raise TopicsUnfitError(
-            Status.INCORRECTLY_PARTITIONED_TOPICS,
+            StreamsStatus.INCORRECTLY_PARTITIONED_TOPICS,
             f"Following topics do not have the same number of partitions: [{{{listed}}}]",
         )
     return numbers.pop()

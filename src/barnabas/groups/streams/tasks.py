@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 
-class Task(NamedTuple):
+class StreamsTask(NamedTuple):
     subtopology_id: str
     partition: int
 
@@ -16,12 +16,12 @@ class Task(NamedTuple):
         return f"{self.subtopology_id}-{self.partition}"
 
 
-TaskSet = frozenset[Task]
+TaskSet = frozenset[StreamsTask]
 NO_TASKS: TaskSet = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class StreamsTasks:
     """Target or reported tasks of a member: an active task processes, a standby keeps its state up to date.
 
     Warm-ups are in the protocol, but the coordinator of Kafka 4.3 never assigns one; nor does this one.
@@ -35,7 +35,7 @@ class Tasks:
         return len(self.active) + len(self.standby) + len(self.warmup)
 
 
-NOTHING = Tasks()
+NOTHING = StreamsTasks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,21 @@ class HeldTasks:
     with an older epoch comes from a previous owner.
     """
 
-    active: Mapping[Task, int] = field(default_factory=dict)
+    active: Mapping[StreamsTask, int] = field(default_factory=dict)
     standby: TaskSet = NO_TASKS
     warmup: TaskSet = NO_TASKS
 
     def __bool__(self) -> bool:
         return bool(self.active or self.standby or self.warmup)
 
-    def contains(self, tasks: Tasks) -> bool:
+    def contains(self, tasks: StreamsTasks) -> bool:
         return (
             self.active.keys() >= tasks.active
             and self.standby >= tasks.standby
             and self.warmup >= tasks.warmup
         )
 
-    def overlaps(self, tasks: Tasks) -> bool:
+    def overlaps(self, tasks: StreamsTasks) -> bool:
         return not (
             self.active.keys().isdisjoint(tasks.active)
             and self.standby.isdisjoint(tasks.standby)
@@ -80,10 +80,10 @@ class _TaskIds(Protocol):
 
 
 def tasks_of(listed: Iterable[_TaskIds]) -> TaskSet:
-    return frozenset(Task(ids.subtopology_id, index) for ids in listed for index in ids.partitions)
+    return frozenset(StreamsTask(ids.subtopology_id, index) for ids in listed for index in ids.partitions)
 
 
-def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, list[int]]]:
+def by_subtopology(tasks: Iterable[StreamsTask]) -> list[tuple[str, list[int]]]:
     """Tasks as messages and records list them: sorted subtopologies, and the partitions of each."""
     ordered = groupby(sorted(tasks), key=lambda task: task.subtopology_id)
     return [(subtopology_id, [task.partition for task in group]) for subtopology_id, group in ordered]

@@ -22,7 +22,7 @@ UNDECIDED = 0
 
 
 @dataclass(frozen=True)
-class Topology:
+class StreamsTopology:
     """Subtopologies read source topics and repartition topics; their state is kept in changelog topics.
 
     A repartition topic is the sink of one subtopology and a source of another.
@@ -64,8 +64,8 @@ def input_topics(subtopology: Subtopology) -> Iterator[str]:
         yield topic.name
 
 
-def topology_of(value: StreamsGroupTopologyValue) -> Topology:
-    return Topology(value.epoch, {one.subtopology_id: one for one in value.subtopologies})
+def topology_of(value: StreamsGroupTopologyValue) -> StreamsTopology:
+    return StreamsTopology(value.epoch, {one.subtopology_id: one for one in value.subtopologies})
 
 
 def to_value(topology: StreamsGroupHeartbeatTopology) -> StreamsGroupTopologyValue:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import configs as decide
 from barnabas.controller.configs import ConfigOperation, ConfigOperationType, Results
@@ -126,7 +126,7 @@ async def alter_configs(
 ) -> AlterConfigsResponse:
     def prepare(resource: Resource, asked: AlterConfigsAlterConfigsResource) -> dict[str, str | None]:
         check_number_of_settings(asked.configs)
-        if resource.type == ResourceType.BROKER_LOGGER:
+        if resource.type == ConfigResourceType.BROKER_LOGGER:
             raise invalid_request(f"Unknown resource type {resource.type}")
         check_resource(broker.node_id, broker.image.brokers, resource)
         settings = {config.name: config.value for config in asked.configs}
@@ -230,4 +230,4 @@ def _responses(resources: Iterable[_Asked], results: Results) -> list[AlterConfi
 
 
 def _is_logger(resource: Resource) -> bool:
-    return resource.type == ResourceType.BROKER_LOGGER
+    return resource.type == ConfigResourceType.BROKER_LOGGER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sized
 
-from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.cluster.names import check_topic_name
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config import validation
@@ -31,17 +31,17 @@ def check_resource(node_id: int, brokers: Container[int], resource: Resource) ->
     broker.
     """
     kind, name = resource
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         require(name, "Default topic resources are not allowed.")
         check_topic_name(name)
-    elif kind == ResourceType.BROKER:
+    elif kind == ConfigResourceType.BROKER:
         _check_broker_id(node_id, brokers, name)
-    elif kind == ResourceType.BROKER_LOGGER:
+    elif kind == ConfigResourceType.BROKER_LOGGER:
         if number(name, "Node id") != node_id:
             raise invalid_request(f"Unexpected node id. Expected {node_id}, but received {name}")
-    elif kind == ResourceType.GROUP:
+    elif kind == ConfigResourceType.GROUP:
         require(name, "Default group resources are not allowed.")
-    elif kind == ResourceType.CLIENT_METRICS:
+    elif kind == ConfigResourceType.CLIENT_METRICS:
         require(name, "Subscription name can't be empty")
     else:
         raise invalid_request(f"Unknown resource type {kind}")
@@ -58,12 +58,12 @@ def rules(config: BrokerConfig, *, is_alone: bool) -> ConfigRules:
     """
 
     def check(resource: Resource, settings: Mapping[str, str]) -> None:
-        if resource.type == ResourceType.TOPIC:
+        if resource.type == ConfigResourceType.TOPIC:
             is_internal = resource.name in INTERNAL_TOPICS
             validation.check_topic_configs(settings, config, is_internal=is_internal)
-        elif resource.type == ResourceType.BROKER:
+        elif resource.type == ConfigResourceType.BROKER:
             validation.check_broker_configs(settings, per_broker=bool(resource.name))
-        elif resource.type == ResourceType.GROUP:
+        elif resource.type == ConfigResourceType.GROUP:
             validation.check_group_configs(settings, config)
         else:
             validation.check_client_metrics_configs(settings)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.cluster.image import MetadataImage, Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.cluster.names import check_topic_name
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.describe import (
-    Entry,
-    Source,
+    ConfigEntry,
+    ConfigSource,
     describe_all_brokers,
     describe_broker,
     describe_client_metrics,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds
 
-_ALIKE = frozenset({ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS})
+_ALIKE = frozenset({ConfigResourceType.TOPIC, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS})
 """Resources with the same settings, which share their rows."""
 
 _Wanted = dict[Resource, set[str]]
@@ -132,7 +132,7 @@ class _Description:
             )
 
     def _rows(self, resource: Resource) -> list[DescribeConfigsResourceResult]:
-        if resource.type == ResourceType.BROKER_LOGGER:
+        if resource.type == ConfigResourceType.BROKER_LOGGER:
             return _logger_rows(self._broker, resource.name)
         _check_described(self._broker, resource)
         overrides = self._broker.image.configs.get(resource, {})
@@ -158,29 +158,31 @@ def _size(row: DescribeConfigsResourceResult) -> int:
 def _check_described(broker: DescribeConfigsNeeds, resource: Resource) -> None:
     """Refuse to describe a resource that does not exist."""
     kind, name = resource
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         check_topic_name(name)
         if name not in broker.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    elif kind == ResourceType.GROUP:
+    elif kind == ConfigResourceType.GROUP:
         require(name, "Group name must not be empty")
-    elif kind == ResourceType.CLIENT_METRICS:
+    elif kind == ConfigResourceType.CLIENT_METRICS:
         require(name, "Client metrics subscription name must not be empty")
-    elif kind != ResourceType.BROKER:
+    elif kind != ConfigResourceType.BROKER:
         raise invalid_request(f"Unsupported resource type: {kind}")
 
 
-def _entries(broker: DescribeConfigsNeeds, resource: Resource, overrides: Mapping[str, str]) -> list[Entry]:
-    if resource.type == ResourceType.TOPIC:
+def _entries(
+    broker: DescribeConfigsNeeds, resource: Resource, overrides: Mapping[str, str]
+) -> list[ConfigEntry]:
+    if resource.type == ConfigResourceType.TOPIC:
         return describe_topic(broker.config, overrides)
-    if resource.type == ResourceType.BROKER:
+    if resource.type == ConfigResourceType.BROKER:
         return _broker_entries(broker, resource.name)
-    if resource.type == ResourceType.GROUP:
+    if resource.type == ConfigResourceType.GROUP:
         return describe_group(broker.config, overrides)
     return describe_client_metrics(overrides)
 
 
-def _broker_entries(broker: DescribeConfigsNeeds, name: str) -> list[Entry]:
+def _broker_entries(broker: DescribeConfigsNeeds, name: str) -> list[ConfigEntry]:
     if not name:
         return describe_all_brokers(broker.config)
     if number(name, "Broker id") != broker.node_id:
@@ -190,7 +192,7 @@ def _broker_entries(broker: DescribeConfigsNeeds, name: str) -> list[Entry]:
     return describe_broker(broker.config)
 
 
-def _row(entry: Entry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _row(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if message.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,
@@ -210,7 +212,7 @@ def _logger_rows(broker: DescribeConfigsNeeds, name: str) -> list[DescribeConfig
         raise invalid_request(f"Unexpected broker id, expected {broker.node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(
-            name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=None
+            name=logger, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER, documentation=None
         )
         for logger, level in loggers.levels().items()
     ]
@@ -223,10 +225,10 @@ def list_config_resources(
     broker: DescribeConfigsNeeds, request: Request, message: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse | Coroutine[Any, Any, ListConfigResourcesResponse]:
     if request.version == 0:
-        wanted: Iterable[int] = (ResourceType.CLIENT_METRICS,)
+        wanted: Iterable[int] = (ConfigResourceType.CLIENT_METRICS,)
     else:
-        wanted = dict.fromkeys(message.resource_types) or tuple(ResourceType)
-    if any(kind not in tuple(ResourceType) for kind in wanted):
+        wanted = dict.fromkeys(message.resource_types) or tuple(ConfigResourceType)
+    if any(kind not in tuple(ConfigResourceType) for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return at_once_or_in_turns(request, _listing(broker.image, wanted))
 
@@ -245,9 +247,9 @@ def _listing(
 
 def _names(image: MetadataImage, kind: int) -> Iterable[str]:
     """Names of resources with configs: all topics and brokers, and others that have overrides."""
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         return image.topics
-    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         return map(str, image.brokers)
     return (
         resource.name for resource, settings in image.configs.items() if resource.type == kind and settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
@@ -18,7 +18,7 @@ from barnabas.handlers.needs import HasConfig, HasImage
 _TLS = "ssl."
 
 
-class Tls(Protocol):
+class TlsConfigCheck(Protocol):
     def check(self, config: BrokerConfig) -> Awaitable[None]:
         """Raise ConfigError if the key stores of these settings are not usable."""
         ...
@@ -26,7 +26,7 @@ class Tls(Protocol):
 
 class Sockets(Protocol):
     @property
-    def tls(self) -> Tls: ...
+    def tls(self) -> TlsConfigCheck: ...
 
 
 class HasTls(Protocol):
@@ -40,7 +40,7 @@ class TlsNeeds(HasConfig, HasImage, HasTls, Protocol):
 
 async def take_out_unusable(broker: TlsNeeds, wanted: dict[Resource, list[ConfigOperation]]) -> Results:
     """Remove this broker's change from `wanted` if it is not usable, and return the error."""
-    own = Resource(ResourceType.BROKER, str(broker.node_id))
+    own = Resource(ConfigResourceType.BROKER, str(broker.node_id))
     operations = wanted.get(own, [])
     if not any(_TLS in operation.name for operation in operations):
         return {}

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from barnabas.common.errors import NO_ERROR
 from barnabas.common.files import FileSlice
 from barnabas.common.types import Uuid
-from barnabas.handlers.fetch.reading import Cold, PartitionReader
+from barnabas.handlers.fetch.reader import Cold, PartitionReader
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -21,8 +21,8 @@ from barnabas.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from barnabas.replication.cold_reads import ColdReads
 from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
-from barnabas.replication.page_cache import ColdReads
 from barnabas.replication.partition import NO_EPOCH, Partition
 
 READ_AT_ONCE: Final = 1_000

@@ -14,18 +14,18 @@ from barnabas.handlers.fetch.attempt import (
     cold_logs_in_steps,
     to_read,
 )
-from barnabas.handlers.fetch.reading import Cold, PartitionReader
+from barnabas.handlers.fetch.reader import Cold, PartitionReader
 from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication.delayed import DelayedOperation, TimerLoop
 from barnabas.replication.fetch_sessions import NO_SESSION
-from barnabas.replication.page_cache import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 
-class Waiting(Loop, Protocol):
+class Waiting(TimerLoop, Protocol):
     @property
     def page_cache(self) -> ColdReads: ...
 
@@ -68,7 +68,7 @@ def _warm(broker: Waiting, request: Request, reader: PartitionReader, cold: list
 class DelayedFetch(DelayedOperation):
     __slots__ = ("_has_changed", "_is_late", "_is_trying", "_reader", "_request")
 
-    def __init__(self, loop: Loop, request: Request, reader: PartitionReader) -> None:
+    def __init__(self, loop: TimerLoop, request: Request, reader: PartitionReader) -> None:
         super().__init__(loop)
         self._request = request
         self._reader = reader

@@ -16,7 +16,7 @@ from barnabas.common.types import ZERO_UUID
 from barnabas.controller.isr import check_broker_epoch
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
-from barnabas.handlers.fetch.reading import PartitionReader, Reading, ReplicaReader, has_all_before
+from barnabas.handlers.fetch.reader import PartitionReader, Reading, ReplicaReader, has_all_before
 from barnabas.network.requests.brokers_only import log_refused
 from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
 from barnabas.network.requests.time_slices import RequestTurn

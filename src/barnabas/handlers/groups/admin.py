@@ -17,8 +17,8 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.coordination.tasks import ask_each
-from barnabas.groups.classic.group import ClassicGroup, State
-from barnabas.groups.classic.member import Member
+from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
+from barnabas.groups.classic.member import ClassicGroupMember
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import Group
 from barnabas.groups.shard import GroupShard
@@ -135,14 +135,14 @@ def _describe(
 def _undescribed(group_id: str, error: KafkaError, version: int) -> DescribedGroup:
     if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    answer = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+    answer = DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
     if version >= FIRST_DESCRIBE_WITH_NOT_FOUND:
         answer.error_code, answer.error_message = error.code, error.message
     return answer
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    is_stable = group.state is State.STABLE
+    is_stable = group.state is ClassicGroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -152,7 +152,9 @@ def _described(group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _described_member(group: ClassicGroup, member: Member, is_stable: bool) -> DescribedGroupMember:
+def _described_member(
+    group: ClassicGroup, member: ClassicGroupMember, is_stable: bool
+) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.classic.membership import JoinRequest
-from barnabas.groups.group import Client, sees_all
+from barnabas.groups.group import ClientInfo, sees_all
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.step import join_error
 from barnabas.handlers.needs import HasGroups
@@ -71,9 +71,9 @@ def _check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
 
-def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) -> Client:
+def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) -> ClientInfo:
     """Return the client; Kafka writes addresses as Java does, with a slash after the (empty) host name."""
-    return Client(request.client_id or "", f"/{request.connection.peer[0]}", may_describe)
+    return ClientInfo(request.client_id or "", f"/{request.connection.peer[0]}", may_describe)
 
 
 def sync_group(broker: HasGroups, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:

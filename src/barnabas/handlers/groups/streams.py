@@ -27,7 +27,7 @@ from barnabas.groups.streams.checks import check_heartbeat
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import described
 from barnabas.groups.streams.description import check_update
-from barnabas.groups.streams.sizing import Status
+from barnabas.groups.streams.sizing import StreamsStatus
 from barnabas.groups.streams.topic_creation import StreamsTopics
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
@@ -112,7 +112,7 @@ def _create(
 
 def _add_detail(response: StreamsGroupHeartbeatResponse, text: str) -> None:
     for status in response.status or []:
-        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+        if status.status_code == StreamsStatus.MISSING_INTERNAL_TOPICS:
             status.status_detail += f"; {text}"
 
 

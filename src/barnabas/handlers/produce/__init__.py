@@ -7,7 +7,7 @@ admission.py   admission of transactional batches
 delayed.py     stage two: waiting until the batches are durable
 """
 
+from barnabas.handlers.produce.fast_path import known_heads
 from barnabas.handlers.produce.handler import produce
-from barnabas.handlers.produce.known_heads import known_heads
 
 __all__ = ["known_heads", "produce"]

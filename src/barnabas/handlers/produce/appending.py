@@ -22,7 +22,7 @@ from barnabas.protocol.messages.produce import (
 from barnabas.records.batch import HEADER_SIZE, read_header
 from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords
-from barnabas.replication.delayed import Loop
+from barnabas.replication.delayed import TimerLoop
 from barnabas.replication.durability import Durability
 from barnabas.replication.inspections import Inspections
 from barnabas.replication.partition import ALL_REPLICAS, Partition
@@ -60,7 +60,7 @@ REFUSED_FOR_WHAT_IT_IS = frozenset(
 """Errors about the batch itself, not about the partition or the producer."""
 
 
-class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
+class ProduceNeeds(AdmissionNeeds, TimerLoop, Protocol):
     """Broker attributes used by Produce."""
 
     @property
@@ -73,7 +73,7 @@ class ProduceNeeds(AdmissionNeeds, Loop, Protocol):
     def durability(self) -> Durability: ...
 
 
-class Held(NamedTuple):
+class PendingBatch(NamedTuple):
     """A batch that waits for inspection, or behind one that does; the placeholder marks its position in the
     response.
     """
@@ -96,7 +96,7 @@ class Appending:
         self.acks = acks
         self.now_ms = broker.clock.now_ms()
         self.unsafe: list[Unsafe] = []
-        self.held: list[Held] = []
+        self.held: list[PendingBatch] = []
         self.inspected: Inspected | None = None
 
     def append_all(self, topics: list[TopicProduceData]) -> list[TopicProduceResponse]:
@@ -183,10 +183,10 @@ class Appending:
         if self.inspected is None:
             data.records = memoryview(bytearray(data.records))
         placeholder = PartitionProduceResponse(index=data.index)
-        self.held.append(Held(partition, data, unchecked, placeholder))
+        self.held.append(PendingBatch(partition, data, unchecked, placeholder))
         return placeholder
 
-    async def append_held(self, each: Held) -> PartitionProduceResponse:
+    async def append_held(self, each: PendingBatch) -> PartitionProduceResponse:
         partition, data, unchecked, _ = each
         self.inspected = None
         if unchecked is not None and data.records is not None:

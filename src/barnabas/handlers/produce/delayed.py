@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.delayed import DelayedOperation, TimerLoop
 from barnabas.replication.durability import Durability
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 
@@ -25,7 +25,7 @@ class DelayedProduce(DelayedOperation):
 
     __slots__ = ("_acks", "_open", "_request", "_response")
 
-    def __init__(self, loop: Loop, request: Request, response: ProduceResponse, acks: int) -> None:
+    def __init__(self, loop: TimerLoop, request: Request, response: ProduceResponse, acks: int) -> None:
         super().__init__(loop)
         self._acks = acks
         self._request = request

@@ -25,11 +25,11 @@ from barnabas.protocol.messages.sasl import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.security.authn.sasl.login import (
+    Authenticated,
     AuthenticationFailedError,
     Challenge,
-    Done,
-    Login,
     OutOfOrderError,
+    SaslLogin,
     UnsupportedMechanismError,
 )
 from barnabas.security.context import RequestContext
@@ -52,7 +52,7 @@ class AuthenticationPart(Protocol):
 
     async def in_thread(self, work: Callable[[], T]) -> T: ...
 
-    def count(self, context: RequestContext, login: Login, *, succeeded: bool) -> None: ...
+    def count(self, context: RequestContext, login: SaslLogin, *, succeeded: bool) -> None: ...
 
 
 class SaslNeeds(Protocol):
@@ -71,7 +71,7 @@ async def out_of_order(broker: SaslNeeds, request: Request, error: OutOfOrderErr
     await fail(broker, request.connection, login, str(error))
 
 
-async def fail(broker: SaslNeeds, connection: Connection, login: Login, detail: str) -> None:
+async def fail(broker: SaslNeeds, connection: Connection, login: SaslLogin, detail: str) -> None:
     """Close the connection of a client after a failure that has been answered or has no response."""
     broker.authentication.count(connection.context, login, succeeded=False)
     await asyncio.sleep(broker.authentication.failure_delay_seconds)
@@ -121,7 +121,7 @@ async def sasl_authenticate(
         return None
     if connection.closed:  # meanwhile
         return None
-    lifetime_ms = _authenticated(broker, connection, login) if isinstance(result, Done) else 0
+    lifetime_ms = _authenticated(broker, connection, login) if isinstance(result, Authenticated) else 0
     return SaslAuthenticateResponse(auth_bytes=result.message, session_lifetime_ms=lifetime_ms)
 
 
@@ -138,11 +138,13 @@ async def take_token(broker: SaslNeeds, connection: Connection, token: bytes) ->
     if connection.closed:  # meanwhile
         return
     connection.send_token(result.message)
-    if isinstance(result, Done):
+    if isinstance(result, Authenticated):
         _authenticated(broker, connection, login)
 
 
-async def _step(broker: SaslNeeds, connection: Connection, login: Login, token: bytes) -> Challenge | Done:
+async def _step(
+    broker: SaslNeeds, connection: Connection, login: SaslLogin, token: bytes
+) -> Challenge | Authenticated:
     try:
         if login.blocks(token):
             return await broker.authentication.in_thread(partial(login.step, token))
@@ -152,7 +154,7 @@ async def _step(broker: SaslNeeds, connection: Connection, login: Login, token: 
         raise
 
 
-def _authenticated(broker: SaslNeeds, connection: Connection, login: Login) -> int:
+def _authenticated(broker: SaslNeeds, connection: Connection, login: SaslLogin) -> int:
     """Complete the authentication; return the session lifetime in milliseconds, or 0."""
     principal = login.principal
     assert principal is not None

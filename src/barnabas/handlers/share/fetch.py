@@ -20,9 +20,9 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.replication.delayed import DelayedOperation, Loop
+from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication.delayed import DelayedOperation, TimerLoop
 from barnabas.replication.fetch_sessions import MAX_WAIT_MS
-from barnabas.replication.page_cache import ColdReads
 from barnabas.share.acquisition import AcquireRequest
 from barnabas.share.batches_to_share import Batches
 from barnabas.share.led_partition import LedSharePartition
@@ -40,7 +40,7 @@ Opened = list[tuple[TopicIdPartition, LedSharePartition]]
 Found = list[tuple[TopicIdPartition, LedSharePartition, Batches]]
 
 
-class ShareFetchNeeds(Loop, ShareNeeds, Protocol):
+class ShareFetchNeeds(TimerLoop, ShareNeeds, Protocol):
     """Broker attributes used by ShareFetch."""
 
     @property

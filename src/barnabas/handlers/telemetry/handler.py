@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasImage
-from barnabas.handlers.telemetry.manager import ClientInstance, ClientTelemetry, Push, Sender, refusal
+from barnabas.handlers.telemetry.manager import (
+    ClientInstance,
+    ClientTelemetry,
+    Push,
+    TelemetryClient,
+    refusal,
+)
 from barnabas.handlers.telemetry.subscriptions import Attributes
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.messages.telemetry import (
@@ -141,10 +147,10 @@ async def _decompressed(broker: TelemetryNeeds, sharer: str, push: Push) -> memo
     return memoryview(data)
 
 
-def _sender(telemetry: ClientTelemetry, connection: Connection) -> Sender:
+def _sender(telemetry: ClientTelemetry, connection: Connection) -> TelemetryClient:
     sender = telemetry.senders.get(connection)
     if sender is None:
-        sender = telemetry.senders[connection] = Sender()
+        sender = telemetry.senders[connection] = TelemetryClient()
         connection.when_closed(lambda: telemetry.disconnect(connection))
     return sender
 

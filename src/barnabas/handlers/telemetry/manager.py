@@ -3,7 +3,7 @@
 Kafka's ClientMetricsManager and ClientMetricsInstance. Unlike Kafka, which needs a receiver plugin, a broker
 always exposes the metrics at `/metrics`. It requests cumulative sums, which Prometheus needs.
 
-A client chooses its instance id, so the rate is limited per connection (`Sender`), which has one instance at
+A client chooses its instance id, so the rate is limited per connection (`TelemetryClient`), which has one instance at
 a time. A Java client stops pushing for good after INVALID_REQUEST and INVALID_RECORD; it requests its
 subscription again after UNKNOWN_SUBSCRIPTION_ID, and waits for an interval after THROTTLING_QUOTA_EXCEEDED
 and TELEMETRY_TOO_LARGE.
@@ -16,15 +16,20 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from barnabas.cluster.image import Resource, ResourceType
+from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import Steps
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, Uuid, new_uuid, uuid_to_text
 from barnabas.handlers.telemetry.cpu_budget import CpuBudget
-from barnabas.handlers.telemetry.otlp import MalformedError, Point, TooLargeError, read_points
+from barnabas.handlers.telemetry.otlp import MalformedError, MetricPoint, PayloadTooLargeError, read_points
 from barnabas.handlers.telemetry.series import Labels, Series
-from barnabas.handlers.telemetry.subscriptions import Attributes, Subscription, Wanted, wanted_of
+from barnabas.handlers.telemetry.subscriptions import (
+    Attributes,
+    ClientMetrics,
+    MetricsSubscription,
+    wanted_of,
+)
 from barnabas.metrics.registry import Computed
 from barnabas.records.compression import BeyondLimitError, Codec, CompressionError
 
@@ -51,7 +56,7 @@ class Push(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Sender:
+class TelemetryClient:
     """One connection: its client, and when it may get subscriptions and push."""
 
     instance_id: Uuid = ZERO_UUID
@@ -91,10 +96,10 @@ class ClientInstance:
 
     id: Uuid
     attributes: Attributes
-    wanted: Wanted
+    wanted: ClientMetrics
     version: int
     """Version of the subscriptions that `wanted` was made from."""
-    sender: Sender
+    sender: TelemetryClient
     expires: float = inf
     is_terminating: bool = False
     subscription_id: int = field(init=False)
@@ -114,9 +119,9 @@ class ClientTelemetry:
         self.series = Series(limits.series)
         self.cpu = CpuBudget(limits.cpu_percent, clock.monotonic)
         self.forgotten = 0  # clients evicted because of the limit
-        self.senders: dict[object, Sender] = {}  # by connection
+        self.senders: dict[object, TelemetryClient] = {}  # by connection
         self._configs: ConfigsOfResources = {}
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: list[MetricsSubscription] = []
         self._version = 0
         self._clients: dict[Uuid, ClientInstance] = {}  # the most recently active one is last
 
@@ -129,15 +134,15 @@ class ClientTelemetry:
             return
         self._configs = configs
         subscriptions = [
-            Subscription.of(settings)
+            MetricsSubscription.of(settings)
             for resource, settings in configs.items()
-            if resource.type == ResourceType.CLIENT_METRICS and settings
+            if resource.type == ConfigResourceType.CLIENT_METRICS and settings
         ]
         if subscriptions or self._subscriptions:
             self._subscriptions = subscriptions
             self._version += 1
 
-    def get(self, sender: Sender, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
+    def get(self, sender: TelemetryClient, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
         """Return the subscription of a client; a new client gets an id. As in Kafka a new one is never too
         early, but its first push is not earlier than its connection allows.
         """
@@ -148,7 +153,7 @@ class ClientTelemetry:
         return client
 
     def admit(
-        self, sender: Sender, sharer: str, instance_id: Uuid, attributes: Attributes, push: Push
+        self, sender: TelemetryClient, sharer: str, instance_id: Uuid, attributes: Attributes, push: Push
     ) -> ClientInstance:
         """Return the client of a push; raise KafkaError if it is refused. Nothing was decompressed yet."""
         if instance_id == ZERO_UUID:
@@ -165,7 +170,7 @@ class ClientTelemetry:
         """Store the decompressed metrics of a push, in steps; raise KafkaError if they are refused."""
         own = _own_labels(client.attributes)
 
-        def take(point: Point) -> None:
+        def take(point: MetricPoint) -> None:
             if client.id in self._clients:  # its connection may have been closed meanwhile
                 self.series.keep(client.id, own, point)
 
@@ -173,7 +178,7 @@ class ClientTelemetry:
             yield from read_points(data, self.limits.points, take)
         except MalformedError as error:
             raise _no_metrics(error) from None
-        except TooLargeError as error:
+        except PayloadTooLargeError as error:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, str(error)) from None
 
     def disconnect(self, connection: object) -> None:
@@ -182,7 +187,7 @@ class ClientTelemetry:
         if sender is not None:
             self._release(sender)
 
-    def _release(self, sender: Sender) -> None:
+    def _release(self, sender: TelemetryClient) -> None:
         client = self._clients.get(sender.instance_id)
         if client is not None and client.sender is sender:
             self.forget(client.id)
@@ -202,7 +207,7 @@ class ClientTelemetry:
         for instance_id in [client.id for client in self._clients.values() if client.expires < now]:
             self.forget(instance_id)
 
-    def _client(self, sender: Sender, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
+    def _client(self, sender: TelemetryClient, instance_id: Uuid, attributes: Attributes) -> ClientInstance:
         sender.follow(self._version)
         if sender.instance_id != instance_id:
             self._release(sender)

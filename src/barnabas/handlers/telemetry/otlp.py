@@ -48,11 +48,11 @@ class MalformedError(ValueError):
     """The data does not follow OpenTelemetry's format."""
 
 
-class TooLargeError(ValueError):
+class PayloadTooLargeError(ValueError):
     """The data may be valid, but exceeds a limit."""
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """One value of a metric at the time of the push."""
 
     metric: str
@@ -74,7 +74,7 @@ class _Bounds:
     def count_fields(self, number: int = 1) -> None:
         self._fields -= number
         if self._fields < 0:
-            raise TooLargeError(
+            raise PayloadTooLargeError(
                 f"more than {FIELDS_PER_POINT} fields for each of {self._most_points} points "
                 "(barnabas.telemetry.max.points)"
             )
@@ -82,9 +82,11 @@ class _Bounds:
     def count_point(self, size: int) -> None:
         self._points -= 1
         if self._points < 0:
-            raise TooLargeError(f"more than {self._most_points} points (barnabas.telemetry.max.points)")
+            raise PayloadTooLargeError(
+                f"more than {self._most_points} points (barnabas.telemetry.max.points)"
+            )
         if size > MAX_POINT:
-            raise TooLargeError(f"a point of {size} bytes, more than {MAX_POINT}")
+            raise PayloadTooLargeError(f"a point of {size} bytes, more than {MAX_POINT}")
 
     def is_pause_due(self) -> bool:
         if self._fields > self._next_pause:
@@ -93,8 +95,8 @@ class _Bounds:
         return True
 
 
-def read_points(data: memoryview, most_points: int, take: Callable[[Point], None]) -> Steps[None]:
-    """Pass each gauge and sum in a MetricsData message to `take`; raise MalformedError or TooLargeError."""
+def read_points(data: memoryview, most_points: int, take: Callable[[MetricPoint], None]) -> Steps[None]:
+    """Pass each gauge and sum in a MetricsData message to `take`; raise MalformedError or PayloadTooLargeError."""
     bounds = _Bounds(most_points)
     for metric in _nested(data, METRICS, bounds):
         if metric is None:
@@ -107,7 +109,7 @@ def read_points(data: memoryview, most_points: int, take: Callable[[Point], None
                 take(point)
 
 
-def _points_of(metric: memoryview, bounds: _Bounds) -> Iterator[Point | None]:
+def _points_of(metric: memoryview, bounds: _Bounds) -> Iterator[MetricPoint | None]:
     """Yield points; None requests a pause, here and below."""
     name = ""
     for number, value in _fields(metric, bounds):
@@ -131,7 +133,7 @@ def _is_monotonic(total: memoryview, bounds: _Bounds) -> Generator[None, None, b
     return False
 
 
-def _point(name: str, point: memoryview, is_counter: bool, bounds: _Bounds) -> Point:
+def _point(name: str, point: memoryview, is_counter: bool, bounds: _Bounds) -> MetricPoint:
     bounds.count_point(len(point))
     attributes: list[tuple[str, str]] = []
     amount = 0.0
@@ -142,7 +144,7 @@ def _point(name: str, point: memoryview, is_counter: bool, bounds: _Bounds) -> P
             amount = _fixed(_SIGNED, value)
         elif number == POINT_ATTRIBUTES:
             attributes.append(_attribute(_bytes(value), bounds))
-    return Point(name, tuple(sorted(attributes)), amount, is_counter)
+    return MetricPoint(name, tuple(sorted(attributes)), amount, is_counter)
 
 
 def _attribute(pair: memoryview, bounds: _Bounds) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from barnabas.common.types import Uuid
-from barnabas.handlers.telemetry.otlp import Point
+from barnabas.handlers.telemetry.otlp import MetricPoint
 from barnabas.metrics.registry import Computed, Metric, Sample
 
 PREFIX = "kafka_client_"
@@ -24,7 +24,7 @@ MAX_LABEL = 100
 Labels = tuple[tuple[str, str], ...]
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     metric: str
     labels: Labels
 
@@ -40,16 +40,16 @@ class Series:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.dropped = 0
-        self._of_client: dict[Uuid, dict[Key, Sampled]] = {}
+        self._of_client: dict[Uuid, dict[SeriesKey, Sampled]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def keep(self, client: Uuid, own: Labels, point: Point) -> None:
+    def keep(self, client: Uuid, own: Labels, point: MetricPoint) -> None:
         """Store a pushed point; `own` are the labels that identify its client."""
         series = self._of_client.setdefault(client, {})
-        key = Key(metric_name(point.metric[:MAX_NAME]), _labels(own, point.attributes))
+        key = SeriesKey(metric_name(point.metric[:MAX_NAME]), _labels(own, point.attributes))
         if key not in series:
             if self._count >= self.limit:
                 self.dropped += 1

@@ -30,7 +30,7 @@ class Attributes(NamedTuple):
     client_source_port: str
 
 
-class Wanted(NamedTuple):
+class ClientMetrics(NamedTuple):
     """Metrics and interval for one client."""
 
     metrics: tuple[str, ...]
@@ -44,13 +44,13 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class MetricsSubscription:
     metrics: tuple[str, ...]
     interval_ms: int
     match: tuple[tuple[str, Any], ...]  # a selector of `Attributes`, and an RE2 pattern
 
     @classmethod
-    def of(cls, settings: Mapping[str, str]) -> Subscription:
+    def of(cls, settings: Mapping[str, str]) -> MetricsSubscription:
         """Create a subscription from the validated settings of a resource."""
         values = {
             name: setting.parse(settings.get(name, setting.default or ""))
@@ -70,11 +70,11 @@ def _selector(text: str) -> tuple[str, Any]:
     return name.strip(), compile_for_long_texts(expression.strip())
 
 
-def wanted_of(client: Attributes, subscriptions: Iterable[Subscription]) -> Wanted:
+def wanted_of(client: Attributes, subscriptions: Iterable[MetricsSubscription]) -> ClientMetrics:
     metrics: set[str] = set()
     interval_ms = DEFAULT_INTERVAL_MS
     for subscription in subscriptions:
         if subscription.matches(client):
             metrics.update(subscription.metrics)
             interval_ms = min(interval_ms, subscription.interval_ms)
-    return Wanted((EVERYTHING,) if EVERYTHING in metrics else tuple(sorted(metrics)), interval_ms)
+    return ClientMetrics((EVERYTHING,) if EVERYTHING in metrics else tuple(sorted(metrics)), interval_ms)

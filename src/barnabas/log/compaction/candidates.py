@@ -18,7 +18,7 @@ from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 NO_DATA = -1
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class SourceSegment(msgspec.Struct, frozen=True, array_like=True):
     """A sealed segment as it was when the plan was made."""
 
     base_offset: int
@@ -35,7 +35,7 @@ class ProducerEnd(msgspec.Struct, frozen=True, array_like=True):
 
 class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
     folder: str
-    sources: list[Source]
+    sources: list[SourceSegment]
     """All sealed segments below `upper`."""
     later_segments: list[int]
     """Base offsets of the sealed segments above, where transactions that started below may end."""
@@ -51,7 +51,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
     key_memory_bytes: int
     bytes_per_second: float
 
-    def ranges(self) -> Iterator[tuple[Source, int]]:
+    def ranges(self) -> Iterator[tuple[SourceSegment, int]]:
         """Yield the sources, each with its end offset."""
         ends = [source.base_offset for source in self.sources[1:]] + [self.upper]
         return zip(self.sources, ends, strict=True)
@@ -70,7 +70,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, tag="compaction"):
 class CleanedGroup(msgspec.Struct, frozen=True):
     """Adjacent segments, and the size of the `.cleaned` segment that can replace them."""
 
-    sources: list[Source]
+    sources: list[SourceSegment]
     size: int
 
 
@@ -183,7 +183,9 @@ def make_plan(candidate: Candidate, effort: Effort, now_ms: int) -> CompactionPl
     return CompactionPlan(
         folder=log.folder,
         sources=[
-            Source(each.base_offset, each.size) for each in sealed if each.base_offset < candidate.upper
+            SourceSegment(each.base_offset, each.size)
+            for each in sealed
+            if each.base_offset < candidate.upper
         ],
         later_segments=[each.base_offset for each in sealed if each.base_offset >= candidate.upper],
         aborted_in_active=list(log.active.aborted),

@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterator
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import Bytes, FileSystem
 from barnabas.log import names
-from barnabas.log.compaction.candidates import NO_DATA, CleanedGroup, CompactionPlan, CompactionResult, Source
-from barnabas.log.compaction.choosing import Choice, Kept, keep_at, keep_by_key
+from barnabas.log.compaction.candidates import (
+    NO_DATA,
+    CleanedGroup,
+    CompactionPlan,
+    CompactionResult,
+    SourceSegment,
+)
 from barnabas.log.compaction.keys import KeyMap
-from barnabas.log.compaction.transactions import Transactions
-from barnabas.log.compaction.writing import CleanedSegment
+from barnabas.log.compaction.retained_records import Choice, Kept, keep_at, keep_by_key
+from barnabas.log.compaction.transactions import CompactedTransactions
+from barnabas.log.compaction.writer import CleanedSegment
 from barnabas.log.segments.aborted_index import AbortedTransaction, TransactionIndexError, decode_aborted
 from barnabas.log.segments.scan import BadBatch, walk_batches
 from barnabas.records.batch import (
@@ -118,8 +124,10 @@ class _Compaction:
         started = time.monotonic()
         plan = self._plan
         aborted = self._read_aborted()
-        self._collect_keys(Transactions(entry for entry in aborted if entry.last_offset >= plan.first_dirty))
-        self._transactions = Transactions(aborted)
+        self._collect_keys(
+            CompactedTransactions(entry for entry in aborted if entry.last_offset >= plan.first_dirty)
+        )
+        self._transactions = CompactedTransactions(aborted)
         self._copy_all(ready)
         return CompactionResult(
             self._cleaned_upto,
@@ -146,7 +154,7 @@ class _Compaction:
 
     # -- first pass ---------------------------------------------------------------------------------
 
-    def _collect_keys(self, transactions: Transactions) -> None:
+    def _collect_keys(self, transactions: CompactedTransactions) -> None:
         keys, first_dirty = self._keys, self._plan.first_dirty
         for header, batch in self._dirty_batches():
             if header.is_control:
@@ -170,7 +178,7 @@ class _Compaction:
             if end > self._plan.first_dirty:
                 yield from self._batches(source)
 
-    def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _batches(self, source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield every batch of a segment, with its CRC checked."""
         path = names.path_of(self._plan.folder, source.base_offset, names.LOG)
         file = self._fs.open(path)
@@ -193,7 +201,7 @@ class _Compaction:
 
     def _copy_all(self, ready: Callable[[CleanedGroup], None]) -> None:
         """Write the retained batches into new segments; merge sources while the next one is certain to fit."""
-        group: list[Source] = []
+        group: list[SourceSegment] = []
         for source, end in self._plan.ranges():
             if source.base_offset >= self._cleaned_upto:
                 break
@@ -208,12 +216,12 @@ class _Compaction:
         if group:
             self._finish(group, ready)
 
-    def _start(self, source: Source) -> None:
+    def _start(self, source: SourceSegment) -> None:
         plan = self._plan
         self._output = CleanedSegment(self._fs, plan.folder, source.base_offset, plan.index_interval_bytes)
         self._changed = False
 
-    def _copy_from(self, source: Source) -> None:
+    def _copy_from(self, source: SourceSegment) -> None:
         self._bytes_read += source.size
         try:
             for header, batch in self._batches(source):
@@ -222,7 +230,7 @@ class _Compaction:
             self._output.discard()
             raise
 
-    def _finish(self, group: list[Source], ready: Callable[[CleanedGroup], None]) -> None:
+    def _finish(self, group: list[SourceSegment], ready: Callable[[CleanedGroup], None]) -> None:
         """Complete the new segment; discard it if it is equal to the old one."""
         output, aborted = self._output, self._transactions.take_index()
         self._bytes_kept += output.size

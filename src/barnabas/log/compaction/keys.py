@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from hashlib import blake2b
 
-from barnabas.log.compaction.alike import note_run, shape_at
+from barnabas.log.compaction.record_signature import note_run, shape_at
 from barnabas.records.varints import read_varint
 
 MAX_OWN_KEY = 32

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.compaction.candidates import Source
+from barnabas.log.compaction.candidates import SourceSegment
 from barnabas.log.failures import DISK_FULL
 from barnabas.log.retention import retire
 from barnabas.log.segments.segment import Segment
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
 
 
-def find_sources(log: Log, sources: list[Source]) -> list[Segment] | None:
+def find_sources(log: Log, sources: list[SourceSegment]) -> list[Segment] | None:
     """Return the segments of a plan; None unless the log still has all of them, sealed and unchanged."""
     first = log.segments.number_of(sources[0].base_offset)
     segments = log.segments[first : first + len(sources)]
-    same = [Source(segment.base_offset, segment.size) for segment in segments] == sources
+    same = [SourceSegment(segment.base_offset, segment.size) for segment in segments] == sources
     return segments if same and log.active not in segments else None
 
 

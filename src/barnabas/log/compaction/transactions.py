@@ -22,7 +22,7 @@ class _Aborted:
         self.has_batches = False
 
 
-class Transactions:
+class CompactedTransactions:
     """Sees every batch in offset order. `index` collects the entries of the new segment's transaction index."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

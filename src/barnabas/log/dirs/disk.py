@@ -8,7 +8,7 @@ from collections.abc import Callable
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.dirs.slow_writes import Background, PendingWrites, TimedWrites
+from barnabas.log.dirs.slow_writes import BackgroundWriter, PendingWrites, TimedWrites
 from barnabas.log.failures import LogDirError
 
 logger = safe_logger(__name__)
@@ -49,8 +49,8 @@ class Disk:
         """Timed or background writes; None: logs write directly."""
         self.slow_seconds = 0.0
         self._monotonic: Callable[[], float] = time.monotonic
-        self._new_thread: Callable[[], Background] | None = None
-        self._thread: Background | None = None
+        self._new_thread: Callable[[], BackgroundWriter] | None = None
+        self._thread: BackgroundWriter | None = None
 
     def check(self, now_ms: int) -> None:
         """Raise if the disk has failed or is full; checks the free space at most once a second."""
@@ -71,7 +71,7 @@ class Disk:
     # -- slow disks ---------------------------------------------------------------------------------
 
     def use_thread_when_slow(
-        self, slow_ms: int, new_thread: Callable[[], Background], monotonic: Callable[[], float]
+        self, slow_ms: int, new_thread: Callable[[], BackgroundWriter], monotonic: Callable[[], float]
     ) -> None:
         """Enable background writes; writes longer than `slow_ms` count as slow, 0 disables it."""
         self.slow_seconds = slow_ms / 1000
@@ -100,7 +100,7 @@ class Disk:
             self.slow_seconds * 1000,
         )
 
-    def background(self) -> Background | None:
+    def background(self) -> BackgroundWriter | None:
         """Return the thread that writes to this disk; None if threads are not enabled or the disk has failed."""
         if self._thread is None and self._new_thread is not None and self.error is None:
             self._thread = self._new_thread()

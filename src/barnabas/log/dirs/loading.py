@@ -22,7 +22,7 @@ from barnabas.log.flushing import FlushJob
 from barnabas.log.local_log import LogState
 from barnabas.log.log import Log
 from barnabas.log.recovery.recovery import Recovery
-from barnabas.log.recovery.verification import RecoveryReport, Stop
+from barnabas.log.recovery.verification import RecoveryReport, ShutdownKind
 from barnabas.log.segments.segment_file import OpenSegments
 
 # -- Clean shutdown of a log dir -----------------------------------------------------------------------
@@ -63,7 +63,7 @@ logger = safe_logger(__name__)
 class LoadReport:
     """Result of loading the log dirs."""
 
-    stops: dict[str, Stop] = field(default_factory=dict)
+    stops: dict[str, ShutdownKind] = field(default_factory=dict)
     loaded: int = 0
     recovered: dict[TopicPartition, RecoveryReport] = field(default_factory=dict)
     damaged: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
@@ -99,15 +99,15 @@ class Loader:
         known_damage = log_dir.read_partitions(DAMAGED_PARTITIONS)
         self._keep_notes(log_dir, checkpoints, stop, known_damage)
         for partition in self._partitions(log_dir):
-            assumed = Stop.CRASHED if partition in known_damage else stop
+            assumed = ShutdownKind.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, assumed, checkpoints)
         for name in self._fs.list(log_dir.folder):
             if (moving := names.partition_of_future(name)) is not None:
                 self._load_future(log_dir, name, moving, checkpoints)
         # After a crash the boot id is written when the controller knows (`loss_is_reported`): until then, every start
         # detects the crash again.
-        self._settle(log_dir, None if stop is Stop.CRASHED else boot_id)
-        if stop is not Stop.CLEAN and self.report.recovered:
+        self._settle(log_dir, None if stop is ShutdownKind.CRASHED else boot_id)
+        if stop is not ShutdownKind.CLEAN and self.report.recovered:
             logger.info(
                 "unclean shutdown of %s (%s): checked %d bytes of %d partitions, truncated %d bytes",
                 log_dir.folder,
@@ -118,12 +118,12 @@ class Loader:
             )
 
     def _keep_notes(
-        self, log_dir: LogDir, checkpoints: Checkpoints, stop: Stop, known_damage: set[TopicPartition]
+        self, log_dir: LogDir, checkpoints: Checkpoints, stop: ShutdownKind, known_damage: set[TopicPartition]
     ) -> None:
         """Keep the checkpoint entries of partitions without a folder until all dirs are loaded."""
         names_in_dir = set(self._fs.list(log_dir.folder))
         noted = noted_without_folder(
-            checkpoints, names_in_dir, lambda each: stop is Stop.CRASHED and each not in known_damage
+            checkpoints, names_in_dir, lambda each: stop is ShutdownKind.CRASHED and each not in known_damage
         )
         for partition, (_, end) in noted.items():
             if self._expected(partition, None) is not None:
@@ -191,7 +191,7 @@ class Loader:
         log_dir.write_partitions(DAMAGED_PARTITIONS, damaged)
 
     def _load_partition(
-        self, log_dir: LogDir, partition: TopicPartition, stop: Stop, checkpoints: Checkpoints
+        self, log_dir: LogDir, partition: TopicPartition, stop: ShutdownKind, checkpoints: Checkpoints
     ) -> None:
         folder = f"{log_dir.folder}/{partition}"
         topic_id = self._topic_id(folder)
@@ -212,7 +212,9 @@ class Loader:
         known = checkpoints.high_watermarks.get(partition, 0)
         # A crash may restore batches that were truncated before it: only flushed offsets count as committed, and a
         # follower gets the high watermark from its leader.
-        log.advance_high_watermark(min(known, parts.recovery_point) if stop is Stop.CRASHED else known)
+        log.advance_high_watermark(
+            min(known, parts.recovery_point) if stop is ShutdownKind.CRASHED else known
+        )
         self._report_recovery(partition, recovery.report)
 
     def _recovery(
@@ -220,7 +222,7 @@ class Loader:
         folder: str,
         partition: TopicPartition,
         config: LogConfig,
-        stop: Stop,
+        stop: ShutdownKind,
         checkpoints: Checkpoints,
     ) -> Recovery:
         return Recovery(

@@ -27,7 +27,7 @@ from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
-from barnabas.log.recovery.verification import Stop
+from barnabas.log.recovery.verification import ShutdownKind
 
 LOCK = ".lock"
 DAMAGED_PARTITIONS = ".barnabas-damaged"
@@ -107,11 +107,11 @@ class LogDir:
 
     # -- state at startup ---------------------------------------------------------------------------
 
-    def how_it_stopped(self, boot_id: str | None) -> Stop:
+    def how_it_stopped(self, boot_id: str | None) -> ShutdownKind:
         if read_clean_shutdown(self.fs, self.folder) is not None:
-            return Stop.CLEAN
+            return ShutdownKind.CLEAN
         same_boot = boot_id is not None and read_boot_id(self.fs, self.folder) == boot_id
-        return Stop.KILLED if same_boot else Stop.CRASHED
+        return ShutdownKind.KILLED if same_boot else ShutdownKind.CRASHED
 
     def read_checkpoints(self) -> Checkpoints:
         return Checkpoints(*map(self._read_offsets, (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)))

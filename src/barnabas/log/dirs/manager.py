@@ -22,13 +22,13 @@ from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir
 from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, CheckpointJob, LogDir
 from barnabas.log.dirs.logs_by_dir import LogsByDir
 from barnabas.log.dirs.moves import Moves
-from barnabas.log.dirs.placement import Placement, create_log, make_files
+from barnabas.log.dirs.placement import LogDirPlacement, create_log, make_files
 from barnabas.log.dirs.properties import (
     claim,
     kernel_boot_id,
     write_boot_id,
 )
-from barnabas.log.dirs.slow_writes import Background
+from barnabas.log.dirs.slow_writes import BackgroundWriter
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError, MissingLog
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
@@ -61,7 +61,7 @@ class LogManager(LogsByDir):
         """Stored in the clean shutdown marker, for the controller to compare (KIP-966)."""
         self.closing_threads = CLOSING_THREADS
         self._open_segments = OpenSegments(room_for_segments())
-        self.placement = Placement(self.dirs, self._dir_of)
+        self.placement = LogDirPlacement(self.dirs, self._dir_of)
         self._incomplete = False
         self.producers = ProducerBudget(
             config["barnabas.producer.ids.max"], lambda: [log.producers for log in self._logs.values()]
@@ -265,7 +265,7 @@ class LogManager(LogsByDir):
         """Set the executor of slow disk operations whose result is not awaited."""
         self._housekeeping.background = run
 
-    def use_threads(self, new_thread: Callable[[str], Background]) -> None:
+    def use_threads(self, new_thread: Callable[[str], BackgroundWriter]) -> None:
         """Set the factory of the threads that write to slow log dirs (log/dirs/slow_writes.py)."""
         slow_ms: int = self._config["barnabas.log.dir.slow.write.ms"]
         for log_dir in self.dirs:

@@ -34,13 +34,13 @@ from barnabas.records.batch import Walked
 logger = safe_logger(__name__)
 
 
-class State(Enum):
+class MoveState(Enum):
     COPYING = "copying"
     SETTLING = "settling"
     OVER = "over"
 
 
-class Move:
+class LogDirMove:
     """One move. `log` is the current log, `future` the future replica; both are owned by the event loop."""
 
     def __init__(self, log: Log, future: Log, source: LogDir, target: LogDir) -> None:
@@ -48,7 +48,7 @@ class Move:
         self.future = future
         self.source = source
         self.target = target
-        self.state = State.COPYING
+        self.state = MoveState.COPYING
         self.old_folder = log.folder
         self.failure: KafkaError | None = None
         """Error that keeps the future replica from following the log."""
@@ -101,7 +101,7 @@ class Move:
 
     def is_cut(self, log_end: int) -> None:
         """Truncate the future replica before the log is truncated, so that it never has more than the log."""
-        if self.state is State.COPYING:
+        if self.state is MoveState.COPYING:
             try:
                 self.future.truncate_to(log_end)
             except KafkaError as error:

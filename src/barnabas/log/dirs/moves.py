@@ -11,7 +11,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, uuid_to_text
 from barnabas.log import names
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
-from barnabas.log.dirs.move import Move, State, read_note, remove_note, write_note
+from barnabas.log.dirs.move import LogDirMove, MoveState, read_note, remove_note, write_note
 from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import OpenSegments
@@ -39,29 +39,29 @@ class Moves:
         self._open_segments = open_segments
         self._remove_later = remove_later
         self._disk_failed = disk_failed
-        self._moves: dict[TopicPartition, Move] = {}
+        self._moves: dict[TopicPartition, LogDirMove] = {}
 
-    def __iter__(self) -> Iterator[Move]:
+    def __iter__(self) -> Iterator[LogDirMove]:
         return iter(list(self._moves.values()))
 
-    def get(self, partition: TopicPartition) -> Move | None:
+    def get(self, partition: TopicPartition) -> LogDirMove | None:
         return self._moves.get(partition)
 
     def copying(self, partition: TopicPartition) -> bool:
         move = self._moves.get(partition)
-        return move is not None and move.state is State.COPYING
+        return move is not None and move.state is MoveState.COPYING
 
     def futures_in(self, log_dir: LogDir) -> list[Log]:
         """Future replicas in a dir."""
         return [
             move.future
             for move in self._moves.values()
-            if move.target is log_dir and move.state is State.COPYING
+            if move.target is log_dir and move.state is MoveState.COPYING
         ]
 
     # -- starting and cancelling --------------------------------------------------------------------
 
-    def begin(self, log: Log, target: LogDir) -> Move:
+    def begin(self, log: Log, target: LogDir) -> LogDirMove:
         """Create the future replica in another dir; raise KafkaError if that dir cannot be written."""
         partition = log.topic_partition
         folder = f"{target.folder}/{_future_name(partition)}"
@@ -90,8 +90,8 @@ class Moves:
         except KafkaError as error:
             move.failure = error
 
-    def _add(self, log: Log, future: Log, target: LogDir) -> Move:
-        move = Move(log, future, self._dir_of[log.topic_partition], target)
+    def _add(self, log: Log, future: Log, target: LogDir) -> LogDirMove:
+        move = LogDirMove(log, future, self._dir_of[log.topic_partition], target)
         self._moves[log.topic_partition] = move
         future.connect(before_truncation=lambda end: self._logs.checkpoint_step(target))
         return move
@@ -99,10 +99,10 @@ class Moves:
     def drop(self, partition: TopicPartition) -> None:
         """End a move: the partition was deleted, the move was cancelled, or the future replica is unusable."""
         move = self._moves.pop(partition, None)
-        if move is None or move.state is State.OVER:
+        if move is None or move.state is MoveState.OVER:
             return
-        previous, move.state = move.state, State.OVER
-        if previous is State.SETTLING:
+        previous, move.state = move.state, MoveState.OVER
+        if previous is MoveState.SETTLING:
             self._retire(move.source, move.old_folder, partition)
             move.source.forget(partition)
         else:
@@ -115,9 +115,9 @@ class Moves:
         for move in self:
             if log_dir in (move.source, move.target):
                 del self._moves[move.partition]
-                if move.state is State.COPYING:
+                if move.state is MoveState.COPYING:
                     move.future.abandon()
-                move.state = State.OVER
+                move.state = MoveState.OVER
 
     def _retire(self, log_dir: LogDir, folder: str, partition: TopicPartition) -> None:
         if log_dir.disk.error is not None:
@@ -134,7 +134,7 @@ class Moves:
 
     # -- steps of the switch ------------------------------------------------------------------------
 
-    def leave_note(self, move: Move) -> Callable[[], None]:
+    def leave_note(self, move: LogDirMove) -> Callable[[], None]:
         """Write the note (end of step 1). Returns the work, to run in any thread."""
         checkpoint = self._logs.checkpoint_job_of(move.target)
 
@@ -145,7 +145,7 @@ class Moves:
 
         return work
 
-    def change(self, move: Move) -> None:
+    def change(self, move: LogDirMove) -> None:
         """Step 2, on the event loop: switch the log to the new files. Raise KafkaError if nothing has changed."""
         log, partition = move.log, move.partition
         folder = f"{move.target.folder}/{partition}"
@@ -161,29 +161,29 @@ class Moves:
             move.target.cleaned[partition] = cleaned
         log.use_files_of(move.future, folder)
         self._dir_of[partition] = move.target
-        move.state = State.SETTLING
+        move.state = MoveState.SETTLING
 
-    def sync_target(self, move: Move) -> None:
+    def sync_target(self, move: LogDirMove) -> None:
         """Step 3, in any thread."""
         self._fs.sync_folder(move.target.folder)
 
-    def retire_source(self, move: Move) -> None:
+    def retire_source(self, move: LogDirMove) -> None:
         """Step 4, on the event loop. Raise KafkaError if the old folder was not renamed: the note must stay, too."""
         self._retire(move.source, move.old_folder, move.partition)
         if move.source.disk.error is not None:
             raise move.source.disk.error
         move.source.forget(move.partition)
 
-    def remove_note(self, move: Move) -> None:
+    def remove_note(self, move: LogDirMove) -> None:
         """End of step 4, and step 5, in any thread."""
         self._fs.sync_folder(move.source.folder)
         remove_note(self._fs, move.log.folder)
 
-    def end(self, move: Move) -> None:
+    def end(self, move: LogDirMove) -> None:
         """Mark the move as finished, on the event loop."""
         if self._moves.get(move.partition) is move:
             del self._moves[move.partition]
-        move.state = State.OVER
+        move.state = MoveState.OVER
 
     # -- starting -----------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ def create_log(
 MAX_PREFERRED = 10_000  # requests for partitions that may never be created
 
 
-class Placement:
+class LogDirPlacement:
     """Chooses log dirs; `dir_of` maps each existing partition to its dir."""
 
     def __init__(self, dirs: list[LogDir], dir_of: Mapping[TopicPartition, LogDir]) -> None:

@@ -34,7 +34,7 @@ MAX_PENDING_BYTES = 64 << 20
 """Limit of pending bytes per log dir; appends beyond it fail with a retriable error."""
 
 
-class Background(Protocol):
+class BackgroundWriter(Protocol):
     """Runs a blocking call, which releases the GIL, in a thread, then `done(error)` on the event loop."""
 
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
@@ -79,7 +79,7 @@ class TimedWrites:
 class PendingWrites:
     """Writes in a thread, in rounds of one step per log."""
 
-    def __init__(self, disk: Disk, monotonic: Callable[[], float], thread: Background) -> None:
+    def __init__(self, disk: Disk, monotonic: Callable[[], float], thread: BackgroundWriter) -> None:
         self._disk = disk
         self._monotonic = monotonic
         self._thread = thread

@@ -34,7 +34,7 @@ from barnabas.log.recovery.folder import (
 )
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
 from barnabas.log.recovery.snapshots import SnapshotFiles, encode_snapshot
-from barnabas.log.recovery.verification import RecoveryReport, Stop
+from barnabas.log.recovery.verification import RecoveryReport, ShutdownKind
 from barnabas.log.segments.aborted_index import NOTHING_ABORTED, TransactionIndexError
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
 from barnabas.log.segments.segment import Segment
@@ -65,7 +65,7 @@ class Recovery:
         config: LogConfig,
         open_segments: OpenSegments,
         *,
-        stop: Stop,
+        stop: ShutdownKind,
         recovery_point: int,
         log_start: int,
         now_ms: int,
@@ -98,7 +98,7 @@ class Recovery:
         if not self._segments:
             return self._start_empty()
         remove_orphans(fs, folder, present, self._segments)
-        if self._stop is Stop.CLEAN:
+        if self._stop is ShutdownKind.CLEAN:
             self._open_clean()
         else:
             self._scan(self._first_to_scan())
@@ -164,7 +164,7 @@ class Recovery:
                 self._rebuild_producers()
         except BadBatch:
             # A clean shutdown leaves no invalid batch: check everything since the recovery point.
-            self._stop = Stop.CRASHED
+            self._stop = ShutdownKind.CRASHED
             self._scan(self._first_to_scan())
 
     def _find_end(self, segment: Segment) -> int:
@@ -262,7 +262,7 @@ class Recovery:
             self._fresh_snapshots[offset] = encode_snapshot(self._producers)
 
     def _batches(self, segment: Segment) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
-        if self._stop is Stop.CRASHED:
+        if self._stop is ShutdownKind.CRASHED:
             yield from walk_batches(segment.file, 0, segment.size)
             return
         last = segment is self._segments[-1]
@@ -352,7 +352,7 @@ class Recovery:
         return self._parts(self._segments, log_start, log_end, self._epochs)
 
     def _parts(self, segments: list[Segment], log_start: int, log_end: int, epochs: LeaderEpochs) -> LogState:
-        clean = self._stop is Stop.CLEAN
+        clean = self._stop is ShutdownKind.CLEAN
         return LogState(
             segments,
             log_start,

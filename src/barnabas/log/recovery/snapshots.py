@@ -16,7 +16,7 @@ from fastcrc.crc32 import iscsi as crc32c
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log import names
-from barnabas.log.producer import Producer, RememberedBatch
+from barnabas.log.producer import ProducerState, RememberedBatch
 from barnabas.log.producers import ProducerStates
 from barnabas.records.batch import NO_SEQUENCE
 
@@ -29,11 +29,11 @@ _NO_OFFSET = -1
 logger = safe_logger(__name__)
 
 
-class SnapshotError(ValueError):
+class ProducerSnapshotError(ValueError):
     """The file is invalid; recovery falls back to an older one and replays more of the log."""
 
 
-def encode_snapshot(producers: Iterable[Producer]) -> bytes:
+def encode_snapshot(producers: Iterable[ProducerState]) -> bytes:
     entries = [_encode_entry(producer) for producer in producers]
     data = bytearray(_HEAD.pack(_VERSION, 0, len(entries)))
     for entry in entries:
@@ -42,7 +42,7 @@ def encode_snapshot(producers: Iterable[Producer]) -> bytes:
     return bytes(data)
 
 
-def _encode_entry(producer: Producer) -> bytes:
+def _encode_entry(producer: ProducerState) -> bytes:
     last = producer.batches[-1] if producer.batches else None
     return _ENTRY.pack(
         producer.producer_id,
@@ -56,22 +56,22 @@ def _encode_entry(producer: Producer) -> bytes:
     )
 
 
-def decode_snapshot(data: bytes, written_ms: int) -> list[Producer]:
+def decode_snapshot(data: bytes, written_ms: int) -> list[ProducerState]:
     """Decode the file; timestamps of entries are capped at `written_ms`, when the file was written."""
     try:
         version, crc, count = _HEAD.unpack_from(data)
     except struct_error:
-        raise SnapshotError(f"truncated to {len(data)} bytes") from None
+        raise ProducerSnapshotError(f"truncated to {len(data)} bytes") from None
     if version != _VERSION:
-        raise SnapshotError(f"unsupported version {version}")
+        raise ProducerSnapshotError(f"unsupported version {version}")
     if crc32c(memoryview(data)[_CRC_END:]) != crc or len(data) != _HEAD.size + count * _ENTRY.size:
-        raise SnapshotError("wrong checksum or length")
+        raise ProducerSnapshotError("wrong checksum or length")
     return [_decode_entry(fields, written_ms) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
 
 
-def _decode_entry(fields: tuple[int, ...], written_ms: int) -> Producer:
+def _decode_entry(fields: tuple[int, ...], written_ms: int) -> ProducerState:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction = fields
-    producer = Producer(producer_id, epoch)
+    producer = ProducerState(producer_id, epoch)
     if sequence != NO_SEQUENCE:
         producer.remember(epoch, RememberedBatch(sequence, offset, delta, timestamp), timestamp)
     producer.marker_timestamp = timestamp
@@ -120,7 +120,7 @@ class SnapshotFiles:
             path = self.path(offset)
             try:
                 producers.restore(decode_snapshot(self._fs.read_bytes(path), self._fs.modified_ms(path)))
-            except SnapshotError as damage:
+            except ProducerSnapshotError as damage:
                 logger.warning("removed the invalid producer snapshot %s: %s", path, damage)
                 self._remove(offset)
             else:

@@ -23,7 +23,7 @@ from barnabas.records.record import InvalidRecords, iterate_records
 # -- Kind of the last shutdown, and the result of recovery ---------------------------------------------
 
 
-class Stop(Enum):
+class ShutdownKind(Enum):
     """Kind of the broker's last shutdown."""
 
     CLEAN = "clean"

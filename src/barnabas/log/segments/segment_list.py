@@ -20,7 +20,7 @@ KEPT: Final = 64
 """A consumer at the tail fetches one of the very last batches; this many cover a short pause."""
 
 
-class Tail:
+class RecentBatches:
     """The batches of the active segment between offset `start` and the log end offset, without gaps."""
 
     __slots__ = ("_last_offsets", "_positions", "start")
@@ -71,7 +71,7 @@ class Segments:
 
     def __init__(self, segments: list[Segment], log_end: int) -> None:
         self._segments = segments
-        self.tail = Tail(log_end)
+        self.tail = RecentBatches(log_end)
         self._settle(log_end)
 
     # -- lookup -------------------------------------------------------------------------------------

@@ -19,7 +19,12 @@ import msgspec
 from barnabas.common.files import FileSlice, FileSystem
 from barnabas.log import names
 from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.snapshots import SnapshotError, SnapshotFiles, decode_snapshot, encode_snapshot
+from barnabas.log.recovery.snapshots import (
+    ProducerSnapshotError,
+    SnapshotFiles,
+    decode_snapshot,
+    encode_snapshot,
+)
 from barnabas.log.segments.aborted_index import AbortedIndex, AbortedTransaction
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
@@ -142,7 +147,7 @@ class SegmentToCopy(NamedTuple):
         try:
             data = self.fs.read_bytes(path)
             decode_snapshot(data, 0)
-        except (FileNotFoundError, SnapshotError):
+        except (FileNotFoundError, ProducerSnapshotError):
             states = ProducerStates()
             offset = self.segments[0].base_offset
             snapshots = SnapshotFiles(self.fs, self.folder, [offset] if self._has_snapshot(offset) else ())

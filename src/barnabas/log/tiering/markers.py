@@ -19,7 +19,7 @@ from barnabas.log.log import Log, Origin
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 
 
-class Outcome(Protocol):
+class TransactionOutcome(Protocol):
     """Entry of a footer: outcome of a transaction that was open at the segment's end."""
 
     @property
@@ -38,7 +38,7 @@ def lost_markers(log: Log, end: int | None = None) -> dict[int, int]:
 
 
 def write_lost_markers(
-    log: Log, known: Iterable[Outcome], leader_epoch: int, now_ms: int, end: int | None = None
+    log: Log, known: Iterable[TransactionOutcome], leader_epoch: int, now_ms: int, end: int | None = None
 ) -> int:
     """Write the lost markers, before any other append; return their number.
 

@@ -22,18 +22,18 @@ from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
 from barnabas.network.requests.brokers_only import is_brokers_only, log_refused
 from barnabas.network.requests.error_injection import Injections
-from barnabas.network.requests.heavy_requests import Budget, HeavyRequests
+from barnabas.network.requests.fast_path import serve_fast
+from barnabas.network.requests.heavy_requests import HeavyRequests, RequestBudget
 from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_tasks import RequestTasks
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
-from barnabas.network.requests.shortcuts import serve_fast
-from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, Security
+from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, RequestSecurity
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
-from barnabas.security.authn.sasl.login import Login
+from barnabas.security.authn.sasl.login import SaslLogin
 from barnabas.security.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -46,18 +46,20 @@ if TYPE_CHECKING:
 class RouteTable:
     """Routes are built with the current authorizer and quotas, and rebuilt when these change."""
 
-    def __init__(self, handlers: Iterable[Handler], metrics: RequestMetrics, security: Security) -> None:
+    def __init__(
+        self, handlers: Iterable[Handler], metrics: RequestMetrics, security: RequestSecurity
+    ) -> None:
         self.handlers = {handler.request_class.api_key: handler for handler in handlers}
         self._metrics = metrics
         self._security = security
         self._routes: dict[int, Route] = {}  # by the first four bytes of a request: API key, version
 
     @property
-    def security(self) -> Security:
+    def security(self) -> RequestSecurity:
         """The authorizer and the quotas of the routes."""
         return self._security
 
-    def use(self, security: Security) -> None:
+    def use(self, security: RequestSecurity) -> None:
         """Change the authorizer and the quotas: routes are rebuilt."""
         self._security = security
         self._routes.clear()
@@ -79,7 +81,7 @@ __all__ = ["Dispatcher", "Handler", "Request"]
 
 log = rate_limited_logger(__name__)
 
-DEFAULT_BUDGET = Budget()
+DEFAULT_BUDGET = RequestBudget()
 
 
 class Dispatcher(RouteTable, RequestTasks):
@@ -95,9 +97,9 @@ class Dispatcher(RouteTable, RequestTasks):
         metrics: RequestMetrics,
         *,
         slow_request_seconds: float = 0.0,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: RequestBudget = DEFAULT_BUDGET,
         monotonic: Callable[[], float] = time.monotonic,
-        security: Security = OPEN,
+        security: RequestSecurity = OPEN,
     ) -> None:
         RouteTable.__init__(self, handlers, metrics, security)
         RequestTasks.__init__(self, HeavyRequests(metrics, budget))
@@ -296,7 +298,7 @@ class Dispatcher(RouteTable, RequestTasks):
         self.settle(connection, Request(self, connection, route, correlation_id), response)
 
 
-def _why_too_early(login: Login | None) -> str:
+def _why_too_early(login: SaslLogin | None) -> str:
     if login is None or login.principal is None:
         return "before it has authenticated"
     if login.is_done:

@@ -32,7 +32,7 @@ OVERDUE_PER_SLOT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RequestBudget:
     """Limits of one request, with their settings."""
 
     elements: int = 150_000  # barnabas.request.max.elements
@@ -42,9 +42,9 @@ class Budget:
     at_once: int = 2  # barnabas.heavy.requests.at.once
 
 
-def budget_from(config: BrokerConfig) -> Budget:
+def budget_from(config: BrokerConfig) -> RequestBudget:
     """Return the limits from a broker's settings."""
-    return Budget(
+    return RequestBudget(
         elements=config["barnabas.request.max.elements"],
         request_bytes=config["barnabas.heavy.request.max.bytes"],
         response_bytes=config["barnabas.response.max.bytes"],
@@ -104,7 +104,7 @@ class RequestSlots:
 class HeavyRequests:
     """Heavy requests of one broker: some run, the others wait in order of arrival."""
 
-    def __init__(self, metrics: RequestMetrics, budget: Budget) -> None:
+    def __init__(self, metrics: RequestMetrics, budget: RequestBudget) -> None:
         self.budget = budget
         self._metrics = metrics
         # Separate, so that requests that wait for other brokers do not delay large responses to small

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.frames import HANDLER
-from barnabas.network.requests.heavy_requests import Budget, ExceededError, HeavyRequests
+from barnabas.network.requests.heavy_requests import ExceededError, HeavyRequests, RequestBudget
 from barnabas.network.requests.request import Request
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError
@@ -29,7 +29,7 @@ class RequestTasks:
         self._heavy = heavy
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def use_budget(self, budget: Budget) -> None:
+    def use_budget(self, budget: RequestBudget) -> None:
         self._heavy.budget = budget
 
     def run(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.common.files import FileSlice
 from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.requests.account import MutationQuota, QuotaBytes
-from barnabas.network.requests.authorize import Rule
-from barnabas.network.requests.stages import OPEN, Security, compiled
+from barnabas.network.requests.authorize_stage import ApiPermissions
+from barnabas.network.requests.quota_stage import MutationQuota, QuotaBytes
+from barnabas.network.requests.stages import OPEN, RequestSecurity, compiled
 from barnabas.protocol.api import APIS
 from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
 from barnabas.protocol.framing import RESPONSE_START, response_header_version
@@ -22,7 +22,7 @@ from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
     from barnabas.network.output import Part
-    from barnabas.network.requests.shortcuts import FastPath
+    from barnabas.network.requests.fast_path import FastPath
 
 # Up to here a request is decoded and handled in place, in one go: a thousand elements take some milliseconds.
 ELEMENTS_AT_ONCE: Final = 1_000
@@ -52,7 +52,7 @@ class Handler(NamedTuple):
     """First version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
     is_forwarded: bool = False
     """Runs on the controller: other brokers forward it in an Envelope (`handlers/forwarding.py`)."""
-    rule: Rule | None = None
+    rule: ApiPermissions | None = None
     """Operations and resources that it needs (`handlers/authorization.py`)."""
     mutations: tuple[MutationQuota, ...] = ()
     carried: QuotaBytes = QuotaBytes()
@@ -74,7 +74,7 @@ class Route:
     )  # fmt: skip
 
     def __init__(
-        self, handler: Handler, version: int, metrics: RequestMetrics, security: Security = OPEN
+        self, handler: Handler, version: int, metrics: RequestMetrics, security: RequestSecurity = OPEN
     ) -> None:
         request_class = handler.request_class
         self.handler = handler

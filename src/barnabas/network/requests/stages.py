@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.network.requests.account import IsBroker, accounted, admitted, exempting, is_charged, nobody
-from barnabas.network.requests.authorize import access_by, authorized
+from barnabas.network.requests.authorize_stage import access_by, authorized
 from barnabas.network.requests.brokers_only import brokers_only, is_brokers_only
+from barnabas.network.requests.quota_stage import IsBroker, accounted, admitted, exempting, is_charged, nobody
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.schema import Message
 from barnabas.security.authz.audit import AuditLog
 from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
-from barnabas.security.quotas import NO_QUOTAS, Kind, Quotas
+from barnabas.security.quotas import NO_QUOTAS, QuotaKind, Quotas
 
 if TYPE_CHECKING:
     from barnabas.network.requests.routes import Handler, HandlerFunction
@@ -31,7 +31,7 @@ _UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """Requests that are not charged: the client is not known yet."""
 
 
-class Security(NamedTuple):
+class RequestSecurity(NamedTuple):
     """Authorizer, audit log and quotas of a deployment."""
 
     authorizer: Authorizer = ALLOW_ALL
@@ -41,10 +41,12 @@ class Security(NamedTuple):
     """Identifies brokers reliably: their requests do not count against quotas."""
 
 
-OPEN = Security()
+OPEN = RequestSecurity()
 
 
-def compiled(handler: Handler, version: int, security: Security) -> tuple[HandlerFunction, HandlerFunction]:
+def compiled(
+    handler: Handler, version: int, security: RequestSecurity
+) -> tuple[HandlerFunction, HandlerFunction]:
     """Return the functions of a route: for most requests, and for those of many elements, which are
     authorized in parts.
     """
@@ -64,9 +66,11 @@ def _always(message: Message) -> bool:
     return True
 
 
-def _staged(function: HandlerFunction, handler: Handler, version: int, security: Security) -> HandlerFunction:
+def _staged(
+    function: HandlerFunction, handler: Handler, version: int, security: RequestSecurity
+) -> HandlerFunction:
     quotas = security.quotas
-    if Kind.MUTATION in quotas.kinds:
+    if QuotaKind.MUTATION in quotas.kinds:
         for mutations in handler.mutations:
             function = admitted(function, mutations, version, quotas, security.is_broker)
     if security.authorizer is not ALLOW_ALL or security.audit is not None:

@@ -63,7 +63,7 @@ class AlarmEvent(msgspec.Struct, frozen=True):
         return f"{self.alarm}{of} {self.status} ({self.severity}): {self.value:g}, threshold {self.threshold}"
 
 
-class Alarm:
+class PipelineAlarm:
     """One rule, and how it stands with every key."""
 
     def __init__(self, rule: AlarmRule, states: Mapping[str, AlarmState] | None = None) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import HttpError, fetch
 from barnabas.common.retry import Backoff, Deadline
@@ -33,7 +33,7 @@ TRY_LATER = frozenset({408, 425, 429})
 Target = Callable[[Sequence[AlarmEvent]], None]
 
 
-class Targets:
+class AlarmDelivery:
     """All targets of a pipeline; `listener` shows alarms in the terminal."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Targets:
         targets: AlarmTargets,
         bootstrap: str,
         listener: Target | None = None,
-        security: Security = PLAINTEXT,
+        security: ClientSecurity = PLAINTEXT,
         *,
         webhook_seconds: float = WEBHOOK_SECONDS,
         topic_seconds: float = TOPIC_SECONDS,

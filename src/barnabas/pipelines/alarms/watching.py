@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from barnabas.common.durations import seconds_of
-from barnabas.pipelines.alarms.state import Alarm, AlarmEvent, AlarmState, WindowValue
-from barnabas.pipelines.alarms.targets import Targets
+from barnabas.pipelines.alarms.state import AlarmEvent, AlarmState, PipelineAlarm, WindowValue
+from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.definitions.settings import AlarmRule, interval_of
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError
@@ -75,7 +75,7 @@ def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
     )
 
 
-class Note(msgspec.Struct, frozen=True):
+class AlarmStates(msgspec.Struct, frozen=True):
     """By the name of the rule, how its keys stand; what happened in the batch; what the webhook still has to hear."""
 
     states: dict[str, dict[str, AlarmState]] = {}
@@ -83,16 +83,16 @@ class Note(msgspec.Struct, frozen=True):
     undelivered: list[AlarmEvent] = []
 
 
-class Watch:
+class AlarmBatch:
     """What `foreachBatch` calls for one group of rules. Made for each start: only what is noted is remembered."""
 
-    def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, targets: Targets) -> None:
+    def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, targets: AlarmDelivery) -> None:
         self._log = log
         self._targets = targets
         latest = log.latest()
-        noted = Note() if latest is None else msgspec.convert(latest[1], Note)
+        noted = AlarmStates() if latest is None else msgspec.convert(latest[1], AlarmStates)
         self._undelivered = noted.undelivered
-        self._alarms = [Alarm(rule, noted.states.get(rule.name)) for rule in rules]
+        self._alarms = [PipelineAlarm(rule, noted.states.get(rule.name)) for rule in rules]
         self.firing = self._firing()
         """Names of the alarms that fire now, for people; replaced as a whole, because other threads look."""
 
@@ -101,18 +101,18 @@ class Watch:
             frame.collect()
         )  # in any case: the windows' state of a batch that is not computed would be missing
         known = self._log.read(batch)
-        note = self._decide(rows, batch) if known is None else msgspec.convert(known, Note)
+        note = self._decide(rows, batch) if known is None else msgspec.convert(known, AlarmStates)
         self.firing = self._firing()
         self._deliver(note, batch)
 
-    def _decide(self, rows: list[Row], batch: int) -> Note:
+    def _decide(self, rows: list[Row], batch: int) -> AlarmStates:
         events = []
         for index, alarm in enumerate(self._alarms):
             events += alarm.take(_window_values(rows, f"value_{index}"))
         states = {alarm.rule.name: alarm.states for alarm in self._alarms}
-        return self._write(Note(states, events, self._undelivered), batch)
+        return self._write(AlarmStates(states, events, self._undelivered), batch)
 
-    def _deliver(self, note: Note, batch: int) -> None:
+    def _deliver(self, note: AlarmStates, batch: int) -> None:
         waiting = together(note.undelivered, note.events)
         left = self._targets.call_webhook(waiting, once=bool(note.undelivered))
         if left != note.undelivered:
@@ -120,7 +120,7 @@ class Watch:
         self._undelivered = note.undelivered
         self._targets.tell(note.events)
 
-    def _write(self, note: Note, batch: int) -> Note:
+    def _write(self, note: AlarmStates, batch: int) -> AlarmStates:
         self._log.write(batch, msgspec.to_builtins(note))
         return note
 

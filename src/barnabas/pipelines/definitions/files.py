@@ -14,7 +14,7 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import read_values
-from barnabas.pipelines.definitions.settings import AlarmRule, Lake, Settings
+from barnabas.pipelines.definitions.settings import AlarmRule, Lake, PipelineSettings
 from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
 from barnabas.spark.errors import PipelineError
 
@@ -37,7 +37,7 @@ class PipelineFiles:
     storage: str
     configuration: Mapping[str, str]
     libraries: tuple[str, ...]
-    settings: Settings
+    settings: PipelineSettings
 
     @property
     def bootstrap(self) -> str:
@@ -89,11 +89,11 @@ def _find_spec(folder: Path) -> Path:
     )
 
 
-def _read_settings(path: Path, configuration: Mapping[str, str]) -> Settings:
+def _read_settings(path: Path, configuration: Mapping[str, str]) -> PipelineSettings:
     if not path.exists():
-        return Settings()
-    settings: Settings = _convert(
-        _filled(read_values(path, PipelineError), configuration, path), Settings, path
+        return PipelineSettings()
+    settings: PipelineSettings = _convert(
+        _filled(read_values(path, PipelineError), configuration, path), PipelineSettings, path
     )
     for rule in settings.alarms:
         _check_alarm(rule, path)

@@ -97,7 +97,7 @@ class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     settings: dict[str, str] = {}
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     trigger: str = "1 second"
     refresh: str = "30 seconds"
     flows: dict[str, FlowSettings] = {}

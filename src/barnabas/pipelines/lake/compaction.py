@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.lake.layout import HIDDEN, Merge, is_of_batch, plan_merges
+from barnabas.pipelines.lake.layout import HIDDEN, FileMerge, is_of_batch, plan_merges
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
 
@@ -67,7 +67,7 @@ class Compactor:
             self._folder.delete(name)
         return [file for file in found if file.name not in back]
 
-    def _merge(self, merge: Merge) -> bool:
+    def _merge(self, merge: FileMerge) -> bool:
         decisions = self._decisions(merge.partition)
         latest = decisions.latest()
         if latest is not None:  # perhaps it was made after the merge was planned
@@ -93,7 +93,7 @@ class Compactor:
         logger.info("merged %d files of %s into %d", len(merge.files), merge.partition, len(note["add"]))
         return True
 
-    def _write_aside(self, merge: Merge, aside: str, number: int) -> dict[str, Any]:
+    def _write_aside(self, merge: FileMerge, aside: str, number: int) -> dict[str, Any]:
         sources = [self._folder.path_of(name) for name in merge.files]
         # A table may have got columns since its first files: those of one file alone would not be all.
         merged = self._session.read.option("mergeSchema", "true").parquet(*sources).coalesce(merge.pieces)

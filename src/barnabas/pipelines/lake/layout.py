@@ -20,7 +20,7 @@ _HOUR = re.compile(r"hour=(\d{1,2})")
 MIB = 1024 * 1024
 
 
-class Merge(NamedTuple):
+class FileMerge(NamedTuple):
     """The files of one partition that become fewer."""
 
     partition: str
@@ -52,7 +52,7 @@ def hour_of(partition: str) -> datetime | None:
         return None
 
 
-def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merge]:
+def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[FileMerge]:
     """Partitions with enough files that are so much older than the newest one that they no longer grow."""
     by_partition: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, size in files:
@@ -70,10 +70,10 @@ def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[Merg
     return [merge for merge in merges if merge is not None]
 
 
-def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> Merge | None:
+def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> FileMerge | None:
     """Files that are large enough stay as they are, or an hour that has become large would be rewritten for ever."""
     target = rule.target_mib * MIB
     small = {name: size for name, size in found if size < target // 2}
     pieces = max(1, -(-sum(small.values()) // target))
     worth_it = len(small) >= rule.files and pieces <= len(small) // 2
-    return Merge(partition, tuple(sorted(small)), pieces) if worth_it else None
+    return FileMerge(partition, tuple(sorted(small)), pieces) if worth_it else None

@@ -19,16 +19,16 @@ REASONS = "reasons"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRows:
     """`kept` replaces the dataset; `rejected` has one column more, REASONS, and goes to the dead letters."""
 
     kept: DataFrame
     rejected: DataFrame | None
 
 
-def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) -> Checked:
+def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) -> CheckedRows:
     if not rules:
-        return Checked(frame, None)
+        return CheckedRows(frame, None)
     counted = frame.observe(
         OBSERVATION + dataset,
         F.count(F.lit(1)).alias("rows"),
@@ -36,7 +36,7 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
     )
     kept = counted.filter(_goes_on(rules)) if any(rule.action != "expect" for rule in rules) else counted
     quarantine = [rule for rule in rules if rule.action == "quarantine"]
-    return Checked(kept, _rejected(frame, quarantine) if quarantine else None)
+    return CheckedRows(kept, _rejected(frame, quarantine) if quarantine else None)
 
 
 def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.client.errors import CannotConnectError, SecurityError
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 SPARKS_OWN = "kafka"
 
 
-class TopicSource(NamedTuple):
+class StreamTopics(NamedTuple):
     """One source of a stream: ours, or that of Spark's own connector."""
 
     settings: SourceSettings
@@ -47,23 +47,23 @@ class TopicSource(NamedTuple):
         return topic in wanted.topics or any(tp.topic == topic for tp in wanted.assigned)
 
 
-def topic_sources(frame: DataFrame) -> list[TopicSource]:
+def topic_sources(frame: DataFrame) -> list[StreamTopics]:
     if not frame.isStreaming:
         return []
     found = [source_of(kind.lower(), options) for kind, options in _relations(frame)]
     return [source for source in found if source is not None and _is_readable(source.settings)]
 
 
-def source_of(kind: str, options: Mapping[str, str]) -> TopicSource | None:
+def source_of(kind: str, options: Mapping[str, str]) -> StreamTopics | None:
     if kind == FORMAT and REMOTE in options:
         return None  # no broker knows how far it is
     if kind == FORMAT:
-        return TopicSource(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
+        return StreamTopics(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
     if kind != SPARKS_OWN:
         return None
     with suppress(OptionError, ClientSettingError):  # it has options that ours does not know
         # Spark's connector commits nothing; how far behind it is can be told all the same.
-        return TopicSource(
+        return StreamTopics(
             SourceSettings.parse({**options, "commitprogress": "false"}, streaming=True), False
         )
     return None
@@ -107,7 +107,7 @@ TIMEOUT = 15.0  # seconds for one question with all its attempts, before anythin
 class BrokerChecks:
     """Asks over one connection, from one thread."""
 
-    def __init__(self, bootstrap: str, security: Security = PLAINTEXT) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity = PLAINTEXT) -> None:
         self._bootstrap = bootstrap
         try:
             self._link = BrokerLink(

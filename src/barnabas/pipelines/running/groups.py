@@ -19,7 +19,7 @@ from barnabas.client.groups import commit_offsets
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.pipelines.running.broker_checks import TopicSource
+from barnabas.pipelines.running.broker_checks import StreamTopics
 from barnabas.pipelines.running.progress import lag_of
 from barnabas.spark.broker_link import BrokerLink
 
@@ -43,7 +43,7 @@ class FlowGroups:
 
     def __init__(
         self,
-        flows: Mapping[str, tuple[str, Sequence[TopicSource]]],
+        flows: Mapping[str, tuple[str, Sequence[StreamTopics]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._flows = {name: FlowGroup(*flow, clock) for name, flow in flows.items()}
@@ -111,11 +111,11 @@ class FlowGroups:
             raise
         group.committed(reached)
 
-    def _lag(self, source: TopicSource, reached: Reached) -> int:
+    def _lag(self, source: StreamTopics, reached: Reached) -> int:
         link = self._link(source)
         return lag_of(reached, self._run(link, end_offsets(link.client, list(reached))))
 
-    def _link(self, source: TopicSource) -> BrokerLink:
+    def _link(self, source: StreamTopics) -> BrokerLink:
         settings = {
             **source.settings.client.link,
             "client_id": "barnabas-pipeline",
@@ -134,7 +134,7 @@ class FlowGroups:
 class FlowGroup:
     """One flow: the name of its group, what it reads, and what was committed last."""
 
-    def __init__(self, name: str, sources: Sequence[TopicSource], clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, sources: Sequence[StreamTopics], clock: Callable[[], float]) -> None:
         self.name = name
         self.sources = list(sources)
         self._clock = clock
@@ -160,7 +160,7 @@ class FlowGroup:
         self._committed, self._committed_at = dict(reached), self._clock()
 
 
-def _parts(reached: Reached, sources: Sequence[TopicSource]) -> Iterator[tuple[TopicSource, Reached]]:
+def _parts(reached: Reached, sources: Sequence[StreamTopics]) -> Iterator[tuple[StreamTopics, Reached]]:
     """Each partition with one of the sources that read it."""
     left = dict(reached)
     for source in sources:

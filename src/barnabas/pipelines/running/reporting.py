@@ -10,14 +10,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.settings import FlowSettings
-from barnabas.pipelines.running.broker_checks import TopicSource, topic_sources
+from barnabas.pipelines.running.broker_checks import StreamTopics, topic_sources
 from barnabas.pipelines.running.groups import FlowGroups, Reached
-from barnabas.pipelines.running.planning import Planned
+from barnabas.pipelines.running.plan import Planned
 from barnabas.pipelines.running.progress import FlowProgress, merge_reports, offsets_reached
 
 LAG_SECONDS = 2.0  # between two questions to the broker
 
-Group = tuple[str, Sequence[TopicSource]]
+Group = tuple[str, Sequence[StreamTopics]]
 
 
 class Reporting:

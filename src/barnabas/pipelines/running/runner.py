@@ -19,17 +19,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.common.durations import seconds_of
 from barnabas.common.types import TopicPartition
+from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
-from barnabas.pipelines.alarms.targets import Targets
 from barnabas.pipelines.connection import connection_options, security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.pipelines.running.broker_checks import BrokerChecks, topics_read
-from barnabas.pipelines.running.planning import (
-    Plan,
+from barnabas.pipelines.running.plan import (
+    PipelinePlan,
+    PipelinePlanner,
     Planned,
-    Planner,
     ToAlarms,
     ToSink,
     storage_of,
@@ -57,13 +57,13 @@ Watcher = Callable[[list[FlowProgress]], None]
 class Plans(Protocol):
     """Says which queries a pipeline has; `undo` removes what planning has made."""
 
-    def plan(self) -> Plan: ...
+    def plan(self) -> PipelinePlan: ...
 
     def undo(self) -> None: ...
 
 
 def _plan_definitions(files: PipelineFiles, session: SparkSession) -> Plans:
-    return Planner(files, load_graph(files, session), session)
+    return PipelinePlanner(files, load_graph(files, session), session)
 
 
 class Runner:
@@ -83,7 +83,7 @@ class Runner:
         self.session: SparkSession = FlowSession.beside(session)
         self._watcher = watcher
         self._stopping = threading.Event()
-        self.plan = Plan()
+        self.plan = PipelinePlan()
         self._planner: Plans | None = None
         self._broker: BrokerChecks | None = None
         self._reporting = Reporting({})
@@ -91,12 +91,12 @@ class Runner:
         self._every: str | None = None
         self._attempts: Counter[str] = Counter()
         security = security_of(files.configuration)
-        targets = Targets(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
+        targets = AlarmDelivery(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
         self._taken_over: PipelineError | None = None
         self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
 
-    def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> Plan:
+    def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> PipelinePlan:
         """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
         _leave_errors_to_us()
         for name, value in self.files.configuration.items():

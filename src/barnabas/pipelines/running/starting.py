@@ -10,11 +10,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from barnabas.client.producer import Producer
-from barnabas.pipelines.alarms.targets import Targets
-from barnabas.pipelines.alarms.watching import Watch
+from barnabas.pipelines.alarms.targets import AlarmDelivery
+from barnabas.pipelines.alarms.watching import AlarmBatch
 from barnabas.pipelines.definitions.settings import interval_of
-from barnabas.pipelines.lake.writing import lake_writer
-from barnabas.pipelines.running.planning import Planned, ToAlarms, ToBatches, ToLake, ToTable
+from barnabas.pipelines.lake.writer import lake_writer
+from barnabas.pipelines.running.plan import Planned, ToAlarms, ToBatches, ToLake, ToTable
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.broker_link import BrokerLink
 from barnabas.spark.errors import PipelineError
@@ -62,20 +62,20 @@ def _bytes(value: Any) -> bytes | None:
 class Starter:
     """Starts the streams of one pipeline. State and offsets are kept below `storage`, by the name of the flow."""
 
-    def __init__(self, session: SparkSession, pipeline: str, storage: str, alarms: Targets) -> None:
+    def __init__(self, session: SparkSession, pipeline: str, storage: str, alarms: AlarmDelivery) -> None:
         self._session = session
         self._pipeline = pipeline
         self._storage = storage
         self._alarms = alarms
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, AlarmBatch] = {}
 
     def checkpoint_of(self, query: Planned) -> str:
         return f"{self._storage}/checkpoints/{query.name.replace(' ', '-')}"
 
-    def watch(self, query: Planned, target: ToAlarms) -> Watch:
+    def watch(self, query: Planned, target: ToAlarms) -> AlarmBatch:
         """Notes are in the checkpoint: without it, batches of an earlier life are forgotten."""
         log = BatchLog(HadoopFolder(self._session, f"{self.checkpoint_of(query)}/alarms"))
-        self._watches[query.name] = Watch(target.rules, log, self._alarms)
+        self._watches[query.name] = AlarmBatch(target.rules, log, self._alarms)
         return self._watches[query.name]
 
     def firing(self) -> list[str]:

@@ -9,15 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client.status import Part
-from barnabas.client.status import Status as ReportedStatus
+from barnabas.client.status import ProcessStatus as ReportedStatus
+from barnabas.client.status import StatusPart
 from barnabas.pipelines.running.progress import FlowProgress
 
 FOLDER = ".barnabas"
 State = Literal["running", "stopped", "failed", "lost"]
 
 
-class Status(msgspec.Struct):
+class PipelineStatus(msgspec.Struct):
     pipeline: str
     state: State
     process: int
@@ -32,28 +32,28 @@ class StatusFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FOLDER / "status.json"
 
-    def write(self, status: Status) -> None:
+    def write(self, status: PipelineStatus) -> None:
         """Whole or not at all."""
         self._path.parent.mkdir(exist_ok=True)
         aside = self._path.with_name(f"status.{os.getpid()}.new")
         aside.write_bytes(msgspec.json.encode(status))
         aside.replace(self._path)
 
-    def read(self) -> Status | None:
+    def read(self) -> PipelineStatus | None:
         """None when the pipeline was never run here. A run whose process is gone without a word is `lost`."""
         if not self._path.exists():
             return None
-        status = msgspec.json.decode(self._path.read_bytes(), type=Status)
+        status = msgspec.json.decode(self._path.read_bytes(), type=PipelineStatus)
         if status.state == "running" and not is_alive(status.process):
             status.state = "lost"
         return status
 
 
-def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> Status:
-    return Status(pipeline, state, os.getpid(), time.time(), flows)
+def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> PipelineStatus:
+    return PipelineStatus(pipeline, state, os.getpid(), time.time(), flows)
 
 
-def as_reported(status: Status) -> ReportedStatus:
+def as_reported(status: PipelineStatus) -> ReportedStatus:
     """For `__barnabas_status`: what agents and mirrors report there, too."""
     parts = [_part(flow) for flow in status.flows]
     return ReportedStatus(
@@ -61,7 +61,7 @@ def as_reported(status: Status) -> ReportedStatus:
     )
 
 
-def _part(flow: FlowProgress) -> Part:
+def _part(flow: FlowProgress) -> StatusPart:
     counts: dict[str, int | float] = {
         "rows": flow.rows,
         "late": flow.late,
@@ -72,7 +72,7 @@ def _part(flow: FlowProgress) -> Part:
         "state_rows": flow.state_rows,
         "state_bytes": flow.state_bytes,
     }
-    return Part(
+    return StatusPart(
         flow.name,
         lag=flow.lag,
         counts=counts,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.client.status import REPORT_SECONDS, State, Status, StatusReporter
+from barnabas.client.status import REPORT_SECONDS, ProcessStatus, State, StatusReporter
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
 from barnabas.spark.broker_link import BrokerLink
@@ -16,15 +16,15 @@ from barnabas.spark.broker_link import BrokerLink
 LOOK_SECONDS = 0.5
 
 
-class Reported(NamedTuple):
+class PipelineReport(NamedTuple):
     client_id: str
     configuration: Mapping[str, str]
     """Where its brokers are, and how to connect to them."""
-    look: Callable[[], Status]
+    look: Callable[[], ProcessStatus]
 
 
 class Reports(threading.Thread):
-    def __init__(self, reported: Sequence[Reported]) -> None:
+    def __init__(self, reported: Sequence[PipelineReport]) -> None:
         super().__init__(name="status", daemon=True)
         self._each = [_Report(*one) for one in reported]
         self._stopping = threading.Event()
@@ -44,7 +44,9 @@ class Reports(threading.Thread):
 
 
 class _Report:
-    def __init__(self, client_id: str, settings: Mapping[str, str], look: Callable[[], Status]) -> None:
+    def __init__(
+        self, client_id: str, settings: Mapping[str, str], look: Callable[[], ProcessStatus]
+    ) -> None:
         self._look = look
         self._link = BrokerLink(
             settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP),

@@ -26,7 +26,7 @@ class NoRuleError(ValueError):
     """No rule applies to a principal, or the result is not a valid user name."""
 
 
-class Rule(NamedTuple):
+class KerberosRule(NamedTuple):
     components: int = 0  # of the principals that it applies to; 0 for DEFAULT
     format: str = ""
     match: re.Pattern[str] | None = None
@@ -55,17 +55,17 @@ def _word(words: list[str], index: int) -> str:
     return words[index]
 
 
-def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+def parse_rules(texts: Iterable[str]) -> tuple[KerberosRule, ...]:
     """Parse rules; ValueError for an invalid one."""
     return tuple(_parse(text.strip()) for text in texts if text.strip())
 
 
-def _parse(text: str) -> Rule:
+def _parse(text: str) -> KerberosRule:
     parts = _RULE.fullmatch(text)
     if parts is None:
         raise ValueError(f"{text!r} is not a rule: write DEFAULT, or RULE:[n:format](regex)s/from/to/")
     if parts["default"]:
-        return Rule()
+        return KerberosRule()
     if parts["count"] == "0":
         raise ValueError(f"{text!r} must apply to principals of at least one component")
     try:
@@ -74,12 +74,12 @@ def _parse(text: str) -> Rule:
     except re.error as error:
         raise ValueError(f"{text!r} has an invalid regular expression: {error}") from None
     target = re.sub(r"\$(\d)", r"\\g<\1>", parts["target"] or "")
-    return Rule(
+    return KerberosRule(
         int(parts["count"]), parts["format"], match, source, target, bool(parts["all"]), parts["case"] or ""
     )
 
 
-def short_name(principal: str, rules: tuple[Rule, ...], default_realm: str) -> str:
+def short_name(principal: str, rules: tuple[KerberosRule, ...], default_realm: str) -> str:
     """Return the user name of a principal; NoRuleError if the rules yield none."""
     match = _NAME.fullmatch(principal)
     if match is None:

@@ -33,7 +33,7 @@ class Policy(NamedTuple):
     """Principals of the cluster's brokers, which may perform cluster actions and write the audit log."""
 
 
-class Verdict(NamedTuple):
+class AclDecision(NamedTuple):
     """A decision and its reason."""
 
     is_allowed: bool
@@ -59,28 +59,28 @@ _NEEDS_LITERAL_ACL = frozenset(
 """Operations on the audit topic that need an ACL with its exact name; wildcard and prefix ACLs do not grant them."""
 
 
-def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> Verdict:
+def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> AclDecision:
     """Decide about an action. DENY overrides ALLOW regardless of the pattern; the default is to deny."""
     if principal in policy.super_users:
-        return Verdict(is_allowed=True, is_super_user=True)
+        return AclDecision(is_allowed=True, is_super_user=True)
     if principal in policy.brokers and action in _OF_BROKERS:
-        return Verdict(is_allowed=True, is_broker=True)
+        return AclDecision(is_allowed=True, is_broker=True)
     operation, resource_type, name = action
     patterns = index.patterns(resource_type, name)
     needs_literal = (
         name == AUDIT_TOPIC and resource_type == ResourceType.TOPIC and operation in _NEEDS_LITERAL_ACL
     )
     if not patterns:
-        return Verdict(policy.allows_without_acls and not needs_literal, has_acls=False)
+        return AclDecision(policy.allows_without_acls and not needs_literal, has_acls=False)
     allowing: AclRule | None = None
     for pattern in patterns:
         for rule in index.rules(pattern, principal):
             if rule.is_about(operation, host):
                 if rule.is_denial:
-                    return Verdict(is_allowed=False, rule=rule.binding)
+                    return AclDecision(is_allowed=False, rule=rule.binding)
                 if not needs_literal or rule.binding.name == name:
                     allowing = allowing or rule
-    return Verdict(allowing is not None, allowing.binding if allowing is not None else None)
+    return AclDecision(allowing is not None, allowing.binding if allowing is not None else None)
 
 
 def judge_by_type(
@@ -226,6 +226,6 @@ class StandardAuthorizer:
     ) -> bool:
         return self._generation.anywhere(context, operation, resource_type)
 
-    def verdict(self, principal: str, host: str, action: Action) -> Verdict:
+    def verdict(self, principal: str, host: str, action: Action) -> AclDecision:
         """Return the decision about a hypothetical client, with its reason."""
         return judge(self.policy, self._now.lookup, principal, host, action)

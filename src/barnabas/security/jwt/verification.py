@@ -23,7 +23,7 @@ class InvalidTokenError(Exception):
     """Invalid token; the text gives the reason and quotes nothing of the token's claims."""
 
 
-class Rules(NamedTuple):
+class JwtRules(NamedTuple):
     """Requirements on a token."""
 
     issuer: str
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
     scope_claim: str = "scope"
 
 
-class Token(NamedTuple):
+class VerifiedToken(NamedTuple):
     subject: str
     expires_ms: int
     scope: frozenset[str]
@@ -60,7 +60,7 @@ class _Header(msgspec.Struct):
     crit: Any = None
 
 
-def check_token(text: str, keys: Keys, rules: Rules, now: float) -> Token:
+def check_token(text: str, keys: Keys, rules: JwtRules, now: float) -> VerifiedToken:
     """Verify a token; InvalidTokenError if it is invalid. `now` is in epoch seconds."""
     parts = text.split(".")
     if len(parts) != 3 or len(text) > MAX_TOKEN:
@@ -78,7 +78,7 @@ def check_token(text: str, keys: Keys, rules: Rules, now: float) -> Token:
     return _claims(_decoded(parts[1], dict[str, Any]), rules, now)._replace(key=key)
 
 
-def _claims(claims: dict[str, Any], rules: Rules, now: float) -> Token:
+def _claims(claims: dict[str, Any], rules: JwtRules, now: float) -> VerifiedToken:
     if claims.get("iss") != rules.issuer:
         raise InvalidTokenError("the issuer does not match (sasl.oauthbearer.expected.issuer)")
     if not rules.audiences & _words(claims.get("aud"), split=False):
@@ -93,7 +93,7 @@ def _claims(claims: dict[str, Any], rules: Rules, now: float) -> Token:
     if not isinstance(subject, str) or not subject.strip():
         raise InvalidTokenError(f"the token has no subject (claim {rules.subject_claim})")
     scope = _words(claims.get(rules.scope_claim), split=True)
-    return Token(subject, int(expires * 1000), scope, claims)
+    return VerifiedToken(subject, int(expires * 1000), scope, claims)
 
 
 def _seconds(claims: dict[str, Any], name: str) -> float:

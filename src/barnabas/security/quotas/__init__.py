@@ -8,6 +8,6 @@ address_quotas.py  connection rate per address
 series.py          metrics
 """
 
-from barnabas.security.quotas.interface import NO_QUOTAS, Kind, NoQuotas, Quotas, Usage
+from barnabas.security.quotas.interface import NO_QUOTAS, NoQuotas, QuotaKind, Quotas, Usage
 
-__all__ = ["NO_QUOTAS", "Kind", "NoQuotas", "Quotas", "Usage"]
+__all__ = ["NO_QUOTAS", "NoQuotas", "QuotaKind", "Quotas", "Usage"]

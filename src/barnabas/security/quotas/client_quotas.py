@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.common.rates import TokenBucket
 from barnabas.security.context import RequestContext
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
-from barnabas.security.quotas.interface import UNBOUNDED, Kind, Usage
+from barnabas.security.quotas.interface import UNBOUNDED, QuotaKind, Usage
 from barnabas.security.quotas.rates import RecentAverage, SampledRate, Windows
 
 # -- Quota precedence in Kafka's order (KIP-55), and the clients that share a quota --------------------
@@ -77,7 +77,7 @@ class Sensor:
     __slots__ = ("_free", "bound", "bucket", "kind", "last_used", "rate", "tags", "throttle_time")
 
     def __init__(
-        self, kind: Kind, tags: Tags, windows: Windows, bound: float, monotonic: Callable[[], float]
+        self, kind: QuotaKind, tags: Tags, windows: Windows, bound: float, monotonic: Callable[[], float]
     ) -> None:
         self.kind = kind
         self.tags = tags
@@ -132,10 +132,10 @@ class ClientQuotas:
     def __init__(self, limits: QuotaLimits, monotonic: Callable[[], float]) -> None:
         self.limits = limits
         self._now = monotonic
-        self._by_kind: dict[Kind, dict[QuotaEntity, float]] = {}
-        self.kinds: frozenset[Kind] = frozenset()
+        self._by_kind: dict[QuotaKind, dict[QuotaEntity, float]] = {}
+        self.kinds: frozenset[QuotaKind] = frozenset()
         self._clients: dict[tuple[str, str | None], ClientSensors] = {}
-        self._sensors: dict[tuple[Kind, Tags], Sensor] = {}
+        self._sensors: dict[tuple[QuotaKind, Tags], Sensor] = {}
         self.forgotten = 0  # sensors evicted while still in use
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class ClientQuotas:
         """Apply the quotas of a metadata image. Returns True if the set of quota kinds changed."""
         self._by_kind = {}
         for entity, values in quotas.items():
-            for kind in Kind:
+            for kind in QuotaKind:
                 bound = values.get(kind.value_name)
                 if bound is not None and entity.ip is None:
                     self._by_kind.setdefault(kind, {})[entity] = bound
@@ -216,11 +216,13 @@ class ClientQuotas:
         if sensors is None:
             if len(self._clients) >= self.limits.clients:
                 self._clients.clear()
-            by_kind = (self._sensor(kind, context.principal.name, context.client_id or "") for kind in Kind)
+            by_kind = (
+                self._sensor(kind, context.principal.name, context.client_id or "") for kind in QuotaKind
+            )
             sensors = self._clients[client] = ClientSensors(*by_kind)
         return sensors
 
-    def _sensor(self, kind: Kind, user: str, client_id: str) -> Sensor | None:
+    def _sensor(self, kind: QuotaKind, user: str, client_id: str) -> Sensor | None:
         limit = limit_of(self._by_kind.get(kind, {}), user, client_id)
         if limit is None:
             return None
@@ -228,7 +230,7 @@ class ClientQuotas:
         sensor = self._sensors.get(key)
         if sensor is None:
             self._evict()
-            windows = self.limits.controller_windows if kind is Kind.MUTATION else self.limits.windows
+            windows = self.limits.controller_windows if kind is QuotaKind.MUTATION else self.limits.windows
             sensor = self._sensors[key] = Sensor(kind, limit.tags, windows, limit.bound, self._now)
             sensor.last_used = self._now()
         sensor.use_bound(limit.bound)

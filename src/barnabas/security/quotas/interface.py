@@ -10,7 +10,7 @@ from barnabas.security.context import RequestContext
 UNBOUNDED = 2**31 - 1
 
 
-class Kind(Enum):
+class QuotaKind(Enum):
     """Kind of a quota: its key in the metadata, and its resource in Kafka's metrics."""
 
     PRODUCE = "producer_byte_rate", "Produce"
@@ -33,7 +33,7 @@ class Usage(NamedTuple):
 
 class Quotas(Protocol):
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[QuotaKind]:
         """Kinds with a quota for at least one client; only these are measured."""
         ...
 
@@ -60,7 +60,7 @@ class Quotas(Protocol):
 class NoQuotas:
     """Quotas of a cluster that has none."""
 
-    kinds: frozenset[Kind] = frozenset()
+    kinds: frozenset[QuotaKind] = frozenset()
 
     def charge(self, context: RequestContext, usage: Usage) -> int:
         return 0

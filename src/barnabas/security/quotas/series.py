@@ -8,21 +8,24 @@ from heapq import nlargest
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Metric, Registry, Sample
 from barnabas.security.quotas.client_quotas import ClientQuotas, Sensor
-from barnabas.security.quotas.interface import Kind
+from barnabas.security.quotas.interface import QuotaKind
 
 Read = Callable[[Sensor, float], float]
 
-_BYTES = frozenset({Kind.PRODUCE, Kind.FETCH})
-_METRICS: dict[Metric, tuple[frozenset[Kind], Read]] = {
+_BYTES = frozenset({QuotaKind.PRODUCE, QuotaKind.FETCH})
+_METRICS: dict[Metric, tuple[frozenset[QuotaKind], Read]] = {
     catalogue.QUOTA_BYTE_RATE: (_BYTES, lambda sensor, now: sensor.rate.rate(now)),
-    catalogue.QUOTA_REQUEST_TIME: (frozenset({Kind.REQUEST}), lambda sensor, now: sensor.rate.rate(now)),
-    catalogue.QUOTA_MUTATION_RATE: (frozenset({Kind.MUTATION}), lambda sensor, now: sensor.rate.rate(now)),
+    catalogue.QUOTA_REQUEST_TIME: (frozenset({QuotaKind.REQUEST}), lambda sensor, now: sensor.rate.rate(now)),
+    catalogue.QUOTA_MUTATION_RATE: (
+        frozenset({QuotaKind.MUTATION}),
+        lambda sensor, now: sensor.rate.rate(now),
+    ),
     catalogue.QUOTA_TOKENS: (
-        frozenset({Kind.MUTATION}),
+        frozenset({QuotaKind.MUTATION}),
         lambda sensor, _: sensor.bucket.tokens,
     ),
     catalogue.QUOTA_THROTTLE_TIME: (
-        frozenset(Kind),
+        frozenset(QuotaKind),
         lambda sensor, now: sensor.throttle_time.value(now),
     ),
 }
@@ -35,7 +38,7 @@ def declare_quota_metrics(registry: Registry, quotas: ClientQuotas, monotonic: C
 
 
 def _reader(
-    quotas: ClientQuotas, kinds: frozenset[Kind], read: Read, monotonic: Callable[[], float]
+    quotas: ClientQuotas, kinds: frozenset[QuotaKind], read: Read, monotonic: Callable[[], float]
 ) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         quotas.forget_silent()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.files import FILE_MODE, FOLDER_MODE
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.stores import Store, certificate_pem_of
+from barnabas.security.tls.stores import CertificateStore, certificate_pem_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -37,7 +37,7 @@ class OwnCertificate(NamedTuple):
     expires: float  # seconds since 1970
 
 
-def own_certificate(store: Store) -> OwnCertificate:
+def own_certificate(store: CertificateStore) -> OwnCertificate:
     from cryptography import x509
 
     from barnabas.security.tls.mapping_rules import written
@@ -121,7 +121,7 @@ class Authority:
         if not self.broker.exists():
             return False
         try:
-            current = own_certificate(Store("barnabas.tls.auto", str(self.broker)))
+            current = own_certificate(CertificateStore("barnabas.tls.auto", str(self.broker)))
         except SecuritySettingError:
             return False
         is_fresh = current.expires - now.timestamp() > RENEWED_DAYS * 86400

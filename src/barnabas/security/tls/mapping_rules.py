@@ -99,7 +99,7 @@ class NoRuleAppliesError(ValueError):
         super().__init__(f"no rule of {SETTING} applies to {name}")
 
 
-class Rule(NamedTuple):
+class MappingRule(NamedTuple):
     pattern: Any  # an untyped RE2 pattern; None for DEFAULT
     replacement: str = ""
     case: str = ""
@@ -130,7 +130,7 @@ class Rule(NamedTuple):
 
 
 class MappingRules:
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, rules: tuple[MappingRule, ...]) -> None:
         self._rules = rules
 
     @classmethod
@@ -144,9 +144,9 @@ class MappingRules:
                     f"has an invalid rule {remaining!r}: write RULE:PATTERN/REPLACEMENT/[L|U] or DEFAULT",
                 )
             default, pattern, replacement, case = match.groups()
-            rules.append(Rule(None) if default else Rule(_compiled(pattern), replacement, case))
+            rules.append(MappingRule(None) if default else MappingRule(_compiled(pattern), replacement, case))
             remaining = remaining[match.end() :].lstrip()
-        return cls(tuple(rules) or (Rule(None),))
+        return cls(tuple(rules) or (MappingRule(None),))
 
     def name_of(self, distinguished_name: str) -> str:
         for rule in self._rules:

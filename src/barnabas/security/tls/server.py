@@ -12,7 +12,7 @@ from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.principal import USER, Principal
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 from barnabas.security.tls.settings import (
-    Tls,
+    TlsSettings,
     files_of,
     identify,
     limit_versions,
@@ -20,25 +20,25 @@ from barnabas.security.tls.settings import (
     set_ciphers,
     trust,
 )
-from barnabas.security.tls.stores import Store
+from barnabas.security.tls.stores import CertificateStore
 
 # -- Certificates by server name (SNI, RFC 6066): one listener with several names ----------------------
 
 SNI = "barnabas.ssl.sni.keystores"
 
 
-def named_stores(items: Iterable[str], password: Secret | None) -> tuple[tuple[str, Store], ...]:
+def named_stores(items: Iterable[str], password: Secret | None) -> tuple[tuple[str, CertificateStore], ...]:
     """Parse items `NAME=FILE`; the password is that of the listener's key store."""
     return tuple(_named_store(item, password) for item in items)
 
 
-def _named_store(item: str, password: Secret | None) -> tuple[str, Store]:
+def _named_store(item: str, password: Secret | None) -> tuple[str, CertificateStore]:
     name, _, path = (part.strip() for part in item.partition("="))
     if not name or not path or "*" in name.removeprefix("*."):
         raise SecuritySettingError(
             SNI, f"has {item!r}: write NAME=FILE, for instance broker.example.com=/etc/b.pem"
         )
-    return name.lower(), Store(SNI, path, password=password)
+    return name.lower(), CertificateStore(SNI, path, password=password)
 
 
 class ByName:
@@ -99,10 +99,10 @@ class ListenerTls:
     """TLS settings of a listener. Equal values yield equal contexts unless the files change."""
 
     listener: str
-    tls: Tls
+    tls: TlsSettings
     client_auth: str = "none"
     mapping_rules: str = "DEFAULT"
-    by_name: tuple[tuple[str, Store], ...] = ()  # further certificates by server name
+    by_name: tuple[tuple[str, CertificateStore], ...] = ()  # further certificates by server name
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def server_context(settings: ListenerTls) -> ssl.SSLContext:
         raise of_listener(settings.listener, error) from None
 
 
-def https_context(service: str, tls: Tls, client_auth: str = "none") -> ssl.SSLContext:
+def https_context(service: str, tls: TlsSettings, client_auth: str = "none") -> ssl.SSLContext:
     """Build the context of an HTTPS service; SecuritySettingError or ConfigError for invalid settings and files."""
     if client_auth not in _CLIENT_AUTH:
         raise SecuritySettingError(

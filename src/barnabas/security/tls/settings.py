@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.tls.stores import Store, as_pem_file, authorities_of
+from barnabas.security.tls.stores import CertificateStore, as_pem_file, authorities_of
 
 VERSIONS = ("tlsv1.2", "tlsv1.3")
 _STORE_TYPES = ("", "jks", "pkcs12", "pem")
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    authorities: Store | None = None
+class TlsSettings:
+    authorities: CertificateStore | None = None
     """Authorities of the peer's certificate; None: those of the system."""
-    certificate: Store | None = (
+    certificate: CertificateStore | None = (
         None  # of this side; clients need one only for brokers with client authentication
     )
-    key: Store | None = None  # private key, if it is not in the same store
+    key: CertificateStore | None = None  # private key, if it is not in the same store
     key_password: Secret | None = None
     check_host: bool = True
     check_certificate: bool = True
@@ -35,13 +35,13 @@ class Tls:
         return files_of(self.certificate, self.key, self.authorities)
 
 
-def files_of(*stores: Store | None) -> tuple[str, ...]:
+def files_of(*stores: CertificateStore | None) -> tuple[str, ...]:
     return tuple(store.path for store in stores if store is not None and store.path is not None)
 
 
-def parse_tls(settings: Mapping[str, str]) -> Tls:
+def parse_tls(settings: Mapping[str, str]) -> TlsSettings:
     certificate, key = _own_certificate(settings)
-    return Tls(
+    return TlsSettings(
         authorities=_one_of(settings, _authorities(settings)),
         certificate=certificate,
         key=key,
@@ -53,7 +53,7 @@ def parse_tls(settings: Mapping[str, str]) -> Tls:
     )
 
 
-def _authorities(settings: Mapping[str, str]) -> list[Store | None]:
+def _authorities(settings: Mapping[str, str]) -> list[CertificateStore | None]:
     _check_type(settings, "ssl.truststore.type")
     return [
         _file(settings, "ssl.truststore.location", "ssl.truststore.password"),
@@ -63,7 +63,7 @@ def _authorities(settings: Mapping[str, str]) -> list[Store | None]:
     ]
 
 
-def _own_certificate(settings: Mapping[str, str]) -> tuple[Store | None, Store | None]:
+def _own_certificate(settings: Mapping[str, str]) -> tuple[CertificateStore | None, CertificateStore | None]:
     """Return a store with both, or the certificate (with its chain) and the key separately."""
     _check_type(settings, "ssl.keystore.type")
     both = _file(settings, "ssl.keystore.location", "ssl.keystore.password")
@@ -83,7 +83,7 @@ def _own_certificate(settings: Mapping[str, str]) -> tuple[Store | None, Store |
     return chain, key
 
 
-def _one_of(settings: Mapping[str, str], stores: list[Store | None]) -> Store | None:
+def _one_of(settings: Mapping[str, str], stores: list[CertificateStore | None]) -> CertificateStore | None:
     present = [store for store in stores if store is not None]
     if len(present) > 1:
         raise SecuritySettingError(
@@ -92,17 +92,17 @@ def _one_of(settings: Mapping[str, str], stores: list[Store | None]) -> Store | 
     return present[0] if present else None
 
 
-def _file(settings: Mapping[str, str], name: str, password: str | None = None) -> Store | None:
+def _file(settings: Mapping[str, str], name: str, password: str | None = None) -> CertificateStore | None:
     path = settings.get(name, "").strip()
     if not path:
         return None
-    return Store(name, path=path, password=_secret(settings, password) if password else None)
+    return CertificateStore(name, path=path, password=_secret(settings, password) if password else None)
 
 
-def _text(settings: Mapping[str, str], name: str) -> Store | None:
+def _text(settings: Mapping[str, str], name: str) -> CertificateStore | None:
     text = settings.get(name, "").strip()
     # Properties files have one line per setting, so line ends are written as \n.
-    return Store(name, text=Secret(text.replace("\\n", "\n"))) if text else None
+    return CertificateStore(name, text=Secret(text.replace("\\n", "\n"))) if text else None
 
 
 def _secret(settings: Mapping[str, str], name: str) -> Secret | None:
@@ -160,7 +160,7 @@ def set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
         ) from None
 
 
-def trust(context: ssl.SSLContext, store: Store) -> None:
+def trust(context: ssl.SSLContext, store: CertificateStore) -> None:
     """Trust the authorities of a store. If it contains revocation lists, a certificate is accepted only if a current
     list of its authority is present and does not revoke it."""
     if store.path is not None and Path(store.path).is_dir():
@@ -190,7 +190,7 @@ def _load_with_revocations(context: ssl.SSLContext, text: str) -> None:
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
-def identify(context: ssl.SSLContext, tls: Tls, certificate: Store) -> None:
+def identify(context: ssl.SSLContext, tls: TlsSettings, certificate: CertificateStore) -> None:
     """Load this side's certificate, and its key from the same or another store."""
     with tempfile.TemporaryDirectory(prefix="barnabas-tls-") as folder:
         ours = as_pem_file(certificate, Path(folder))
@@ -205,7 +205,7 @@ def identify(context: ssl.SSLContext, tls: Tls, certificate: Store) -> None:
 class _Password:
     """Password callback of OpenSSL, which would otherwise prompt on the terminal."""
 
-    def __init__(self, store: Store, text: str | None) -> None:
+    def __init__(self, store: CertificateStore, text: str | None) -> None:
         self.store = store
         self.was_asked_for = False
         self._text = text

@@ -24,7 +24,7 @@ _CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class CertificateStore:
     """Keys or certificates, in a file (PEM or PKCS12) or in the setting itself (PEM)."""
 
     setting: str  # that configured it, for errors
@@ -40,7 +40,7 @@ class Pem(NamedTuple):
     password: str | None = None
 
 
-def authorities_of(store: Store) -> str:
+def authorities_of(store: CertificateStore) -> str:
     """Return the certificates of a trust store as PEM."""
     data = _read(store)
     if not data.startswith(_DER_SEQUENCE):
@@ -53,7 +53,7 @@ def authorities_of(store: Store) -> str:
     return "".join(_certificate_pem(certificate) for certificate in certificates)
 
 
-def as_pem_file(store: Store, folder: Path) -> Pem:
+def as_pem_file(store: CertificateStore, folder: Path) -> Pem:
     """Return the store's file if it is PEM; otherwise a converted file in `folder`, which the caller removes."""
     data = _read(store)
     password = store.password.text if store.password else None
@@ -63,7 +63,7 @@ def as_pem_file(store: Store, folder: Path) -> Pem:
     return Pem(_write(folder, _key_and_chain(store, data, temporary)), temporary)
 
 
-def certificate_pem_of(store: Store) -> bytes:
+def certificate_pem_of(store: CertificateStore) -> bytes:
     """Return the first certificate of a key store, which belongs to its key."""
     data = _read(store)
     if data.startswith(_DER_SEQUENCE):
@@ -73,7 +73,7 @@ def certificate_pem_of(store: Store) -> bytes:
     return mark + content
 
 
-def _read(store: Store) -> bytes:
+def _read(store: CertificateStore) -> bytes:
     if store.text is not None:
         data = store.text.text.encode()
     else:
@@ -86,7 +86,7 @@ def _read(store: Store) -> bytes:
     return data
 
 
-def _read_file(store: Store) -> bytes:
+def _read_file(store: CertificateStore) -> bytes:
     assert store.path is not None
     try:
         return Path(store.path).read_bytes()
@@ -104,7 +104,7 @@ def _how_to_convert(path: str) -> str:
     )
 
 
-def _key_and_chain(store: Store, data: bytes, password: str) -> bytes:
+def _key_and_chain(store: CertificateStore, data: bytes, password: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
     opened = _open_pkcs12(store, data)
@@ -118,7 +118,7 @@ def _key_and_chain(store: Store, data: bytes, password: str) -> bytes:
     return key + "".join(_certificate_pem(certificate) for certificate in chain).encode()
 
 
-def _open_pkcs12(store: Store, data: bytes) -> PKCS12KeyAndCertificates:
+def _open_pkcs12(store: CertificateStore, data: bytes) -> PKCS12KeyAndCertificates:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     password = store.password.text.encode() if store.password else None

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.services.console.routes import ConsoleRoute, Download, Kind, RouteTable
+from barnabas.services.console.routes import ConsoleRoute, DownloadResponse, PageTable, RouteKind
 
 _WORDS = {
     str: "text",
@@ -42,7 +42,7 @@ class ApiRoute(msgspec.Struct):
 
 
 @cache
-def described(table: RouteTable) -> list[ApiRoute]:
+def described(table: PageTable) -> list[ApiRoute]:
     """All of them, by their paths."""
     found = [_described(route) for route in table.routes]
     return sorted(found, key=lambda each: (each.path, each.method))
@@ -74,9 +74,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _answer(route: ConsoleRoute) -> str:
-    if route.kind is Kind.STREAM:
+    if route.kind is RouteKind.STREAM:
         return "Server-Sent Events"
-    if route.answer is Download:
+    if route.answer is DownloadResponse:
         return "a download"
     return ", ".join(
         f"{each.encode_name}: {type_word(each.type)}" for each in msgspec.structs.fields(route.answer)

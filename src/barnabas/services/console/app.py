@@ -15,14 +15,14 @@ from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.clusters import Cluster
-from barnabas.services.console.context import Auditing, Context, refusal
+from barnabas.services.console.context import Auditing, RequestScope, refusal
 from barnabas.services.console.errors import (
     BadInputError,
     ConsoleError,
     ElsewhereError,
     RefusedError,
+    RequestTooLargeError,
     ResourceNotFoundError,
-    TooLargeError,
     UnauthorizedError,
     explain,
 )
@@ -35,7 +35,7 @@ from barnabas.services.console.requests import (
     read_struct,
 )
 from barnabas.services.console.responses import HTML, JSON, ConsoleResponseWriter, encode
-from barnabas.services.console.routes import ConsoleMatch, Done, Kind, RouteTable
+from barnabas.services.console.routes import ActionResult, ConsoleMatch, PageTable, RouteKind
 from barnabas.services.console.settings import ConsoleSettings
 from barnabas.services.console.static_files import FOR_EVER, StaticFiles
 from barnabas.services.console.turns import ConcurrencyLimit
@@ -57,7 +57,7 @@ class _Request:
     receive: Receive
     response: ConsoleResponseWriter
     match: ConsoleMatch | None = None
-    context: Context | None = None
+    context: RequestScope | None = None
 
     @property
     def can_log_in(self) -> bool:
@@ -75,7 +75,7 @@ class ConsoleApp:
         self,
         settings: ConsoleSettings,
         clusters: dict[str, Cluster],
-        table: RouteTable,
+        table: PageTable,
         gate: Authenticator,
         audit: Auditing,
     ) -> None:
@@ -122,7 +122,7 @@ class ConsoleApp:
         await self._check_rights(head, context, match, query)
         await self._serve(request, match, context, query)
 
-    def _context(self, request: _Request, user: ConsoleUser, match: ConsoleMatch) -> Context:
+    def _context(self, request: _Request, user: ConsoleUser, match: ConsoleMatch) -> RequestScope:
         name = match.parameters.get("cluster")
         if name is not None and name not in self.clusters:
             raise ResourceNotFoundError(f"The console knows no cluster {name!r}")
@@ -131,7 +131,7 @@ class ConsoleApp:
         current = None if name is None else self.clusters[name]
         more = request.response.extra_headers
         own = (request.head, self.gate, self.audit, more)
-        return Context(self.settings, user, self.clusters, self.table, current, *own)
+        return RequestScope(self.settings, user, self.clusters, self.table, current, *own)
 
     async def _query(self, request: _Request, match: ConsoleMatch, most: int) -> Any:
         if request.head.method != "POST":
@@ -139,7 +139,7 @@ class ConsoleApp:
         try:
             body = await read_body(request.head.headers, request.receive, most)
         except BodyTooLargeError:
-            raise TooLargeError(f"The body is larger than {most:,} bytes") from None
+            raise RequestTooLargeError(f"The body is larger than {most:,} bytes") from None
         except BodyEndedError:
             raise BadInputError("The request ended before its body") from None
         content_type = request.head.headers.get("content-type", "")
@@ -147,9 +147,9 @@ class ConsoleApp:
             return read_struct(match.route.query, match.parameters, content_type, body)
         return await asyncio.to_thread(read_struct, match.route.query, match.parameters, content_type, body)
 
-    async def _check_rights(self, head: Head, context: Context, match: ConsoleMatch, query: Any) -> None:
+    async def _check_rights(self, head: Head, context: RequestScope, match: ConsoleMatch, query: Any) -> None:
         """By what the page will see, not by what was sent: a parameter may be sent twice."""
-        if match.route.kind is Kind.ACTION and self.settings.read_only and not match.route.outside:
+        if match.route.kind is RouteKind.ACTION and self.settings.read_only and not match.route.outside:
             raise RefusedError("This console is read-only: it was started so, and changes nothing")
         parameters = {**msgspec.structs.asdict(query), **match.parameters}
         for need in match.route.right.all_of:
@@ -158,9 +158,9 @@ class ConsoleApp:
                 await self.audit.refused(head, context, match, action)
                 raise refusal(context.user, action)
 
-    async def _serve(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
+    async def _serve(self, request: _Request, match: ConsoleMatch, context: RequestScope, query: Any) -> None:
         route, response = match.route, request.response
-        if route.kind is Kind.PAGE:
+        if route.kind is RouteKind.PAGE:
             page = await route.endpoint(context, query)
             if match.is_api:
                 await response.page(200, JSON, encode(page))
@@ -168,40 +168,42 @@ class ConsoleApp:
             message = self._message(request, context)
             html = self._renderer.page(route, context, query, page, request.head.path, message)
             await response.page(200, HTML, html)
-        elif route.kind is Kind.ACTION:
+        elif route.kind is RouteKind.ACTION:
             await self._act(request, match, context, query)
-        elif route.kind is Kind.STREAM:
+        elif route.kind is RouteKind.STREAM:
             await self._stream(request, match, context, query)
         else:
             with self._downloads.take(context.user.name):
                 await response.download(await route.endpoint(context, query), request.receive)
 
-    async def _act(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
+    async def _act(self, request: _Request, match: ConsoleMatch, context: RequestScope, query: Any) -> None:
         async with self.audit.act(request.head, context, match, query):
             done = await match.route.endpoint(context, query)
         if match.is_api:
             await request.response.page(200, JSON, encode(done))
             return
-        see: str = context.url(getattr(done, "see", Done.see))
+        see: str = context.url(getattr(done, "see", ActionResult.see))
         if done.message:
             seal = self._seal(context, urllib.parse.urlsplit(see).path, done.message)
             message = urllib.parse.urlencode({"message": done.message, "seal": seal})
             see = f"{see}{'&' if '?' in see else '?'}{message}"
         await request.response.redirect(see)
 
-    def _message(self, request: _Request, context: Context) -> str:
+    def _message(self, request: _Request, context: RequestScope) -> str:
         """Message of the action that redirected here. Links from other sites cannot set one."""
         fields = read_fields(request.query)
         message, seal = (fields.get(name, [""])[-1] for name in ("message", "seal"))
         is_ours = hmac.compare_digest(seal.encode(), self._seal(context, request.head.path, message).encode())
         return message if is_ours else ""
 
-    def _seal(self, context: Context, path: str, message: str) -> str:
+    def _seal(self, context: RequestScope, path: str, message: str) -> str:
         """For this user on this page, until the console is restarted."""
         text = "\0".join((context.user.name, path, message))
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
 
-    async def _stream(self, request: _Request, match: ConsoleMatch, context: Context, query: Any) -> None:
+    async def _stream(
+        self, request: _Request, match: ConsoleMatch, context: RequestScope, query: Any
+    ) -> None:
         with self._streams.take(context.user.name):
             refused = self._until_refused(request, match, query)
             await request.response.events(match.route.endpoint(context, query), request.receive, refused)

@@ -15,11 +15,11 @@ from barnabas.services.console.administration.rights import TieredTopics
 from barnabas.services.console.alarms.tracker import AlarmTracker
 from barnabas.services.console.exporter.exporter import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
-from barnabas.services.console.exporter.watch import Watch
+from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.history.history import History
 from barnabas.services.console.logs.service import LogService
 from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.services.console.scanning.messages import Registry
+from barnabas.services.console.scanning.messages import RegistryAccount
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
@@ -43,7 +43,7 @@ class Cluster:
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
         self.statuses = StatusBoard(self.client)
-        self.watch = Watch(self.sampler, self.client, self.statuses)
+        self.watch = ClusterWatch(self.sampler, self.client, self.statuses)
         self.exporter = Exporter(self.watch)
         self.alarms = AlarmTracker()
         self.watch.followers.append(self.alarms.follow)
@@ -103,6 +103,6 @@ class Subjects:
             return client.subjects()
 
 
-def registry_of(settings: ClusterSettings) -> Registry:
+def registry_of(settings: ClusterSettings) -> RegistryAccount:
     login = settings.registry_login
-    return Registry(settings.registry, login.user, login.password.text, login.token.text)
+    return RegistryAccount(settings.registry, login.user, login.password.text, login.token.text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.client.cluster import Client
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.errors import RefusedError
@@ -20,17 +20,17 @@ from barnabas.services.console.users import ConsoleUser, Head
 
 if TYPE_CHECKING:
     from barnabas.services.console.clusters import Cluster
-    from barnabas.services.console.routes import RouteTable
+    from barnabas.services.console.routes import PageTable
     from barnabas.services.console.users import Authenticator
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RequestScope:
     settings: ConsoleSettings
     user: ConsoleUser
     """On the current cluster."""
     clusters: dict[str, Cluster]
-    table: RouteTable
+    table: PageTable
     current: Cluster | None = None
     """None on pages of the console itself."""
     head: Head | None = None
@@ -51,7 +51,7 @@ class Context:
         return self.user.client() or self.cluster.client
 
     @property
-    def security(self) -> Security:
+    def security(self) -> ClientSecurity:
         """Credentials for further connections, such as those of a search process."""
         return self.user.security() or self.cluster.settings.security
 
@@ -98,11 +98,11 @@ def refusal(user: ConsoleUser, action: Action) -> RefusedError:
 
 class Auditing(Protocol):
     def act(
-        self, head: Head, context: Context, match: ConsoleMatch, form: Any
+        self, head: Head, context: RequestScope, match: ConsoleMatch, form: Any
     ) -> AbstractAsyncContextManager[None]:
         """Wraps one action. An action that cannot be recorded is not performed."""
         ...
 
-    async def refused(self, head: Head, context: Context, match: ConsoleMatch, action: Action) -> None:
+    async def refused(self, head: Head, context: RequestScope, match: ConsoleMatch, action: Action) -> None:
         """The user lacks a right."""
         ...

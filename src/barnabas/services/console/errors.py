@@ -60,7 +60,7 @@ class StaleError(ConsoleError):
     status = 409
 
 
-class TooLargeError(ConsoleError):
+class RequestTooLargeError(ConsoleError):
     status = 413
 
 

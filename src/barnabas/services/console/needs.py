@@ -13,7 +13,7 @@ oneself it is ALTER on the cluster, with which one can change ACLs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class PageNeed:
     operation: Operation
     resource_type: ResourceType
     parameter: str = ""
@@ -38,7 +38,7 @@ class Need:
 class Needs:
     """All of `all_of`. `note` says what a page without a resource in its path does about rights."""
 
-    all_of: tuple[Need, ...] = ()
+    all_of: tuple[PageNeed, ...] = ()
     note: str = ""
     without_login: bool = False
 
@@ -50,29 +50,29 @@ class Needs:
 
 
 def topic(operation: Operation, parameter: str = "topic") -> Needs:
-    return Needs((Need(operation, ResourceType.TOPIC, parameter),))
+    return Needs((PageNeed(operation, ResourceType.TOPIC, parameter),))
 
 
 def topic_named(operation: Operation, name: str) -> Needs:
     """Always the same one."""
-    return Needs((Need(operation, ResourceType.TOPIC, name=name),))
+    return Needs((PageNeed(operation, ResourceType.TOPIC, name=name),))
 
 
 def group(operation: Operation, parameter: str = "group") -> Needs:
-    return Needs((Need(operation, ResourceType.GROUP, parameter),))
+    return Needs((PageNeed(operation, ResourceType.GROUP, parameter),))
 
 
 def transactional_id(operation: Operation, parameter: str = "transactional_id") -> Needs:
-    return Needs((Need(operation, ResourceType.TRANSACTIONAL_ID, parameter),))
+    return Needs((PageNeed(operation, ResourceType.TRANSACTIONAL_ID, parameter),))
 
 
 def cluster(operation: Operation) -> Needs:
-    return Needs((Need(operation, ResourceType.CLUSTER),))
+    return Needs((PageNeed(operation, ResourceType.CLUSTER),))
 
 
 def administer() -> Needs:
     """In addition to the right that the brokers check."""
-    return Needs((Need(ADMINISTER.operation, ADMINISTER.resource_type),))
+    return Needs((PageNeed(ADMINISTER.operation, ADMINISTER.resource_type),))
 
 
 SHOWN = Needs(note="a login; what may not be described is left out")

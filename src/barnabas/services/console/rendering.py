@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.routes import ConsoleRoute
 from barnabas.services.console.static_files import StaticFiles
 
@@ -37,15 +37,15 @@ class Renderer:
         }
 
     def page(
-        self, route: ConsoleRoute, context: Context, query: Any, page: Any, path: str, message: str
+        self, route: ConsoleRoute, context: RequestScope, query: Any, page: Any, path: str, message: str
     ) -> bytes:
         shown = {"route": route, "query": query, "page": page, "path": path, "message": message}
         return self._render(route.template, context, shown)
 
-    def error(self, context: Context | None, status: int, message: str, field: str) -> bytes:
+    def error(self, context: RequestScope | None, status: int, message: str, field: str) -> bytes:
         return self._render("error.html", context, {"status": status, "message": message, "field": field})
 
-    def _render(self, template: str, context: Context | None, shown: dict[str, Any]) -> bytes:
+    def _render(self, template: str, context: RequestScope | None, shown: dict[str, Any]) -> bytes:
         url = context.url if context is not None else (lambda path="/": path)
         text = self._jinja.get_template(template).render(context=context, url=url, **shown)
         return text.encode("utf-8", "replace")

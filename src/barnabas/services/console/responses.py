@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.services.console.routes import Download, Event
+from barnabas.services.console.routes import DownloadResponse, Event
 from barnabas.web import Headers, Receive, ResponseWriter, Send
 
 HTML = "text/html; charset=utf-8"
@@ -67,7 +67,7 @@ class ConsoleResponseWriter(ResponseWriter):
         with contextlib.suppress(asyncio.CancelledError):
             await sending
 
-    async def download(self, download: Download, receive: Receive) -> None:
+    async def download(self, download: DownloadResponse, receive: Receive) -> None:
         name = urllib.parse.quote(download.name, safe="")
         headers = [
             ("content-type", download.media_type),

@@ -29,7 +29,7 @@ API_PREFIX = ["api", "v1"]
 CLUSTER_PREFIX = "/c/{cluster}"
 
 
-class Kind(Enum):
+class RouteKind(Enum):
     PAGE = "page"
     ACTION = "action"
     STREAM = "stream"
@@ -44,13 +44,13 @@ class Event(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class DownloadResponse:
     name: str
     media_type: str
     chunks: AsyncIterator[bytes]
 
 
-class Done(msgspec.Struct):
+class ActionResult(msgspec.Struct):
     """What an action answers; an action may answer with a Struct of its own that has `see` and `message`, too."""
 
     message: str
@@ -59,7 +59,7 @@ class Done(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NavigationEntry:
     """In the navigation: a word, the letter that follows `g`, and the place among the others."""
 
     word: str
@@ -69,10 +69,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleRoute(Route[Needs]):
-    kind: Kind
+    kind: RouteKind
     query: type[Any]
     template: str = ""
-    entry: Entry | None = None
+    entry: NavigationEntry | None = None
     outside: bool = False
     """Of the console itself, not of a cluster."""
 
@@ -105,32 +105,38 @@ class Routes:
         return iter(self._routes)
 
     def page(
-        self, path: str, *, needs: Needs, template: str, entry: Entry | None = None, outside: bool = False
+        self,
+        path: str,
+        *,
+        needs: Needs,
+        template: str,
+        entry: NavigationEntry | None = None,
+        outside: bool = False,
     ) -> Callable[[E], E]:
-        return self._add(Kind.PAGE, path, needs, template, entry, outside)
+        return self._add(RouteKind.PAGE, path, needs, template, entry, outside)
 
     def action(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
         """A change: POST, written to the audit log, refused in read-only mode."""
-        return self._add(Kind.ACTION, path, needs, outside=outside)
+        return self._add(RouteKind.ACTION, path, needs, outside=outside)
 
     def stream(self, path: str, *, needs: Needs) -> Callable[[E], E]:
         """An async generator of `Event`s."""
-        return self._add(Kind.STREAM, path, needs)
+        return self._add(RouteKind.STREAM, path, needs)
 
     def download(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
-        return self._add(Kind.DOWNLOAD, path, needs, outside=outside)
+        return self._add(RouteKind.DOWNLOAD, path, needs, outside=outside)
 
     def _add(
         self,
-        kind: Kind,
+        kind: RouteKind,
         path: str,
         needs: Needs,
         template: str = "",
-        entry: Entry | None = None,
+        entry: NavigationEntry | None = None,
         outside: bool = False,
     ) -> Callable[[E], E]:
         def add(endpoint: E) -> E:
-            method = "POST" if kind is Kind.ACTION else "GET"
+            method = "POST" if kind is RouteKind.ACTION else "GET"
             full_path = path if outside else CLUSTER_PREFIX + ("" if path == "/" else path)
             query = _query_of(endpoint)
             self._routes.append(
@@ -154,7 +160,7 @@ class ConsoleMatch(Match[ConsoleRoute]):
     is_api: bool
 
 
-class RouteTable:
+class PageTable:
     def __init__(self, modules: Iterable[Iterable[ConsoleRoute]]) -> None:
         self.routes = [route for module in modules for route in module]
         self._router = Router(self.routes)
@@ -176,6 +182,6 @@ class RouteTable:
         return ConsoleMatch(match.route, match.parameters, is_api)
 
     @property
-    def entries(self) -> list[tuple[Entry, ConsoleRoute]]:
+    def entries(self) -> list[tuple[NavigationEntry, ConsoleRoute]]:
         found = [(route.entry, route) for route in self.routes if route.entry is not None]
         return sorted(found, key=lambda each: each[0].position)

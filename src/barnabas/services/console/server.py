@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from barnabas.client.addresses import Address
 from barnabas.security.tls.server import https_context
-from barnabas.services.console.access.audit import AuditTopic, ConsoleAudit
-from barnabas.services.console.access.gates import gate_of
+from barnabas.services.console.access.audit import AuditTopicWriter, ConsoleAudit
+from barnabas.services.console.access.authenticators import gate_of
 from barnabas.services.console.app import ConsoleApp
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.pages import route_table
@@ -61,9 +61,9 @@ class ConsoleServer(Server):
         await self.pool.close()
         await self.gate.close()
 
-    def _topic_of_audit(self) -> AuditTopic | None:
+    def _topic_of_audit(self) -> AuditTopicWriter | None:
         wanted = self.settings.access.audit
         if not wanted.topic:
             return None
         cluster = self.clusters[wanted.cluster or next(iter(self.clusters))]
-        return AuditTopic(cluster.client, wanted.topic)
+        return AuditTopicWriter(cluster.client, wanted.topic)

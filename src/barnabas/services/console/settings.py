@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from barnabas.client.addresses import Address
-from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, Security
+from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, ClientSecurity
 from barnabas.security.authn.credentials import Secret
-from barnabas.security.tls.settings import Tls
+from barnabas.security.tls.settings import TlsSettings
 from barnabas.services.console.access.model import AccessSettings
 from barnabas.web import WebLimits
 
@@ -27,7 +27,7 @@ class RegistryLogin:
 class ClusterSettings:
     name: str
     bootstrap: str
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
     registry: str = ""
     """The URL of its schema registry."""
     registry_login: RegistryLogin = RegistryLogin()
@@ -45,7 +45,7 @@ class ConsoleSettings:
     data: Path = field(default_factory=lambda: default_data())
     """Curves, logs and audit; everything in it but the audit can be removed."""
     read_only: bool = False
-    tls: Tls | None = None
+    tls: TlsSettings | None = None
     """By https."""
     url: str = ""
     """Under which browsers reach it, if that is not where it listens."""

@@ -16,7 +16,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.status import REPORT_SECONDS, Kind, Part, Status, StatusTable
+from barnabas.client.status import REPORT_SECONDS, Kind, ProcessStatus, StatusPart, StatusTable
 from barnabas.common.errors import KafkaError
 
 MAX_POINTS = 1440
@@ -27,7 +27,7 @@ FlowKey = tuple[str, str, str]
 """Kind, name and part."""
 
 
-class Point(msgspec.Struct):
+class StatusPoint(msgspec.Struct):
     ms: int
     total: float
     """Rows or records since the start."""
@@ -42,8 +42,8 @@ class StatusBoard:
     def __init__(self, client: Client, interval: float = REPORT_SECONDS) -> None:
         self._table = StatusTable(client)
         self._interval = interval
-        self._found: list[Status] = []
-        self._trends: dict[FlowKey, deque[Point]] = {}
+        self._found: list[ProcessStatus] = []
+        self._trends: dict[FlowKey, deque[StatusPoint]] = {}
         self._task: asyncio.Task[None] | None = None
         self.looked = asyncio.Event()
         """Set when reports were read, or could not be."""
@@ -61,11 +61,11 @@ class StatusBoard:
                 await self._task
             self._task = None
 
-    def current(self, kind: Kind | None = None) -> list[Status]:
+    def current(self, kind: Kind | None = None) -> list[ProcessStatus]:
         now = time.time()
         return [each.as_seen(now) for each in self._found if kind is None or each.kind == kind]
 
-    def trend(self, status: Status, part: Part) -> list[Point]:
+    def trend(self, status: ProcessStatus, part: StatusPart) -> list[StatusPoint]:
         return list(self._trends.get((status.kind, status.name, part.name), ()))
 
     async def refresh(self) -> None:
@@ -92,25 +92,25 @@ class StatusBoard:
             _add(self._trends.setdefault(key, deque(maxlen=MAX_POINTS)), status, part)
 
 
-def _flows(statuses: list[Status]) -> Iterator[tuple[FlowKey, tuple[Status, Part]]]:
+def _flows(statuses: list[ProcessStatus]) -> Iterator[tuple[FlowKey, tuple[ProcessStatus, StatusPart]]]:
     for status in statuses:
         for part in status.parts:
             yield (status.kind, status.name, part.name), (status, part)
 
 
-def _add(points: deque[Point], status: Status, part: Part) -> None:
+def _add(points: deque[StatusPoint], status: ProcessStatus, part: StatusPart) -> None:
     if points and points[-1].ms >= status.updated:
         return
     total = rows_of(status, part)
-    points.append(Point(status.updated, total, _rate(points, status.updated, total), part.lag))
+    points.append(StatusPoint(status.updated, total, _rate(points, status.updated, total), part.lag))
 
 
-def rows_of(status: Status, part: Part) -> float:
+def rows_of(status: ProcessStatus, part: StatusPart) -> float:
     """Connectors count for all of themselves, which is one flow."""
     return part.counts.get("rows", part.counts.get("records", status.counts.get("rows", 0)))
 
 
-def _rate(points: deque[Point], ms: int, total: float) -> float | None:
+def _rate(points: deque[StatusPoint], ms: int, total: float) -> float | None:
     """Nothing is known of a first report, nor of one after a restart, which begins at 0 again."""
     if not points or total < points[-1].total:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.client.cluster import Client
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.client.status import STATUS_TOPIC
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
@@ -51,7 +51,7 @@ class ConsoleUser(CurrentUser, Protocol):
         """The user's client; None: use the console's."""
         ...
 
-    def security(self) -> Security | None:
+    def security(self) -> ClientSecurity | None:
         """Credentials for further connections of the user; None: use the console's."""
         ...
 
@@ -70,7 +70,7 @@ class AnonymousConsoleUser(AnonymousUser):
     def client(self) -> Client | None:
         return None
 
-    def security(self) -> Security | None:
+    def security(self) -> ClientSecurity | None:
         return None
 
 

@@ -20,7 +20,7 @@ from barnabas.client.status import State
 from barnabas.common.errors import KafkaError
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.ingest.batches import Topics, find_topics
+from barnabas.services.ingest.batches import BatchTopics, find_topics
 from barnabas.services.ingest.delivery import Collected, Delivery
 
 # -- What an agent cannot mend by itself ---------------------------------------------------------------
@@ -68,7 +68,7 @@ class Observed(NamedTuple):
     """By `dead_letters`, `files`, `dropped`, `errors`, and whatever else is worth telling."""
 
 
-class Source(Protocol):
+class IngestSource(Protocol):
     """Where records come from."""
 
     kind: ClassVar[str]
@@ -79,7 +79,7 @@ class Source(Protocol):
     @property
     def topics(self) -> Sequence[str]: ...
 
-    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+    def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         """Go on from these positions; whatever was collected and not committed is collected again."""
         ...
 
@@ -132,7 +132,7 @@ class AgentCounts:
 
 
 class Agent:
-    def __init__(self, client: Client, name: str, sources: Sequence[Source]) -> None:
+    def __init__(self, client: Client, name: str, sources: Sequence[IngestSource]) -> None:
         self.name = name
         self.sources = sources
         self.counts = AgentCounts()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from barnabas.client.admin import BROKER_DEFAULT, setting_of_topics
 from barnabas.client.cluster import Client
+from barnabas.client.compacted_table import create_if_missing
 from barnabas.client.producing.record_accumulator import partition_for_key
-from barnabas.client.settled_table import create_if_missing
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.blocks import Block
@@ -26,7 +26,7 @@ class _Topic(NamedTuple):
     most_bytes: int
 
 
-class Topics:
+class BatchTopics:
     """Partitions and the largest batch of each topic, as they were when the agent began."""
 
     def __init__(self, topics: dict[str, _Topic]) -> None:
@@ -39,14 +39,14 @@ class Topics:
         return self._topics[topic].most_bytes
 
 
-async def find_topics(client: Client, names: Iterable[str]) -> Topics:
+async def find_topics(client: Client, names: Iterable[str]) -> BatchTopics:
     """Topics that are missing are created, with the broker's defaults."""
     wanted = sorted(set(names))
     for name in wanted:
         await _ensure(client, name)
     limits = await _limits(client, wanted)
     found = await client.topics(wanted)
-    return Topics({name: _Topic(len(found[name].partitions), limits[name]) for name in wanted})
+    return BatchTopics({name: _Topic(len(found[name].partitions), limits[name]) for name in wanted})
 
 
 async def _ensure(client: Client, name: str) -> None:
@@ -73,13 +73,13 @@ MAX_RECORDS = 8192
 USUAL_BYTES = 1024 * 1024
 
 
-def largest_record(topics: Topics, topic: str) -> int:
+def largest_record(topics: BatchTopics, topic: str) -> int:
     """Of the encoded bytes of one record, so that it fits into a batch by itself."""
     return topics.most_bytes(topic) - HEADER_SIZE
 
 
 def batches_of(
-    topic: str, records: Sequence[Record], topics: Topics, *, codec: int = Codec.NONE, keyless: int = 0
+    topic: str, records: Sequence[Record], topics: BatchTopics, *, codec: int = Codec.NONE, keyless: int = 0
 ) -> list[Block]:
     """Records without a key go to partition `keyless`, counted around the topic."""
     most = min(largest_record(topics, topic), USUAL_BYTES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from barnabas.client.status import Part, Status
+from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.metrics import catalogue
 from barnabas.metrics.process import open_files, resident_memory
 from barnabas.metrics.registry import Metric, Registry, Sample, counter, gauge
-from barnabas.services.ingest.agent import Agent, Source, SourceCounts
+from barnabas.services.ingest.agent import Agent, IngestSource, SourceCounts
 
 RECORDS = counter("barnabas_ingest_records_total", "Records in the topics, dead letters included.", "source")
 BYTES = counter("barnabas_ingest_bytes_total", "Bytes that were read, and are in the topics.", "source")
@@ -65,17 +65,17 @@ def _committed(agent: Agent, read: Callable[[SourceCounts], int]) -> Iterator[Sa
         yield Sample("", (("source", name),), read(counts))
 
 
-def _observed(agent: Agent, read: Callable[[Source], int | None]) -> Iterator[Sample]:
+def _observed(agent: Agent, read: Callable[[IngestSource], int | None]) -> Iterator[Sample]:
     for source in agent.sources:
         value = read(source)
         if value is not None:
             yield Sample("", (("source", source.name),), value)
 
 
-def status_of(agent: Agent) -> Status:
+def status_of(agent: Agent) -> ProcessStatus:
     """For `__barnabas_status`."""
     counts = agent.counts
-    return Status(
+    return ProcessStatus(
         "agent",
         agent.name,
         agent.state,
@@ -85,9 +85,9 @@ def status_of(agent: Agent) -> Status:
     )
 
 
-def _part(agent: Agent, source: Source) -> Part:
+def _part(agent: Agent, source: IngestSource) -> StatusPart:
     committed, observed = agent.by_source[source.name], source.observe()
-    return Part(
+    return StatusPart(
         source.name,
         agent.state,
         lag=observed.lag,

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from barnabas.services.mirror.partition import Fetched
+from barnabas.services.mirror.partition import FetchResult
 
 FIRST_EPOCH = 0  # asks for a session
 LAST_EPOCH = 0x7FFFFFFF
@@ -57,7 +57,7 @@ class FetchLimits:
     committed_only: bool = False
 
 
-class FetchSession:
+class MirrorFetchSession:
     """With one leader. Whatever goes wrong, the next request begins a new session."""
 
     def __init__(self, client: Client, leader: int, limits: FetchLimits) -> None:
@@ -73,7 +73,7 @@ class FetchSession:
 
     async def fetch(
         self, wanted: Mapping[TopicPartition, FetchRange]
-    ) -> list[tuple[TopicPartition, Fetched]]:
+    ) -> list[tuple[TopicPartition, FetchResult]]:
         """What is new, at the latest after `max_wait`. Partitions that have nothing new may be missing."""
         request = self.request(wanted)
         try:
@@ -105,7 +105,7 @@ class FetchSession:
 
     def answered(
         self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchRange]
-    ) -> Iterator[tuple[TopicPartition, Fetched]]:
+    ) -> Iterator[tuple[TopicPartition, FetchResult]]:
         """A session that the broker has lost is no error: nothing came, and the next request begins another."""
         code = error_code(response.error_code)
         if code in SESSION_LOST:
@@ -128,10 +128,10 @@ class FetchSession:
                     yield tp, fetched_of(wanted[tp].offset, data, self._limits.committed_only)
 
 
-def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> Fetched:
+def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> FetchResult:
     diverging = data.diverging_epoch
     aborted = sorted((txn.first_offset, txn.producer_id) for txn in data.aborted_transactions or ())
-    return Fetched(
+    return FetchResult(
         offset,
         error_code(data.error_code),
         memoryview(data.records or b""),
@@ -143,7 +143,7 @@ def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> Fetche
     )
 
 
-async def with_bounds(client: Client, tp: TopicPartition, fetched: Fetched) -> Fetched:
+async def with_bounds(client: Client, tp: TopicPartition, fetched: FetchResult) -> FetchResult:
     """Kafka does not say with OFFSET_OUT_OF_RANGE where the log begins and ends."""
     first = (await list_offsets_once(client, {tp: EARLIEST}))[tp].offset
     end = (await list_offsets_once(client, {tp: LATEST}))[tp].offset

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.client.groups import Commit, commit_offsets, find_coordinator, list_groups
+from barnabas.client.groups import CommittedOffset, commit_offsets, find_coordinator, list_groups
 from barnabas.client.mirrors.store import GROUP, MirrorStore
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -37,10 +37,10 @@ HAS_MEMBERS = frozenset(
     }
 )
 
-Commits = dict[TopicPartition, Commit]
+Commits = dict[TopicPartition, CommittedOffset]
 
 
-class Bounds(NamedTuple):
+class TargetBounds(NamedTuple):
     """Of a partition of the target."""
 
     log_start: int
@@ -56,13 +56,13 @@ class GroupReport:
     checkpoints: list[Checkpoint] = field(default_factory=list)
 
 
-def target_commit(commit: Commit, bounds: Bounds) -> Commit:
+def target_commit(commit: CommittedOffset, bounds: TargetBounds) -> CommittedOffset:
     """Never outside the log: a consumer there would start over, at whatever auto.offset.reset says."""
     return commit._replace(offset=max(bounds.log_start, min(commit.offset, bounds.log_end)))
 
 
 def foreign(
-    current: Mapping[TopicPartition, Commit], written: Mapping[TopicPartition, list[int]]
+    current: Mapping[TopicPartition, CommittedOffset], written: Mapping[TopicPartition, list[int]]
 ) -> list[TopicPartition]:
     """Where the target has another offset than the mirror wrote, or was about to write when it died."""
     return [tp for tp, commit in current.items() if commit.offset not in written.get(tp, ())]
@@ -92,7 +92,7 @@ async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[
 
 def _commits(answer: OffsetFetchResponseGroup, names: Mapping[bytes, str]) -> Commits:
     return {
-        TopicPartition(name, each.partition_index): Commit(
+        TopicPartition(name, each.partition_index): CommittedOffset(
             each.committed_offset, each.metadata or "", each.committed_leader_epoch
         )
         for topic in answer.topics
@@ -116,7 +116,7 @@ class GroupFollower:
 
     async def follow(
         self,
-        translate: Callable[[TopicPartition, Commit], tuple[TopicPartition, Commit] | None],
+        translate: Callable[[TopicPartition, CommittedOffset], tuple[TopicPartition, CommittedOffset] | None],
         *,
         commit: bool,
     ) -> GroupReport:

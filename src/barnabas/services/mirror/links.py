@@ -9,17 +9,23 @@ from typing import Protocol
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.client.mirrors.requests import describe_mirrors, has_mirrors
-from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, MirrorStore, State
+from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, LinkStatus, MirrorStore
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.services.mirror.configs import Settings, changes, follow_settings, is_compacted, own_settings
-from barnabas.services.mirror.lanes import LinkState
-from barnabas.services.mirror.partition import Following, MirrorPartition
-from barnabas.services.mirror.plan import MirroredTopicIds, Origin, Plan, PlannedTopic, Planner
+from barnabas.services.mirror.leader_workers import LinkState
+from barnabas.services.mirror.partition import Following, SourcePartition
+from barnabas.services.mirror.plan import (
+    MirroredTopicIds,
+    MirrorOrigin,
+    MirrorPlan,
+    MirrorPlanner,
+    PlannedTopic,
+)
 
 _logger = safe_logger(__name__)
 
@@ -31,7 +37,7 @@ class Administration(Protocol):
         self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
     ) -> dict[str, str]: ...
 
-    async def orders(self) -> dict[str, State]: ...
+    async def orders(self) -> dict[str, LinkStatus]: ...
 
     async def known_failures(self, names: Sequence[str]) -> dict[TopicPartition, str]: ...
 
@@ -63,13 +69,13 @@ class LinkTopics:
         self,
         source: Client,
         target: Client,
-        planner: Planner,
+        planner: MirrorPlanner,
         administration: Administration,
         following: Following,
     ) -> None:
         self.book = LinkState()
         self.notices = LinkReport()
-        self.plan = Plan()
+        self.plan = MirrorPlan()
         self._source = source
         self._target = target
         self._planner = planner
@@ -118,7 +124,7 @@ class LinkTopics:
         )
         return True
 
-    def _note_vanished(self, topics: Mapping[str, Topic]) -> None:
+    def _note_vanished(self, topics: Mapping[str, TopicMetadata]) -> None:
         for name in self.book.topics:
             if name not in topics:
                 self._fail_topic(
@@ -139,7 +145,7 @@ class LinkTopics:
             tp = TopicPartition(name, index)
             partition = self.book.partitions.get(tp)
             if partition is None:
-                self.book.partitions[tp] = MirrorPartition(tp, compacted=compacted, following=self._following)
+                self.book.partitions[tp] = SourcePartition(tp, compacted=compacted, following=self._following)
             else:
                 # One that was compacted once has gaps for ever.
                 partition.compacted |= compacted
@@ -157,7 +163,7 @@ class LinkTopics:
     def _is_live(self, name: str) -> bool:
         """Whether the target's topic still follows: one that was promoted is its owner's again."""
         partition = self.book.partitions.get(TopicPartition(name, 0))
-        return partition is not None and partition.state not in (State.PROMOTING, State.STOPPED)
+        return partition is not None and partition.state not in (LinkStatus.PROMOTING, LinkStatus.STOPPED)
 
     def live_names(self) -> dict[str, str]:
         """From the source's names to the target's."""
@@ -195,7 +201,7 @@ class LinkTopics:
                 self._reported.add(self.target_tp(tp))
 
     async def _report_failures(self) -> None:
-        failed = {self.target_tp(each.tp): each for each in self.book.of(State.FAILED)}
+        failed = {self.target_tp(each.tp): each for each in self.book.of(LinkStatus.FAILED)}
         self._reported &= failed.keys()
         news = {tp: each.reason for tp, each in failed.items() if tp not in self._reported}
         for reason in sorted(set(news.values())):
@@ -207,14 +213,16 @@ class LinkTopics:
         for tp in failed.keys() - news.keys() - standing:
             failed[tp].resume()
 
-    async def _report_source(self, orders: Mapping[str, State]) -> None:
-        away = {each.tp.topic for each in self.book.of(State.SOURCE_UNAVAILABLE)}
+    async def _report_source(self, orders: Mapping[str, LinkStatus]) -> None:
+        away = {each.tp.topic for each in self.book.of(LinkStatus.SOURCE_UNAVAILABLE)}
         names = {self.book.topics[name].target for name in away}
-        lost = sorted(name for name in names if orders.get(name) is State.ACTIVE)
+        lost = sorted(name for name in names if orders.get(name) is LinkStatus.ACTIVE)
         # To activate a topic would activate its failed partitions too, which is a person's to do.
-        names |= {self.target_tp(each.tp).topic for each in self.book.of(State.FAILED)}
+        names |= {self.target_tp(each.tp).topic for each in self.book.of(LinkStatus.FAILED)}
         back = sorted(
-            name for name, state in orders.items() if state is State.SOURCE_UNAVAILABLE and name not in names
+            name
+            for name, state in orders.items()
+            if state is LinkStatus.SOURCE_UNAVAILABLE and name not in names
         )
         if lost:
             await self._administration.report_source(lost, available=False)
@@ -233,16 +241,16 @@ class LinkTopics:
         return TopicPartition(self.book.topics[tp.topic].target, tp.partition)
 
 
-async def origins_of(source: Client, topics: Mapping[str, Topic]) -> dict[str, Origin]:
+async def origins_of(source: Client, topics: Mapping[str, TopicMetadata]) -> dict[str, MirrorOrigin]:
     """Topics of the source that are mirrors themselves, and the clusters that their records come through."""
-    found: dict[str, Origin] = {}
+    found: dict[str, MirrorOrigin] = {}
     if await has_mirrors(source):
         for topic in await describe_mirrors(source, partitions=False):
             if topic.state != MirrorState.STOPPED:
-                found[topic.name] = Origin((*reversed(topic.path), topic.source_cluster_id))
+                found[topic.name] = MirrorOrigin((*reversed(topic.path), topic.source_cluster_id))
     if MIRROR_TOPIC in topics and not topics[MIRROR_TOPIC].error:
         store = MirrorStore(source, None)
         await store.catch_up()
         for _, note in store.notes(TOPIC):
-            found.setdefault(note["target"], Origin(tuple(note["path"])))
+            found.setdefault(note["target"], MirrorOrigin(tuple(note["path"])))
     return found

@@ -15,7 +15,7 @@ from barnabas.client.mirrors.requests import (
     fail_partitions,
     raise_leader_epochs,
 )
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
@@ -23,13 +23,13 @@ from barnabas.services.mirror.configs import Settings, to_follow
 from barnabas.services.mirror.plan import PlannedTopic
 
 STATES = {
-    MirrorState.ACTIVE: State.ACTIVE,
-    MirrorState.PAUSED: State.PAUSED,
-    MirrorState.SOURCE_UNAVAILABLE: State.SOURCE_UNAVAILABLE,
-    MirrorState.FAILED: State.FAILED,
-    MirrorState.PROMOTING: State.PROMOTING,
-    MirrorState.STOPPED: State.STOPPED,
-    MirrorState.REVERSING: State.PAUSED,  # until the logs are cut
+    MirrorState.ACTIVE: LinkStatus.ACTIVE,
+    MirrorState.PAUSED: LinkStatus.PAUSED,
+    MirrorState.SOURCE_UNAVAILABLE: LinkStatus.SOURCE_UNAVAILABLE,
+    MirrorState.FAILED: LinkStatus.FAILED,
+    MirrorState.PROMOTING: LinkStatus.PROMOTING,
+    MirrorState.STOPPED: LinkStatus.STOPPED,
+    MirrorState.REVERSING: LinkStatus.PAUSED,  # until the logs are cut
 }
 AT_ONCE = 100  # topics in one request
 
@@ -69,7 +69,7 @@ class MirrorTopics:
             configs=[MirrorConfig(name=name, value=value) for name, value in to_follow(settings).items()],
         )
 
-    async def orders(self) -> dict[str, State]:
+    async def orders(self) -> dict[str, LinkStatus]:
         """By the target's name: what the metadata say about topics of this link."""
         return {
             topic.name: STATES[MirrorState(topic.state)]

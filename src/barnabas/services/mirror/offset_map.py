@@ -14,7 +14,7 @@ from typing import NamedTuple
 from barnabas.records.varints import read_varint, varint
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     source: int
     target: int
     length: int
@@ -25,7 +25,7 @@ class OffsetMap:
 
     __slots__ = ("_lengths", "_sources", "_targets")
 
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
+    def __init__(self, runs: Iterable[OffsetRun] = ()) -> None:
         self._sources = array("q")
         self._targets = array("q")
         self._lengths = array("q")
@@ -35,7 +35,7 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._sources)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: OffsetRun) -> None:
         """Behind all others; one that goes on where the last one ends becomes part of it."""
         if self._sources:
             source_end, target_end = (
@@ -85,7 +85,7 @@ class OffsetMap:
         return firsts
 
 
-def encode_runs(runs: Iterable[Run]) -> bytes:
+def encode_runs(runs: Iterable[OffsetRun]) -> bytes:
     """Differences as varints: a usual run takes 4 to 6 bytes."""
     data = bytearray()
     source = target = 0
@@ -95,9 +95,9 @@ def encode_runs(runs: Iterable[Run]) -> bytes:
     return bytes(data)
 
 
-def decode_runs(data: bytes) -> list[Run]:
+def decode_runs(data: bytes) -> list[OffsetRun]:
     """ValueError or IndexError for bytes that are no runs."""
-    runs: list[Run] = []
+    runs: list[OffsetRun] = []
     at = source = target = 0
     while at < len(data):
         source_step, at = read_varint(data, at)
@@ -105,18 +105,18 @@ def decode_runs(data: bytes) -> list[Run]:
         count, at = read_varint(data, at)
         if count <= 0:
             raise ValueError(f"a run of {count} offsets")
-        runs.append(Run(source + source_step, target + target_step, count))
+        runs.append(OffsetRun(source + source_step, target + target_step, count))
         source, target = runs[-1].source + count, runs[-1].target + count
     return runs
 
 
-def runs_of(offsets: Iterable[int], target: int) -> list[Run]:
+def runs_of(offsets: Iterable[int], target: int) -> list[OffsetRun]:
     """The runs of records with these source offsets, in order, that lie in the target from `target` on."""
-    runs: list[Run] = []
+    runs: list[OffsetRun] = []
     for offset in offsets:
         if runs and offset == runs[-1].source + runs[-1].length:
             runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
         else:
-            runs.append(Run(offset, target, 1))
+            runs.append(OffsetRun(offset, target, 1))
         target += 1
     return runs

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barnabas.client.errors import RETRIABLE
-from barnabas.client.mirrors.store import State
+from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MIN_LENGTH, unpack_header
@@ -51,7 +51,7 @@ _DIVERGED = frozenset(
 )
 
 
-FETCHING = frozenset({State.ACTIVE, State.SOURCE_UNAVAILABLE})
+FETCHING = frozenset({LinkStatus.ACTIVE, LinkStatus.SOURCE_UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Following:
     """Go on behind records that the source has deleted before they were mirrored."""
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """What the source answered for one partition."""
 
     fetch_offset: int
@@ -108,7 +108,7 @@ class TargetPosition(NamedTuple):
     message: str = ""
 
 
-class MirrorPartition:
+class SourcePartition:
     """Pure: told what happened, it says what to do."""
 
     def __init__(
@@ -121,7 +121,7 @@ class MirrorPartition:
         self.tp = tp
         self.compacted = compacted
         self.following = following
-        self.state = State.ACTIVE
+        self.state = LinkStatus.ACTIVE
         self.reason = ""
         self.position = UNKNOWN
         self.last_epoch = NO_EPOCH
@@ -142,24 +142,26 @@ class MirrorPartition:
 
     def fail(self, reason: str) -> None:
         if self.state in FETCHING:
-            self.state, self.reason = State.FAILED, reason
+            self.state, self.reason = LinkStatus.FAILED, reason
 
     def resume(self) -> None:
         """A person says that it may go on; the source must have been put right, or following allowed."""
-        if self.state in (State.FAILED, State.PAUSED, State.SOURCE_UNAVAILABLE):
-            self.state, self.reason, self.damaged = State.ACTIVE, "", 0
+        if self.state in (LinkStatus.FAILED, LinkStatus.PAUSED, LinkStatus.SOURCE_UNAVAILABLE):
+            self.state, self.reason, self.damaged = LinkStatus.ACTIVE, "", 0
 
-    def ordered(self, state: State) -> None:
+    def ordered(self, state: LinkStatus) -> None:
         """PAUSED, PROMOTING or STOPPED in the target's metadata, or ACTIVE again."""
         if state in FETCHING:
-            if self.state in (State.PAUSED, State.PROMOTING, State.STOPPED):
-                self.state, self.reason = State.ACTIVE, ""
-        elif state is not State.FAILED and not (self.state is State.FAILED and state is State.PAUSED):
+            if self.state in (LinkStatus.PAUSED, LinkStatus.PROMOTING, LinkStatus.STOPPED):
+                self.state, self.reason = LinkStatus.ACTIVE, ""
+        elif state is not LinkStatus.FAILED and not (
+            self.state is LinkStatus.FAILED and state is LinkStatus.PAUSED
+        ):
             self.state = state
 
     def unavailable(self, why: str) -> None:
         if self.state in FETCHING:
-            self.state, self.reason = State.SOURCE_UNAVAILABLE, why
+            self.state, self.reason = LinkStatus.SOURCE_UNAVAILABLE, why
 
     def appended(self, payload: Payload, log_end: int) -> None:
         """The target has it, on all replicas in sync."""
@@ -211,14 +213,14 @@ class MirrorPartition:
             return None
         return max(0, int((now - self.caught_up_at) * 1000)) if lag else 0
 
-    def take(self, fetched: Fetched, now: float) -> Payload | None:
+    def take(self, fetched: FetchResult, now: float) -> Payload | None:
         """What to append now. None: nothing, or the state says why."""
         if not self.is_fetching or fetched.fetch_offset != self.position:
             return None  # an answer to an older question
         if fetched.error:
             return self._refused(fetched, now)
-        if self.state is State.SOURCE_UNAVAILABLE:
-            self.state, self.reason = State.ACTIVE, ""
+        if self.state is LinkStatus.SOURCE_UNAVAILABLE:
+            self.state, self.reason = LinkStatus.ACTIVE, ""
         if fetched.diverging_end >= 0:
             return self._truncated(fetched, min(fetched.diverging_end, self.position), now)
         if self.lag == 0:
@@ -231,7 +233,7 @@ class MirrorPartition:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _refused(self, fetched: Fetched, now: float) -> Payload | None:
+    def _refused(self, fetched: FetchResult, now: float) -> Payload | None:
         if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range(fetched, now)
         if fetched.error in RETRIABLE or fetched.error in GONE:
@@ -240,7 +242,7 @@ class MirrorPartition:
             self.fail(f"the source refuses: {fetched.error.name}")
         return None
 
-    def _out_of_range(self, fetched: Fetched, now: float) -> Payload | None:
+    def _out_of_range(self, fetched: FetchResult, now: float) -> Payload | None:
         """Kafka gives no offsets with this error, so the fetcher has asked for them (ListOffsets)."""
         if fetched.log_start > self.position:
             last = fetched.log_start - 1
@@ -255,7 +257,7 @@ class MirrorPartition:
             return self._truncated(fetched, fetched.high_watermark, now)
         return None  # a leader that is not up to date: it will be
 
-    def _truncated(self, fetched: Fetched, end: int, now: float) -> Payload | None:
+    def _truncated(self, fetched: FetchResult, end: int, now: float) -> Payload | None:
         if not self.following.truncation:
             self.fail(
                 f"the source was cut to offset {end} (an unclean election, or a source that went back in time) and the "
@@ -264,7 +266,7 @@ class MirrorPartition:
             return None
         return self._cut(fetched, end, now)
 
-    def _cut(self, fetched: Fetched, end: int, now: float) -> Payload:
+    def _cut(self, fetched: FetchResult, end: int, now: float) -> Payload:
         """The target's log shall end at `end`; beyond its end it is emptied and begins there. Where it ends then, and
         with which epoch, the target says: both logs may differ even before that, and the next fetch asks."""
         before, self.position = self.position, end
@@ -272,7 +274,7 @@ class MirrorPartition:
         self.position, self.last_epoch = UNKNOWN, NO_EPOCH
         return payload._replace(truncate_to=end, expected_end=before, truncate_epoch=fetched.diverging_epoch)
 
-    def _walk(self, fetched: Fetched, now: float) -> Payload | None:
+    def _walk(self, fetched: FetchResult, now: float) -> Payload | None:
         """Whole batches up to the first that is cut off. CRCs are the target's to check, which must do so anyway."""
         records, total = fetched.records, len(fetched.records)
         at, position, epoch = 0, self.position, self.last_epoch
@@ -317,7 +319,7 @@ class MirrorPartition:
             )
         return None
 
-    def _payload(self, fetched: Fetched, size: int, position: int, epoch: int, now: float) -> Payload:
+    def _payload(self, fetched: FetchResult, size: int, position: int, epoch: int, now: float) -> Payload:
         return Payload(
             self.tp,
             fetched.records[:size],

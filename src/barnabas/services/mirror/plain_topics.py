@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.client.admin import create_partitions, create_topic
 from barnabas.client.cluster import Client
-from barnabas.client.mirrors.store import ALL, CONTROL, TOPIC, MirrorStore, State
+from barnabas.client.mirrors.store import ALL, CONTROL, TOPIC, LinkStatus, MirrorStore
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -75,12 +75,12 @@ class PlainTopics:
         if note is None:
             await self._store.put({(TOPIC, topic.source.name): wanted})
 
-    async def orders(self) -> dict[str, State]:
+    async def orders(self) -> dict[str, LinkStatus]:
         """By the target's name."""
         await self._store.catch_up()
-        everything = self._store.get(CONTROL, ALL, value_type=State)
+        everything = self._store.get(CONTROL, ALL, value_type=LinkStatus)
         return {
-            target: self._store.get(CONTROL, target, value_type=State) or everything or State.ACTIVE
+            target: self._store.get(CONTROL, target, value_type=LinkStatus) or everything or LinkStatus.ACTIVE
             for target in self._names
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.common.regex import compile_pattern
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.services.mirror.partition import Payload, TargetPosition
@@ -22,7 +22,7 @@ class MirroredTopicIds(NamedTuple):
     target: str
 
 
-class Target(Protocol):
+class MirrorTarget(Protocol):
     """Places are those of the source; the target knows what they are called there."""
 
     async def standings(
@@ -50,7 +50,7 @@ class PlanError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MirrorRules:
     """What a person asked for."""
 
     alias: str
@@ -82,7 +82,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MirrorOrigin:
     """Of a source's topic that is a mirror itself: the clusters that its records came through, the first one first."""
 
     path: tuple[str, ...]
@@ -90,23 +90,23 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    source: Topic
+    source: TopicMetadata
     target: str
     path: tuple[str, ...]
     """Cluster ids that the records come through, the source's own last."""
 
 
 @dataclass(slots=True)
-class Plan:
+class MirrorPlan:
     topics: list[PlannedTopic] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     """By the source's name: why not."""
 
 
-class Planner:
+class MirrorPlanner:
     """Compiles the pattern once."""
 
-    def __init__(self, rules: Rules, source_cluster: str, target_cluster: str) -> None:
+    def __init__(self, rules: MirrorRules, source_cluster: str, target_cluster: str) -> None:
         rules.check()
         if source_cluster == target_cluster:
             raise PlanError(
@@ -117,9 +117,9 @@ class Planner:
         self._target_cluster = target_cluster
         self._pattern: Any = compile_pattern(rules.topics)
 
-    def plan(self, topics: Iterable[Topic], origins: Mapping[str, Origin]) -> Plan:
+    def plan(self, topics: Iterable[TopicMetadata], origins: Mapping[str, MirrorOrigin]) -> MirrorPlan:
         """`origins`: by name, those topics of the source that are mirrors."""
-        plan, taken = Plan(), dict[str, str]()
+        plan, taken = MirrorPlan(), dict[str, str]()
         for topic in sorted(topics, key=lambda each: each.name):
             if not self.is_wanted(topic):
                 continue
@@ -128,7 +128,7 @@ class Planner:
                 plan.refused[topic.name] = why
         return plan
 
-    def is_wanted(self, topic: Topic) -> bool:
+    def is_wanted(self, topic: TopicMetadata) -> bool:
         """Internal topics and everybody's books are left out, whatever the pattern says."""
         if topic.error or topic.internal or topic.name.startswith(OWN_PREFIX):
             return False
@@ -136,7 +136,9 @@ class Planner:
             return False
         return bool(self._pattern.fullmatch(topic.name))
 
-    def _add(self, plan: Plan, topic: Topic, origin: Origin | None, taken: dict[str, str]) -> str:
+    def _add(
+        self, plan: MirrorPlan, topic: TopicMetadata, origin: MirrorOrigin | None, taken: dict[str, str]
+    ) -> str:
         path = (*(origin.path if origin else ()), self.source_cluster)
         if self._target_cluster in path:
             return f"a loop: its records come from the target, by way of {' > '.join(path)}"

@@ -16,26 +16,26 @@ from typing import Any, Self, TypeVar
 from barnabas.client.admin import describe_cluster
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.client.mirrors.requests import has_mirrors
-from barnabas.client.mirrors.store import MirrorStore, State
+from barnabas.client.mirrors.store import LinkStatus, MirrorStore
 from barnabas.client.retry import RetryPolicy, retry
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.client.status import StatusReporter
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.mirror.acls import follow_acls
 from barnabas.services.mirror.appending import AppendingTarget
 from barnabas.services.mirror.fetching import FetchLimits, check_speaks_topic_ids
-from barnabas.services.mirror.following import Followers
-from barnabas.services.mirror.lanes import LeaderWorker, LeaderWorkers, locate
+from barnabas.services.mirror.follower import TopicFollowers
+from barnabas.services.mirror.leader_workers import LeaderWorker, LeaderWorkers, locate
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.mirror_topics import MirrorTopics
 from barnabas.services.mirror.partition import FORBIDDEN
 from barnabas.services.mirror.plain_topics import PlainTopics
-from barnabas.services.mirror.plan import Planner
-from barnabas.services.mirror.producing import ProducingTarget
-from barnabas.services.mirror.reporting import status_of
+from barnabas.services.mirror.plan import MirrorPlanner
+from barnabas.services.mirror.producer import ProducingTarget
+from barnabas.services.mirror.reporter import status_of
 from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
 
 ORDERS_SECONDS = 1.0
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Clients:
+class MirrorClients:
     """Fetches and appends wait long, so administration has connections of its own."""
 
     source: Client
@@ -62,8 +62,8 @@ class Clients:
     appending: Client
 
     @classmethod
-    def of(cls, source: SourceAddress, target: str, security: Security) -> Self:
-        def client(bootstrap: str, wanted: Security) -> Client:
+    def of(cls, source: SourceAddress, target: str, security: ClientSecurity) -> Self:
+        def client(bootstrap: str, wanted: ClientSecurity) -> Client:
             return Client(bootstrap, client_id=CLIENT_ID, security=wanted)
 
         return cls(
@@ -82,7 +82,13 @@ class LinkRunner:
     """One link; `open_link` makes it."""
 
     def __init__(
-        self, name: str, settings: MirrorSettings, clients: Clients, planner: Planner, *, produces: bool
+        self,
+        name: str,
+        settings: MirrorSettings,
+        clients: MirrorClients,
+        planner: MirrorPlanner,
+        *,
+        produces: bool,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -90,7 +96,7 @@ class LinkRunner:
         self.clients = clients
         self.produces = produces
         self._store = MirrorStore(clients.target, name)
-        self._followers = Followers(clients.source, clients.target, self._store, settings, name)
+        self._followers = TopicFollowers(clients.source, clients.target, self._store, settings, name)
         factor, cluster = settings.replication_factor, planner.source_cluster
         plain = PlainTopics(clients.target, self._store, merge=settings.merge, replication_factor=factor)
         administration = plain if produces else MirrorTopics(clients.target, name, cluster, factor)
@@ -175,7 +181,7 @@ class LinkRunner:
         """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
         topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
         return any(
-            each.state is State.SOURCE_UNAVAILABLE
+            each.state is LinkStatus.SOURCE_UNAVAILABLE
             or (each.is_fetching and not _has_leader(topics.get(name), index))
             for (name, index), each in states.items()
         )
@@ -214,7 +220,7 @@ class LinkRunner:
         self._errors = {"": str(error)}
 
 
-def _has_leader(topic: Topic | None, index: int) -> bool:
+def _has_leader(topic: TopicMetadata | None, index: int) -> bool:
     return topic is not None and index in topic.partitions and topic.partitions[index].leader >= 0
 
 
@@ -222,11 +228,11 @@ async def open_link(
     source: SourceAddress,
     target: str,
     settings: MirrorSettings,
-    security: Security = PLAINTEXT,
+    security: ClientSecurity = PLAINTEXT,
     say: Callable[[str], None] = _logger.warning,
 ) -> LinkRunner:
     """Finds out what both sides are, when they can be reached; raises what a person must put right."""
-    clients = Clients.of(source, target, security)
+    clients = MirrorClients.of(source, target, security)
     try:
         at_source = _patient(f"the source {source.alias}", say)
         at_target = _patient("the target", say)
@@ -234,7 +240,9 @@ async def open_link(
         target_cluster = await at_target(lambda: describe_cluster(clients.target))
         await at_source(lambda: check_speaks_topic_ids(clients.source))
         has_own_mirrors = await at_target(lambda: has_mirrors(clients.target))
-        planner = Planner(settings.rules(source.alias), source_cluster.cluster_id, target_cluster.cluster_id)
+        planner = MirrorPlanner(
+            settings.rules(source.alias), source_cluster.cluster_id, target_cluster.cluster_id
+        )
         produces = settings.merge or not has_own_mirrors
         return LinkRunner(source.alias, settings, clients, planner, produces=produces)
     except BaseException:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from barnabas.client.addresses import parse_addresses
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.services.mirror.partition import Following
-from barnabas.services.mirror.plan import IDENTITY, PlanError, Rules
+from barnabas.services.mirror.plan import IDENTITY, MirrorRules, PlanError
 
 REFRESH_SECONDS = 5.0
 
@@ -18,7 +18,7 @@ class SourceAddress:
 
     alias: str
     bootstrap: str
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class MirrorSettings:
     refresh: float = REFRESH_SECONDS
     following: Following = field(default_factory=Following)
 
-    def rules(self, alias: str) -> Rules:
-        return Rules(alias, self.topics, self.rename, self.merge)
+    def rules(self, alias: str) -> MirrorRules:
+        return MirrorRules(alias, self.topics, self.rename, self.merge)
 
 
-def parse_source(text: str, security: Security = PLAINTEXT) -> SourceAddress:
+def parse_source(text: str, security: ClientSecurity = PLAINTEXT) -> SourceAddress:
     """`[ALIAS=]HOST:PORT[,HOST:PORT]`; without an alias the first host is it."""
     alias, equals, addresses = text.rpartition("=")
     try:
@@ -47,7 +47,7 @@ def parse_source(text: str, security: Security = PLAINTEXT) -> SourceAddress:
     if equals and not alias:
         raise PlanError(f"--from {text} has no alias before the equals sign, as in a={addresses}")
     name = alias or first.host.strip("[]").replace(":", "-")
-    Rules(name).check()
+    MirrorRules(name).check()
     return SourceAddress(name, addresses, security)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from barnabas.client.access.logins import KafkaUsers, login_from
 from barnabas.client.errors import ClientError, SecurityError
 from barnabas.client.schemas.subjects import topic_of
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.config.setting import ConfigError
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
@@ -88,13 +88,13 @@ class Caller:
     is_forwarded: bool = False
 
 
-class Access:
+class RegistryAccess:
     """Finds the user of a request by credentials or by certificate, before the body is read."""
 
     def __init__(
         self,
         bootstrap: str,
-        security: Security,
+        security: ClientSecurity,
         certificates: CertificateUsers | None = None,
         topic: str = TOPIC,
     ) -> None:

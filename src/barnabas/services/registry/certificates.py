@@ -13,7 +13,7 @@ from barnabas.client import admin
 from barnabas.client.access.acls import describe_acls
 from barnabas.client.access.logins import REMEMBERED
 from barnabas.client.cluster import Client
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authz.acl_filters import AclFilter
@@ -31,7 +31,7 @@ _READ = ("super.users", "allow.everyone.if.no.acl.found", "authorizer.class.name
 class CertificateUsers:
     """Knows principals by their certificates, and what ACLs allow them. What brokers say is good for some seconds."""
 
-    def __init__(self, bootstrap: str, security: Security, mapping_rules: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity, mapping_rules: str) -> None:
         self._client = Client(bootstrap, client_id="schema-registry-acls", security=security)
         self._rules = MappingRules.parse(mapping_rules)
         self._authorizer: StandardAuthorizer | None = None  # None: the brokers have none

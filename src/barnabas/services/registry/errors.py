@@ -6,7 +6,7 @@ Confluent documents codes only. Where its own text and Karapace's differ in word
 from __future__ import annotations
 
 
-class RegistryError(Exception):
+class RegistryApiError(Exception):
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -14,77 +14,77 @@ class RegistryError(Exception):
         self.message = message
 
 
-def subject_not_found(subject: str) -> RegistryError:
-    return RegistryError(404, 40401, f"Subject '{subject}' not found.")
+def subject_not_found(subject: str) -> RegistryApiError:
+    return RegistryApiError(404, 40401, f"Subject '{subject}' not found.")
 
 
-def version_not_found(version: int | str) -> RegistryError:
-    return RegistryError(404, 40402, f"Version {version} not found.")
+def version_not_found(version: int | str) -> RegistryApiError:
+    return RegistryApiError(404, 40402, f"Version {version} not found.")
 
 
-def schema_not_found(schema_id: int | str | None = None) -> RegistryError:
+def schema_not_found(schema_id: int | str | None = None) -> RegistryApiError:
     text = "Schema not found" if schema_id is None else f"Schema {schema_id} not found"
-    return RegistryError(404, 40403, text)
+    return RegistryApiError(404, 40403, text)
 
 
-def subject_soft_deleted(subject: str) -> RegistryError:
-    return RegistryError(
+def subject_soft_deleted(subject: str) -> RegistryApiError:
+    return RegistryApiError(
         404, 40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
     )
 
 
-def subject_not_soft_deleted(subject: str) -> RegistryError:
-    return RegistryError(
+def subject_not_soft_deleted(subject: str) -> RegistryApiError:
+    return RegistryApiError(
         404, 40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
     )
 
 
-def version_soft_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(
+def version_soft_deleted(subject: str, version: int) -> RegistryApiError:
+    return RegistryApiError(
         404,
         40406,
         f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently",
     )
 
 
-def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(
+def version_not_soft_deleted(subject: str, version: int) -> RegistryApiError:
+    return RegistryApiError(
         404,
         40407,
         f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
     )
 
 
-def no_config(subject: str) -> RegistryError:
-    return RegistryError(
+def no_config(subject: str) -> RegistryApiError:
+    return RegistryApiError(
         404, 40408, f"Subject '{subject}' does not have subject-level compatibility configured"
     )
 
 
-def no_mode(subject: str) -> RegistryError:
-    return RegistryError(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
+def no_mode(subject: str) -> RegistryApiError:
+    return RegistryApiError(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
 
 
-def incompatible(level: str, problems: list[str]) -> RegistryError:
+def incompatible(level: str, problems: list[str]) -> RegistryApiError:
     text = f"Incompatible schema, compatibility_mode={level}. Incompatibilities: {', '.join(problems)}"
-    return RegistryError(409, 409, text)
+    return RegistryApiError(409, 409, text)
 
 
-def invalid_schema(reason: str) -> RegistryError:
-    return RegistryError(422, 42201, f"Invalid schema: {reason}")
+def invalid_schema(reason: str) -> RegistryApiError:
+    return RegistryApiError(422, 42201, f"Invalid schema: {reason}")
 
 
-def unreadable_schema(kind: str, reason: str) -> RegistryError:
+def unreadable_schema(kind: str, reason: str) -> RegistryApiError:
     """As Karapace begins it; what follows says where."""
-    return RegistryError(422, 42201, f"Invalid {kind} schema. Error: {reason}")
+    return RegistryApiError(422, 42201, f"Invalid {kind} schema. Error: {reason}")
 
 
-def empty_schema() -> RegistryError:
-    return RegistryError(422, 42201, "Empty schema")
+def empty_schema() -> RegistryApiError:
+    return RegistryApiError(422, 42201, "Empty schema")
 
 
-def invalid_version(version: str) -> RegistryError:
-    return RegistryError(
+def invalid_version(version: str) -> RegistryApiError:
+    return RegistryApiError(
         422,
         42202,
         f"The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] and "
@@ -92,8 +92,8 @@ def invalid_version(version: str) -> RegistryError:
     )
 
 
-def invalid_level() -> RegistryError:
-    return RegistryError(
+def invalid_level() -> RegistryApiError:
+    return RegistryApiError(
         422,
         42203,
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
@@ -101,60 +101,60 @@ def invalid_level() -> RegistryError:
     )
 
 
-def invalid_mode() -> RegistryError:
-    return RegistryError(
+def invalid_mode() -> RegistryApiError:
+    return RegistryApiError(
         422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE and IMPORT"
     )
 
 
-def not_permitted(reason: str) -> RegistryError:
-    return RegistryError(422, 42205, reason)
+def not_permitted(reason: str) -> RegistryApiError:
+    return RegistryApiError(422, 42205, reason)
 
 
-def reference_exists(subject: str, version: int) -> RegistryError:
+def reference_exists(subject: str, version: int) -> RegistryApiError:
     key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
-    return RegistryError(422, 42206, f"One or more references exist to the schema {key}.")
+    return RegistryApiError(422, 42206, f"One or more references exist to the schema {key}.")
 
 
-def id_does_not_match(found: int, given: int) -> RegistryError:
-    return RegistryError(422, 42207, f"Schema id {found} does not match the given id {given}")
+def id_does_not_match(found: int, given: int) -> RegistryApiError:
+    return RegistryApiError(422, 42207, f"Schema id {found} does not match the given id {given}")
 
 
-def invalid_subject(subject: str) -> RegistryError:
-    return RegistryError(422, 42208, f"The specified subject '{subject}' is not a valid.")
+def invalid_subject(subject: str) -> RegistryApiError:
+    return RegistryApiError(422, 42208, f"The specified subject '{subject}' is not a valid.")
 
 
-def invalid_context(context: str) -> RegistryError:
-    return RegistryError(
+def invalid_context(context: str) -> RegistryApiError:
+    return RegistryApiError(
         422, 422, f"not a valid context: {context!r} (it must not contain ':' or control characters)"
     )
 
 
-def invalid_rules(reason: str) -> RegistryError:
-    return RegistryError(422, 42210, f"Invalid ruleset: {reason}")
+def invalid_rules(reason: str) -> RegistryApiError:
+    return RegistryApiError(422, 42210, f"Invalid ruleset: {reason}")
 
 
-def bad_request(reason: str) -> RegistryError:
-    return RegistryError(400, 400, reason)
+def bad_request(reason: str) -> RegistryApiError:
+    return RegistryApiError(400, 400, reason)
 
 
-def unprocessable(reason: str) -> RegistryError:
-    return RegistryError(422, 422, reason)
+def unprocessable(reason: str) -> RegistryApiError:
+    return RegistryApiError(422, 422, reason)
 
 
-def unauthorized() -> RegistryError:
-    return RegistryError(401, 401, "Unauthorized")
+def unauthorized() -> RegistryApiError:
+    return RegistryApiError(401, 401, "Unauthorized")
 
 
-def forbidden(operation: str, resource: str) -> RegistryError:
-    return RegistryError(403, 40301, f"User is denied operation {operation} on {resource}")
+def forbidden(operation: str, resource: str) -> RegistryApiError:
+    return RegistryApiError(403, 40301, f"User is denied operation {operation} on {resource}")
 
 
-def foreign_page(reason: str) -> RegistryError:
-    return RegistryError(403, 403, reason)
+def foreign_page(reason: str) -> RegistryApiError:
+    return RegistryApiError(403, 403, reason)
 
 
-def http_error(status: int) -> RegistryError:
+def http_error(status: int) -> RegistryApiError:
     """What Confluent's server says by itself, before a resource is asked."""
     names = {
         404: "Not Found",
@@ -163,38 +163,40 @@ def http_error(status: int) -> RegistryError:
         413: "Request Entity Too Large",
         415: "Unsupported Media Type",
     }
-    return RegistryError(status, status, f"HTTP {status} {names[status]}")
+    return RegistryApiError(status, status, f"HTTP {status} {names[status]}")
 
 
-def store_error(reason: str) -> RegistryError:
-    return RegistryError(500, 50001, f"Error in the backend data store: {reason}")
+def store_error(reason: str) -> RegistryApiError:
+    return RegistryApiError(500, 50001, f"Error in the backend data store: {reason}")
 
 
-def timed_out(reason: str) -> RegistryError:
-    return RegistryError(500, 50002, f"Operation timed out: {reason}")
+def timed_out(reason: str) -> RegistryApiError:
+    return RegistryApiError(500, 50002, f"Operation timed out: {reason}")
 
 
-def forwarding_failed(leader: str, reason: str) -> RegistryError:
-    return RegistryError(500, 50003, f"Error while forwarding the request to the primary {leader}: {reason}")
+def forwarding_failed(leader: str, reason: str) -> RegistryApiError:
+    return RegistryApiError(
+        500, 50003, f"Error while forwarding the request to the primary {leader}: {reason}"
+    )
 
 
-def too_complex() -> RegistryError:
-    return RegistryError(
+def too_complex() -> RegistryApiError:
+    return RegistryApiError(
         422,
         42201,
         "Invalid schema: it is too complex to be compared with another version (--limit max-steps and max-seconds)",
     )
 
 
-def busy(reason: str) -> RegistryError:
-    return RegistryError(503, 503, reason)
+def busy(reason: str) -> RegistryApiError:
+    return RegistryApiError(503, 503, reason)
 
 
-def untrusted_leader(leader: str, reason: str) -> RegistryError:
-    return RegistryError(
+def untrusted_leader(leader: str, reason: str) -> RegistryApiError:
+    return RegistryApiError(
         503, 503, f"The request is not forwarded to the registry that leads, {leader}: {reason}"
     )
 
 
-def unknown_leader() -> RegistryError:
-    return RegistryError(500, 50004, "Primary not known: the registries are choosing one; try again")
+def unknown_leader() -> RegistryApiError:
+    return RegistryApiError(500, 50004, "Primary not known: the registries are choosing one; try again")

@@ -40,7 +40,7 @@ VERSION, NO_ERROR, DUPLICATE_URLS = 1, 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RegistryIdentity:
     """What a member says of itself."""
 
     host: str
@@ -63,17 +63,17 @@ class Identity:
         }
 
 
-def read_identity(document: Any) -> Identity | None:
+def read_identity(document: Any) -> RegistryIdentity | None:
     if not isinstance(document, dict) or not isinstance(document.get("host"), str):
         return None
     port, scheme = document.get("port"), document.get("scheme") or "http"
     if not isinstance(port, int) or not 0 < port <= 65535 or scheme not in ("http", "https"):
         return None
     eligible = document.get("master_eligibility", True) is True
-    return Identity(document["host"], port, scheme, eligible)
+    return RegistryIdentity(document["host"], port, scheme, eligible)
 
 
-def choose(members: dict[str, Identity | None], current: Identity | None) -> dict[str, Any]:
+def choose(members: dict[str, RegistryIdentity | None], current: RegistryIdentity | None) -> dict[str, Any]:
     """The assignment: the one that leads now if it is there, else the eligible member with the first address."""
     known = {name: one for name, one in members.items() if one is not None}
     eligible = sorted((one.url, name) for name, one in known.items() if one.eligible)
@@ -89,19 +89,23 @@ def _nothing() -> None:
     """A registry that has nothing to do when it is elected."""
 
 
-class Leadership:
+class RegistryLeadership:
     """`leader` is None while nobody leads. `client` is its own: joining a group waits.
 
     `elected` is called when this registry begins to lead.
     """
 
     def __init__(
-        self, client: Client, identity: Identity, group: str = GROUP, elected: Callable[[], None] = _nothing
+        self,
+        client: Client,
+        identity: RegistryIdentity,
+        group: str = GROUP,
+        elected: Callable[[], None] = _nothing,
     ) -> None:
         self.client = client
         self.identity = identity
         self.group = group
-        self.leader: Identity | None = None
+        self.leader: RegistryIdentity | None = None
         self.leader_since = 0.0  # time.monotonic() when it was learned
         self._elected = elected
         self.generation = -1
@@ -129,7 +133,7 @@ class Leadership:
             async with asyncio.timeout(LEAVE_TIMEOUT):
                 await self._leave()
 
-    async def known_leader(self, within: float) -> Identity | None:
+    async def known_leader(self, within: float) -> RegistryIdentity | None:
         """Waits for an election that is under way."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -227,7 +231,7 @@ class Leadership:
             logger.error("two registries say that they are at the same address: %s is one", self.identity.url)
         self._learn(read_identity(found.get("master_identity")))
 
-    def _learn(self, leader: Identity | None) -> None:
+    def _learn(self, leader: RegistryIdentity | None) -> None:
         is_new = leader != self.leader
         self.leader = leader
         self._changed.set()

@@ -69,7 +69,7 @@ class TooComplexError(Exception):
     """A comparison took more steps than it may."""
 
 
-class Budget:
+class StepBudget:
     """Counts the steps of one comparison."""
 
     __slots__ = ("left",)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from barnabas.services.registry.model import Json, SchemaText, Version, frozen_json
-from barnabas.services.registry.state import State
+from barnabas.services.registry.state import RegistryState
 
 _RULES = ("migrationRules", "domainRules", "encodingRules")
 
 
-def with_defaults(state: State, subject: str, schema: SchemaText, live: list[Version]) -> SchemaText:
+def with_defaults(state: RegistryState, subject: str, schema: SchemaText, live: list[Version]) -> SchemaText:
     """What the schema says wins over the version before it, that over the default; an override wins over all."""
     before = live[-1].schema if live else None
     metadata = _read(schema.metadata or (before.metadata if before else ""))

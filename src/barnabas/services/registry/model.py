@@ -46,7 +46,7 @@ class SchemaType(StrEnum):
     PROTOBUF = "PROTOBUF"
 
 
-class Level(StrEnum):
+class CompatibilityLevel(StrEnum):
     NONE = "NONE"
     BACKWARD = "BACKWARD"
     BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
@@ -70,7 +70,7 @@ class Level(StrEnum):
         return self.startswith(("FORWARD", "FULL"))
 
 
-class Mode(StrEnum):
+class RegistryMode(StrEnum):
     READWRITE = "READWRITE"
     READONLY = "READONLY"
     READONLY_OVERRIDE = "READONLY_OVERRIDE"

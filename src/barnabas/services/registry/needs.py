@@ -6,7 +6,7 @@ from barnabas.security.authz.acls import AclBinding, allowing
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.registry.leadership import GROUP
 from barnabas.services.registry.topic import TOPIC
-from barnabas.services.registry.writing import TRANSACTIONAL_ID
+from barnabas.services.registry.writer import TRANSACTIONAL_ID
 
 _NEEDED = {
     (ResourceType.TOPIC, TOPIC): (

@@ -13,7 +13,7 @@ from pathlib import Path
 from barnabas.client.access.acls import describe_acls
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.security.settings import Security
+from barnabas.client.security.settings import ClientSecurity
 from barnabas.client.transactions import describe_transaction
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
@@ -21,9 +21,9 @@ from barnabas.security.authz.acl_filters import ANY, AclFilter
 from barnabas.security.authz.acls import ALL_OPERATIONS, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.registry import errors
-from barnabas.services.registry.leadership import Identity
-from barnabas.services.registry.reading import SchemaReader
-from barnabas.services.registry.writing import TRANSACTIONAL_ID
+from barnabas.services.registry.leadership import RegistryIdentity
+from barnabas.services.registry.reader import SchemaReader
+from barnabas.services.registry.writer import TRANSACTIONAL_ID
 
 logger = safe_logger(__name__)
 
@@ -54,23 +54,23 @@ def _parse_peer(text: str) -> str:
         or parts.username
     ):
         raise InvalidPeerError(_not_an_address(text))
-    return Identity(parts.hostname, port, parts.scheme).url
+    return RegistryIdentity(parts.hostname, port, parts.scheme).url
 
 
 def _not_an_address(text: str) -> str:
     return f"not the address of a registry: {text!r} (example: http://registry1:8081)"
 
 
-class Peers:
+class RegistryPeers:
     """Decides which leader a request, with the credentials in it, is forwarded to."""
 
     def __init__(self, listed: frozenset[str], reader: SchemaReader, client: Client) -> None:
         self._listed = listed
         self._reader = reader
         self._client = client
-        self._verified: Identity | None = None  # the last leader whose announcement was found
+        self._verified: RegistryIdentity | None = None  # the last leader whose announcement was found
 
-    async def check(self, leader: Identity, own: Identity, seconds_left: float) -> None:
+    async def check(self, leader: RegistryIdentity, own: RegistryIdentity, seconds_left: float) -> None:
         """RegistryError 503 unless the leader may receive credentials; waits so long for its announcement."""
         if own.scheme == "https" and leader.scheme != "https":
             raise errors.untrusted_leader(
@@ -87,7 +87,7 @@ class Peers:
             )
         self._verified = leader
 
-    async def _is_announced(self, leader: Identity, seconds_left: float) -> bool:
+    async def _is_announced(self, leader: RegistryIdentity, seconds_left: float) -> bool:
         try:
             await self._reader.catch_up(self._client)
             await self._reader.wait_until(lambda: self._claims(leader), seconds_left)
@@ -97,11 +97,11 @@ class Peers:
             return False
         return self._reader.state.announced.get(found.producer_id) == leader.url
 
-    def _claims(self, leader: Identity) -> bool:
+    def _claims(self, leader: RegistryIdentity) -> bool:
         return leader.url in self._reader.state.announced.values()
 
 
-async def warn_of_others(client: Client, group: str, security: Security) -> None:
+async def warn_of_others(client: Client, group: str, security: ClientSecurity) -> None:
     """Log the principals that could join the group of registries and claim to lead."""
     wanted = AclFilter(
         ResourceType.GROUP, group, PatternType.MATCH, None, None, ANY, Permission.ALLOW
@@ -122,7 +122,7 @@ async def warn_of_others(client: Client, group: str, security: Security) -> None
         )
 
 
-def _own_name(security: Security) -> str:
+def _own_name(security: ClientSecurity) -> str:
     """As brokers know this registry, unless they map names; nothing where that cannot be seen here, as in a token."""
     if security.sasl is not None:
         return security.sasl.username

@@ -20,7 +20,7 @@ this record, and they skip it as a NOOP."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RegistryKey:
     """`subject` is None for what is global; of a CONTEXT record it is the context."""
 
     kind: str
@@ -38,14 +38,14 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryRecord:
     """One record to write; no value is a tombstone."""
 
-    key: Key
+    key: RegistryKey
     value: bytes | None
 
 
-def read_key(data: bytes | None) -> Key | None:
+def read_key(data: bytes | None) -> RegistryKey | None:
     """None for what is no key of ours: it is passed over."""
     document = read_value(data)
     if document is None:
@@ -56,7 +56,7 @@ def read_key(data: bytes | None) -> Key | None:
     if not isinstance(kind, str) or not isinstance(subject, str | None):
         return None
     version = document.get("version", 0)
-    return Key(kind, subject, version if kind == SCHEMA and isinstance(version, int) else 0)
+    return RegistryKey(kind, subject, version if kind == SCHEMA and isinstance(version, int) else 0)
 
 
 def read_value(data: bytes | None) -> Json | None:
@@ -76,16 +76,16 @@ def read_leader(value: bytes | None) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def schema_entry(version: Version, *, deleted: bool | None = None) -> Entry:
+def schema_entry(version: Version, *, deleted: bool | None = None) -> RegistryRecord:
     document: Json = {"subject": version.subject, "version": version.version, "id": version.id}
     document["guid"] = version.guid
     document |= version.schema.to_json()
     document["deleted"] = version.deleted if deleted is None else deleted
-    return Entry(Key(SCHEMA, version.subject, version.version), _compact(document))
+    return RegistryRecord(RegistryKey(SCHEMA, version.subject, version.version), _compact(document))
 
 
-def entry(key: Key, document: Json) -> Entry:
-    return Entry(key, _compact(document))
+def entry(key: RegistryKey, document: Json) -> RegistryRecord:
+    return RegistryRecord(key, _compact(document))
 
 
 def _compact(document: Json) -> bytes:

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from barnabas.client.addresses import Address
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.client.security.tls import tls_context
 from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
 from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import Tls
-from barnabas.services.registry.access import Access, OpenRegistryError, Origins
+from barnabas.security.tls.settings import TlsSettings
+from barnabas.services.registry.access import OpenRegistryError, Origins, RegistryAccess
 from barnabas.services.registry.api.app import RegistryApp
 from barnabas.services.registry.api.forwarding import Forwarder
 from barnabas.services.registry.certificates import CertificateUsers
-from barnabas.services.registry.leadership import GROUP, Identity
+from barnabas.services.registry.leadership import GROUP, RegistryIdentity
 from barnabas.services.registry.service import SchemaService
-from barnabas.services.registry.store import SchemaStore, StoreSettings
+from barnabas.services.registry.store import SchemaStore, SchemaStoreSettings
 from barnabas.services.registry.topic import TOPIC
 from barnabas.web import Server, WebLimits, WebServer, bind
 
@@ -43,12 +43,12 @@ class RegistrySettings:
     """
 
     bootstrap: str
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
     listen: Address = DEFAULT_LISTEN
     advertised: Address | None = None
     topic: str = TOPIC
     group: str = GROUP
-    tls: Tls | None = None
+    tls: TlsSettings | None = None
     peers: frozenset[str] = frozenset()
     client_auth: str = "none"
     mapping_rules: str = "DEFAULT"
@@ -63,11 +63,11 @@ class RegistryServer(Server):
         self.settings = settings
         self.is_dead = False
         self._died = died
-        stored = StoreSettings(
+        stored = SchemaStoreSettings(
             settings.bootstrap, settings.security, settings.topic, settings.group, settings.peers
         )
         self.store = SchemaStore(stored, self._die)
-        self.access = Access(
+        self.access = RegistryAccess(
             settings.bootstrap, settings.security, _certificate_users(settings), settings.topic
         )
         self._tls = (
@@ -87,12 +87,12 @@ class RegistryServer(Server):
         return self.identity.url
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> RegistryIdentity:
         scheme, advertised = "http" if self._tls is None else "https", self.settings.advertised
         if advertised is not None:
-            return Identity(advertised.host, advertised.port or self.port, scheme)
+            return RegistryIdentity(advertised.host, advertised.port or self.port, scheme)
         host = self.settings.listen.host
-        return Identity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
+        return RegistryIdentity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
 
     async def start(self) -> None:
         """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""

@@ -9,11 +9,18 @@ from typing import Any
 from barnabas.client.schemas.subjects import context_of
 from barnabas.services.registry import errors, settings, subjects
 from barnabas.services.registry.merging import properties, with_defaults
-from barnabas.services.registry.model import Json, Level, Mode, SchemaText, SchemaType, Version
-from barnabas.services.registry.state import State
+from barnabas.services.registry.model import (
+    CompatibilityLevel,
+    Json,
+    RegistryMode,
+    SchemaText,
+    SchemaType,
+    Version,
+)
+from barnabas.services.registry.state import RegistryState
 from barnabas.services.registry.store import SchemaStore
-from barnabas.services.registry.subjects import Change, Dependency, Shown, dependencies, pinned
-from barnabas.services.registry.work import Facts, SchemaWork
+from barnabas.services.registry.subjects import DeletedFilter, Dependency, SubjectChange, dependencies, pinned
+from barnabas.services.registry.work import SchemaFacts, SchemaWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +29,7 @@ class Submitted:
 
     schema: SchemaText
     needed: tuple[Dependency, ...]
-    facts: Facts
+    facts: SchemaFacts
     texts: tuple[str, ...]
     given_id: int | None = None
     given_version: int | None = None
@@ -34,7 +41,7 @@ class SchemaService:
         self.work = SchemaWork()
 
     @property
-    def state(self) -> State:
+    def state(self) -> RegistryState:
         return self.store.state
 
     async def submit(
@@ -62,10 +69,10 @@ class SchemaService:
         if self.store.leads:
             await self._compare_ahead(subject, submitted)
 
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             mode = subjects.check_writable(state, subject)
             given = (submitted.given_id, submitted.given_version)
-            if mode is Mode.IMPORT:
+            if mode is RegistryMode.IMPORT:
                 return subjects.import_version(state, subject, submitted.schema, *given)
             return await self._decide(state, subject, submitted)
 
@@ -79,12 +86,12 @@ class SchemaService:
         if await self._same(submitted, schema, live) is None:
             await self.problems(subject, submitted, self._compared(subject, schema, live), None)
 
-    async def _decide(self, state: State, subject: str, submitted: Submitted) -> Change:
+    async def _decide(self, state: RegistryState, subject: str, submitted: Submitted) -> SubjectChange:
         live = state.live(subject)
         schema = with_defaults(state, subject, submitted.schema, live)
         there = await self._same(submitted, schema, live)
         if there is not None:
-            return Change([], _with_given_id(there, submitted.given_id))
+            return SubjectChange([], _with_given_id(there, submitted.given_id))
         if submitted.given_id is not None:
             where = f"Subject {subject} in context {context_of(subject)}"
             raise errors.not_permitted(f"{where} is not in import mode")
@@ -100,13 +107,13 @@ class SchemaService:
 
     def _registered(self, subject: str, submitted: Submitted) -> Version | None:
         """Without asking the leader: most producers register what is registered."""
-        if self.state.effective_mode(subject) is not Mode.READWRITE or submitted.given_id is not None:
+        if self.state.effective_mode(subject) is not RegistryMode.READWRITE or submitted.given_id is not None:
             return None
         live = self.state.live(subject)
         schema = with_defaults(self.state, subject, submitted.schema, live)
         return _with_text(submitted, schema, live)
 
-    async def lookup(self, subject: str, submitted: Submitted, shown: Shown) -> Version:
+    async def lookup(self, subject: str, submitted: Submitted, shown: DeletedFilter) -> Version:
         versions = subjects.versions_of(self.state, subject, shown)
         found = await self._same(submitted, submitted.schema, versions)
         if found is None and not submitted.schema.metadata and not submitted.schema.rule_set:
@@ -118,11 +125,11 @@ class SchemaService:
         return found
 
     async def problems(
-        self, subject: str, submitted: Submitted, older: Sequence[Version], level: Level | None
+        self, subject: str, submitted: Submitted, older: Sequence[Version], level: CompatibilityLevel | None
     ) -> list[str]:
         """Why the schema does not fit to these versions, at the subject's level or a given one."""
         wanted = level or self.state.level(subject)
-        if wanted is Level.NONE or not older:
+        if wanted is CompatibilityLevel.NONE or not older:
             return []
         compared = older if wanted.is_transitive else older[-1:]
         new = (submitted.schema, submitted.needed)
@@ -144,41 +151,41 @@ class SchemaService:
     def _text(self, version: Version) -> tuple[SchemaText, tuple[Dependency, ...]]:
         return version.schema, dependencies(self.state, version.schema, context_of(version.subject))
 
-    async def _facts(self, version: Version) -> Facts:
+    async def _facts(self, version: Version) -> SchemaFacts:
         return await self.work.facts(*self._text(version))
 
     async def delete_subject(self, subject: str, *, permanent: bool) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return subjects.delete_subject(state, subject, permanent=permanent)
 
         return await self.store.change(decide)
 
     async def delete_version(self, subject: str, version: str, *, permanent: bool) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return subjects.delete_version(state, subject, version, permanent=permanent)
 
         return await self.store.change(decide)
 
     async def set_config(self, scope: str | None, body: Json) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return settings.set_config(state, scope, body)
 
         return await self.store.change(decide)
 
     async def delete_config(self, scope: str | None) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return settings.delete_config(state, scope)
 
         return await self.store.change(decide)
 
     async def set_mode(self, scope: str | None, wanted: Any, *, force: bool) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return settings.set_mode(state, scope, wanted, force=force)
 
         return await self.store.change(decide)
 
     async def delete_mode(self, scope: str | None) -> Any:
-        async def decide(state: State) -> Change:
+        async def decide(state: RegistryState) -> SubjectChange:
             return settings.delete_mode(state, scope)
 
         return await self.store.change(decide)

@@ -6,13 +6,13 @@ from typing import Any
 
 from barnabas.client.schemas.subjects import context_of, name_of
 from barnabas.services.registry import errors, records
-from barnabas.services.registry.model import CONFIG_FIELDS, Json, Level, Mode
-from barnabas.services.registry.records import Entry, Key
-from barnabas.services.registry.state import DEFAULT_LEVEL, State
-from barnabas.services.registry.subjects import Change
+from barnabas.services.registry.model import CONFIG_FIELDS, CompatibilityLevel, Json, RegistryMode
+from barnabas.services.registry.records import RegistryKey, RegistryRecord
+from barnabas.services.registry.state import DEFAULT_LEVEL, RegistryState
+from barnabas.services.registry.subjects import SubjectChange
 
 
-def get_config(state: State, scope: str | None, *, default_to_global: bool) -> Json:
+def get_config(state: RegistryState, scope: str | None, *, default_to_global: bool) -> Json:
     found = state.config(scope)
     if found is None and scope is not None and not default_to_global:
         raise errors.no_config(scope)
@@ -21,7 +21,7 @@ def get_config(state: State, scope: str | None, *, default_to_global: bool) -> J
     return {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {})
 
 
-def set_config(state: State, scope: str | None, body: Json) -> Change:
+def set_config(state: RegistryState, scope: str | None, body: Json) -> SubjectChange:
     """Fields that are null are removed, and those that are not named stay."""
     wanted = dict(body)
     for name, value in wanted.items():
@@ -39,65 +39,70 @@ def set_config(state: State, scope: str | None, body: Json) -> Change:
     _check_writable(state, scope)
     document = {"subject": scope} if scope else {}
     document |= {name: value for name, value in merged.items() if value is not None and name != "subject"}
-    return Change([records.entry(Key(records.CONFIG, scope), document)], answer)
+    return SubjectChange([records.entry(RegistryKey(records.CONFIG, scope), document)], answer)
 
 
-def delete_config(state: State, scope: str | None) -> Change:
+def delete_config(state: RegistryState, scope: str | None) -> SubjectChange:
     """Answers with what was configured, and with the level that holds from now on (`compatibility`, as Karapace)."""
     found = state.config(scope)
     if found is None and scope is not None:
         raise errors.no_config(scope)
     _check_writable(state, scope)
-    entries = [] if found is None else [Entry(Key(records.CONFIG, scope), None)]
+    entries = [] if found is None else [RegistryRecord(RegistryKey(records.CONFIG, scope), None)]
     after = DEFAULT_LEVEL if scope is None else state.level_around(scope)
     answer = {"compatibilityLevel": str(DEFAULT_LEVEL)} | _shown(found or {}) | {"compatibility": str(after)}
-    return Change(entries, answer)
+    return SubjectChange(entries, answer)
 
 
-def get_mode(state: State, scope: str | None, *, default_to_global: bool) -> Json:
+def get_mode(state: RegistryState, scope: str | None, *, default_to_global: bool) -> Json:
     found = state.mode(scope)
     if found is None and scope is not None and not default_to_global:
         raise errors.no_mode(scope)
     if found is None:
-        found = Mode.READWRITE if scope is None else state.effective_mode(scope)
+        found = RegistryMode.READWRITE if scope is None else state.effective_mode(scope)
     return {"mode": str(found)}
 
 
-def set_mode(state: State, scope: str | None, wanted: Any, *, force: bool) -> Change:
+def set_mode(state: RegistryState, scope: str | None, wanted: Any, *, force: bool) -> SubjectChange:
     """IMPORT for what has schemas already could give their ids a second meaning: only with `force`."""
-    if not isinstance(wanted, str) or wanted.upper() not in Mode.__members__:
+    if not isinstance(wanted, str) or wanted.upper() not in RegistryMode.__members__:
         raise errors.invalid_mode()
-    mode = Mode(wanted.upper())
-    if mode is Mode.READONLY_OVERRIDE and scope is not None:
+    mode = RegistryMode(wanted.upper())
+    if mode is RegistryMode.READONLY_OVERRIDE and scope is not None:
         raise errors.invalid_mode()
-    if mode is Mode.IMPORT and state.mode(scope) is not mode and not force and _has_schemas(state, scope):
+    if (
+        mode is RegistryMode.IMPORT
+        and state.mode(scope) is not mode
+        and not force
+        and _has_schemas(state, scope)
+    ):
         raise errors.not_permitted("Cannot import since found existing subjects")
     document = {"subject": scope} if scope else {}
-    key = Key(records.MODE, scope)
-    return Change([records.entry(key, {**document, "mode": str(mode)})], {"mode": str(mode)})
+    key = RegistryKey(records.MODE, scope)
+    return SubjectChange([records.entry(key, {**document, "mode": str(mode)})], {"mode": str(mode)})
 
 
-def delete_mode(state: State, scope: str | None) -> Change:
+def delete_mode(state: RegistryState, scope: str | None) -> SubjectChange:
     found = state.mode(scope)
     if found is None and scope is not None:
         raise errors.no_mode(scope)
-    entries = [] if found is None else [Entry(Key(records.MODE, scope), None)]
-    return Change(entries, {"mode": str(found or Mode.READWRITE)})
+    entries = [] if found is None else [RegistryRecord(RegistryKey(records.MODE, scope), None)]
+    return SubjectChange(entries, {"mode": str(found or RegistryMode.READWRITE)})
 
 
-def parse_level(text: Any) -> Level:
-    if not isinstance(text, str) or text.upper() not in Level.__members__:
+def parse_level(text: Any) -> CompatibilityLevel:
+    if not isinstance(text, str) or text.upper() not in CompatibilityLevel.__members__:
         raise errors.invalid_level()
-    return Level(text.upper())
+    return CompatibilityLevel(text.upper())
 
 
-def _check_writable(state: State, scope: str | None) -> None:
+def _check_writable(state: RegistryState, scope: str | None) -> None:
     if state.effective_mode(scope or "").is_read_only:
         where = f"Subject {name_of(scope)} in context {context_of(scope)}" if scope else "The registry"
         raise errors.not_permitted(f"{where} is in read-only mode")
 
 
-def _has_schemas(state: State, scope: str | None) -> bool:
+def _has_schemas(state: RegistryState, scope: str | None) -> bool:
     if scope is None:
         return any(True for _ in state.subjects())
     if name_of(scope):

@@ -13,28 +13,28 @@ from barnabas.services.registry.model import (
     CONFIG_FIELDS,
     MAX_ID,
     MAX_VERSION,
+    CompatibilityLevel,
     Json,
-    Level,
-    Mode,
     Reference,
+    RegistryMode,
     SchemaText,
     SchemaType,
     Version,
     context_scope,
     frozen_json,
 )
-from barnabas.services.registry.records import Key
+from barnabas.services.registry.records import RegistryKey
 
 logger = safe_logger(__name__)
 
-DEFAULT_LEVEL = Level.BACKWARD
+DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
 MAX_ANNOUNCED = 16  # producers whose last announcement is kept; one of them is the registries' own
 NOT_TRANSACTIONAL = -1
 SubjectVersion = tuple[str, int]  # subject and version
 
 
 @dataclass(slots=True)
-class Context:
+class SchemaContext:
     """Ids are numbered in each context by itself."""
 
     schemas: dict[int, SchemaText] = field(default_factory=dict)
@@ -43,16 +43,16 @@ class Context:
     highest: int = 0  # of all ids ever seen, those of aborted records included
 
 
-class State:
+class RegistryState:
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
-        self._contexts: dict[str, Context] = {}
+        self._contexts: dict[str, SchemaContext] = {}
         self._named: dict[str, None] = {}  # contexts with a record of their own
         self._referrers: dict[SubjectVersion, dict[SubjectVersion, None]] = {}
         self._guids: dict[str, dict[SubjectVersion, None]] = {}
         self._configs: dict[str | None, Json] = {}
-        self._modes: dict[str | None, Mode] = {}
-        self._raw_keys: dict[Key, bytes] = {}
+        self._modes: dict[str | None, RegistryMode] = {}
+        self._raw_keys: dict[RegistryKey, bytes] = {}
         self.announced: dict[int, str] = {}  # by producer id, the address of the leader that it recorded last
         self.duplicates = 0  # ids that two schemas have; the first one keeps it
 
@@ -106,7 +106,7 @@ class State:
     def config(self, scope: str | None) -> Json | None:
         return self._configs.get(scope)
 
-    def mode(self, scope: str | None) -> Mode | None:
+    def mode(self, scope: str | None) -> RegistryMode | None:
         return self._modes.get(scope)
 
     def setting(self, subject: str, name: str) -> Any:
@@ -117,27 +117,27 @@ class State:
                 return found
         return None
 
-    def level(self, subject: str) -> Level:
+    def level(self, subject: str) -> CompatibilityLevel:
         found = self.setting(subject, "compatibilityLevel")
-        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+        return CompatibilityLevel(found) if found in CompatibilityLevel.__members__ else DEFAULT_LEVEL
 
-    def level_around(self, scope: str) -> Level:
+    def level_around(self, scope: str) -> CompatibilityLevel:
         """The level that holds for a subject or a context which has none itself."""
         context = context_scope(context_of(scope))
         around = self._configs.get(context, {}) if context != scope else {}
         everybody = self._configs.get(None, {})
         found: Any = around.get("compatibilityLevel") or everybody.get("compatibilityLevel")
-        return Level(found) if found in Level.__members__ else DEFAULT_LEVEL
+        return CompatibilityLevel(found) if found in CompatibilityLevel.__members__ else DEFAULT_LEVEL
 
-    def effective_mode(self, subject: str) -> Mode:
+    def effective_mode(self, subject: str) -> RegistryMode:
         """READONLY_OVERRIDE of all wins over what a subject says."""
-        everybody = self._modes.get(None, Mode.READWRITE)
-        if everybody is Mode.READONLY_OVERRIDE:
+        everybody = self._modes.get(None, RegistryMode.READWRITE)
+        if everybody is RegistryMode.READONLY_OVERRIDE:
             return everybody
         scope = context_scope(context_of(subject))
         return self._modes.get(subject) or self._modes.get(scope) or everybody
 
-    def key_bytes(self, key: Key) -> bytes:
+    def key_bytes(self, key: RegistryKey) -> bytes:
         """As they lie in the topic, if they do: compaction must find the record that a new one replaces."""
         return self._raw_keys.get(key) or key.encode()
 
@@ -176,7 +176,7 @@ class State:
         if len(self.announced) > MAX_ANNOUNCED:
             del self.announced[next(iter(self.announced))]
 
-    def _schema(self, key: Key, document: Json | None) -> None:
+    def _schema(self, key: RegistryKey, document: Json | None) -> None:
         if not key.subject:
             return
         subject = qualified(key.subject)
@@ -241,7 +241,7 @@ class State:
         if old.id not in context.versions:
             context.schemas.pop(old.id, None)
 
-    def _config(self, key: Key, document: Json | None) -> None:
+    def _config(self, key: RegistryKey, document: Json | None) -> None:
         """Fields of another type than they have are left out."""
         kept = {} if document is None else document
         kept = {
@@ -249,11 +249,11 @@ class State:
         }
         _set(self._configs, _scope(key), None if document is None else kept)
 
-    def _mode(self, key: Key, document: Json | None) -> None:
+    def _mode(self, key: RegistryKey, document: Json | None) -> None:
         name = str((document or {}).get("mode"))
-        _set(self._modes, _scope(key), Mode(name) if name in Mode.__members__ else None)
+        _set(self._modes, _scope(key), RegistryMode(name) if name in RegistryMode.__members__ else None)
 
-    def _delete_subject(self, key: Key, document: Json | None) -> None:
+    def _delete_subject(self, key: RegistryKey, document: Json | None) -> None:
         """Versions up to one are soft deleted."""
         last = (document or {}).get("version")
         if not key.subject or not isinstance(last, int):
@@ -263,31 +263,31 @@ class State:
             if number <= last:
                 self._subjects[subject][number] = replace(version, deleted=True)
 
-    def _clear_subject(self, key: Key, document: Json | None) -> None:
+    def _clear_subject(self, key: RegistryKey, document: Json | None) -> None:
         if key.subject and document is not None:
             subject = qualified(key.subject)
             for number in list(self.versions(subject)):
                 self._forget(subject, number)
 
-    def _named_context(self, key: Key, document: Json | None) -> None:
+    def _named_context(self, key: RegistryKey, document: Json | None) -> None:
         if key.subject and key.subject.startswith("."):
             _set(self._named, key.subject, None if document is None else True)
 
-    def _context(self, name: str) -> Context:
-        return self._contexts.setdefault(name, Context())
+    def _context(self, name: str) -> SchemaContext:
+        return self._contexts.setdefault(name, SchemaContext())
 
 
-_APPLY: dict[str, Callable[[State, Key, Json | None], None]] = {
-    records.SCHEMA: State._schema,
-    records.CONFIG: State._config,
-    records.MODE: State._mode,
-    records.DELETE_SUBJECT: State._delete_subject,
-    records.CLEAR_SUBJECT: State._clear_subject,
-    records.CONTEXT: State._named_context,
+_APPLY: dict[str, Callable[[RegistryState, RegistryKey, Json | None], None]] = {
+    records.SCHEMA: RegistryState._schema,
+    records.CONFIG: RegistryState._config,
+    records.MODE: RegistryState._mode,
+    records.DELETE_SUBJECT: RegistryState._delete_subject,
+    records.CLEAR_SUBJECT: RegistryState._clear_subject,
+    records.CONTEXT: RegistryState._named_context,
 }
 
 
-def _scope(key: Key) -> str | None:
+def _scope(key: RegistryKey) -> str | None:
     return qualified(key.subject) if key.subject else None
 
 

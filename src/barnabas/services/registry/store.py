@@ -12,20 +12,20 @@ from typing import Any
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.producing.transactional import FENCED
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.services.registry import errors
-from barnabas.services.registry.leadership import GROUP, Identity, Leadership
-from barnabas.services.registry.peers import ANNOUNCEMENT_SECONDS, Peers, warn_of_others
-from barnabas.services.registry.reading import SchemaReader
+from barnabas.services.registry.leadership import GROUP, RegistryIdentity, RegistryLeadership
+from barnabas.services.registry.peers import ANNOUNCEMENT_SECONDS, RegistryPeers, warn_of_others
+from barnabas.services.registry.reader import SchemaReader
 from barnabas.services.registry.records import LEADER_KEY, leader_value
-from barnabas.services.registry.state import State
-from barnabas.services.registry.subjects import Change
+from barnabas.services.registry.state import RegistryState
+from barnabas.services.registry.subjects import SubjectChange
 from barnabas.services.registry.topic import TOPIC, ensure_topic
-from barnabas.services.registry.writing import SchemaWriter
+from barnabas.services.registry.writer import SchemaWriter
 
 logger = safe_logger(__name__)
 
@@ -34,21 +34,21 @@ CATCH_UP_TIMEOUT = 2.0
 QUIET = 0.5  # seconds without a change, after which the end of the topic is marked
 ELECTION_PATIENCE = 15.0  # longer than a session that has to end first
 
-Decide = Callable[[State], Awaitable[Change]]
+Decide = Callable[[RegistryState], Awaitable[SubjectChange]]
 
 
 class NotLeadingError(Exception):
     """Another registry writes, or none is known (None)."""
 
-    def __init__(self, leader: Identity | None) -> None:
+    def __init__(self, leader: RegistryIdentity | None) -> None:
         super().__init__(leader.url if leader else "no leader")
         self.leader = leader
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSettings:
+class SchemaStoreSettings:
     bootstrap: str
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
     topic: str = TOPIC
     group: str = GROUP
     peers: frozenset[str] = frozenset()
@@ -61,10 +61,10 @@ def _nothing() -> None:
 class SchemaStore:
     """Three clients: what waits on one connection holds up all that is behind it."""
 
-    def __init__(self, settings: StoreSettings, died: Callable[[], None] = _nothing) -> None:
+    def __init__(self, settings: SchemaStoreSettings, died: Callable[[], None] = _nothing) -> None:
         """`died` is called when a task without which the registry does nothing has ended."""
         self.settings = settings
-        self.state = State()
+        self.state = RegistryState()
         tp = TopicPartition(settings.topic, 0)
         self._clients = [
             Client(settings.bootstrap, client_id=f"schema-registry-{role}", security=settings.security)
@@ -75,9 +75,9 @@ class SchemaStore:
         self.reader = SchemaReader(reading, self.state, tp, self._task_ended)
         self._writer = SchemaWriter(writing, tp)
         self._asking = writing
-        self._peers = Peers(settings.peers, self.reader, writing)
+        self._peers = RegistryPeers(settings.peers, self.reader, writing)
         self._lock = asyncio.Lock()
-        self.leadership: Leadership | None = None
+        self.leadership: RegistryLeadership | None = None
         self._marking: asyncio.Task[None] | None = None  # while the topic ends with a transaction of ours
         self._announcing: asyncio.Task[None] | None = None
 
@@ -88,9 +88,11 @@ class SchemaStore:
         if self.settings.security != PLAINTEXT:
             await warn_of_others(self._asking, self.settings.group, self.settings.security)
 
-    def join(self, identity: Identity) -> None:
+    def join(self, identity: RegistryIdentity) -> None:
         """Take part in the election under an address where others reach this one."""
-        self.leadership = Leadership(self._joining, identity, self.settings.group, self._announce_soon)
+        self.leadership = RegistryLeadership(
+            self._joining, identity, self.settings.group, self._announce_soon
+        )
         self.leadership.start(self._task_ended)
 
     async def close(self) -> None:
@@ -128,7 +130,7 @@ class SchemaStore:
     def leads(self) -> bool:
         return self.leadership is not None and self.leadership.leads
 
-    async def check_leader(self, leader: Identity) -> None:
+    async def check_leader(self, leader: RegistryIdentity) -> None:
         """RegistryError 503 for a leader that must not receive the credentials of clients."""
         assert self.leadership is not None, "an election has named this leader"
         waited = time.monotonic() - self.leadership.leader_since
@@ -153,7 +155,7 @@ class SchemaStore:
 
         Unless the change was committed and only the answer to that was lost: deleted again, it would not be found.
         """
-        change: Change | None = None
+        change: SubjectChange | None = None
         try:
             await self._be_leader()
             change = await decide(self.state)
@@ -169,7 +171,7 @@ class SchemaStore:
             await self._write_change(change)
         return change.answer
 
-    async def _write_change(self, change: Change) -> None:
+    async def _write_change(self, change: SubjectChange) -> None:
         if change.entries:
             encoded = [(self.state.key_bytes(one.key), one.value) for one in change.entries]
             self.reader.expect(encoded)
@@ -191,7 +193,7 @@ class SchemaStore:
             try:
                 await self.change(_no_change)
                 return
-            except (errors.RegistryError, NotLeadingError) as error:
+            except (errors.RegistryApiError, NotLeadingError) as error:
                 logger.info("the address of this registry is not recorded yet: %s", error)
                 await asyncio.sleep(backoff.next_delay())
 
@@ -226,5 +228,5 @@ class SchemaStore:
         await self._announce(leadership.identity.url)
 
 
-async def _no_change(state: State) -> Change:
-    return Change([], None)
+async def _no_change(state: RegistryState) -> SubjectChange:
+    return SubjectChange([], None)

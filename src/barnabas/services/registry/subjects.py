@@ -13,13 +13,13 @@ from barnabas.services.registry.model import (
     LATEST,
     MAX_ID,
     MAX_VERSION,
-    Mode,
     Reference,
+    RegistryMode,
     SchemaText,
     Version,
 )
-from barnabas.services.registry.records import Entry, Key, schema_entry
-from barnabas.services.registry.state import State
+from barnabas.services.registry.records import RegistryKey, RegistryRecord, schema_entry
+from barnabas.services.registry.state import RegistryState
 
 # -- The schemas that a schema refers to, and those that they refer to ---------------------------------
 
@@ -34,7 +34,7 @@ class Dependency(NamedTuple):
     schema: SchemaText
 
 
-def pinned(state: State, schema: SchemaText, context: str) -> SchemaText:
+def pinned(state: RegistryState, schema: SchemaText, context: str) -> SchemaText:
     """The same with versions in place of "latest": what is registered must not change later."""
     if all(one.version != LATEST for one in schema.references):
         return schema
@@ -42,7 +42,7 @@ def pinned(state: State, schema: SchemaText, context: str) -> SchemaText:
     return replace(schema, references=fixed)
 
 
-def dependencies(state: State, schema: SchemaText, context: str) -> tuple[Dependency, ...]:
+def dependencies(state: RegistryState, schema: SchemaText, context: str) -> tuple[Dependency, ...]:
     """RegistryError 42201 for a reference that leads nowhere or back to itself, and for too many of them."""
     found: dict[str, Dependency] = {}
     _collect(state, schema, context, found, ())
@@ -53,7 +53,7 @@ def dependencies(state: State, schema: SchemaText, context: str) -> tuple[Depend
 
 
 def _collect(
-    state: State,
+    state: RegistryState,
     schema: SchemaText,
     context: str,
     found: dict[str, Dependency],
@@ -74,11 +74,11 @@ def _collect(
             raise invalid_schema(f"more than {MAX_REFERENCES} references")
 
 
-def _pin(state: State, reference: Reference, context: str) -> Reference:
+def _pin(state: RegistryState, reference: Reference, context: str) -> Reference:
     return replace(reference, version=_target(state, reference, context).version)
 
 
-def _target(state: State, reference: Reference, context: str) -> Version:
+def _target(state: RegistryState, reference: Reference, context: str) -> Version:
     subject = qualified(reference.subject, context)
     if reference.version == LATEST:
         live = state.live(subject)
@@ -93,13 +93,13 @@ def _target(state: State, reference: Reference, context: str) -> Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    entries: list[Entry]
+class SubjectChange:
+    entries: list[RegistryRecord]
     answer: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DeletedFilter:
     """Whether deleted versions are looked at: not, too, or alone."""
 
     deleted: bool = False
@@ -111,11 +111,11 @@ class Shown:
         return self.deleted or not version.deleted
 
 
-LIVE = Shown()
+LIVE = DeletedFilter()
 MAX_DIGITS = 20  # of a version, zeros in front of it included
 
 
-def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
+def subjects_in(state: RegistryState, prefix: str, shown: DeletedFilter) -> list[str]:
     """In the order of registration. `:*:` as a prefix means every context; without one it is the default context."""
     everywhere = prefix.startswith(":*:")
     start = prefix.removeprefix(":*:")
@@ -129,7 +129,7 @@ def subjects_in(state: State, prefix: str, shown: Shown) -> list[str]:
     return found
 
 
-def versions_of(state: State, subject: str, shown: Shown) -> list[Version]:
+def versions_of(state: RegistryState, subject: str, shown: DeletedFilter) -> list[Version]:
     found = [one for one in state.versions(subject).values() if shown(one)]
     if not found:
         raise errors.subject_not_found(subject)
@@ -146,7 +146,7 @@ def parse_version(text: str) -> int | None:
     return int(text)
 
 
-def find_version(state: State, subject: str, text: str, shown: Shown = LIVE) -> Version:
+def find_version(state: RegistryState, subject: str, text: str, shown: DeletedFilter = LIVE) -> Version:
     number = parse_version(text)
     versions = versions_of(state, subject, shown)
     if number is None:
@@ -157,7 +157,7 @@ def find_version(state: State, subject: str, text: str, shown: Shown = LIVE) -> 
     raise errors.version_not_found(number)
 
 
-def check_writable(state: State, subject: str) -> Mode:
+def check_writable(state: RegistryState, subject: str) -> RegistryMode:
     mode = state.effective_mode(subject)
     if mode.is_read_only:
         raise errors.not_permitted(
@@ -167,12 +167,12 @@ def check_writable(state: State, subject: str) -> Mode:
 
 
 def register(
-    state: State,
+    state: RegistryState,
     subject: str,
     schema: SchemaText,
     given_id: int | None = None,
     given_version: int | None = None,
-) -> Change:
+) -> SubjectChange:
     """A new version. Its id is that of the schema in this context if it has one, else one above all that were seen."""
     context = context_of(subject)
     known = state.id_of(context, schema)
@@ -182,14 +182,14 @@ def register(
     version = Version(subject, given_version or _next_version(state, subject), number, schema)
     entries = [schema_entry(version)]
     if context not in state.contexts():
-        key = Key(records.CONTEXT, context)
+        key = RegistryKey(records.CONTEXT, context)
         entries.insert(0, records.entry(key, {"tenant": records.TENANT, "context": context}))
-    return Change(entries, version)
+    return SubjectChange(entries, version)
 
 
 def import_version(
-    state: State, subject: str, schema: SchemaText, given_id: int | None, given_version: int | None
-) -> Change:
+    state: RegistryState, subject: str, schema: SchemaText, given_id: int | None, given_version: int | None
+) -> SubjectChange:
     """Mode IMPORT: ids and versions are the caller's, from another registry; nothing is compared."""
     if given_id is None:
         raise errors.not_permitted(
@@ -203,7 +203,7 @@ def import_version(
         None,
     )
     if same is not None:
-        return Change([], same)
+        return SubjectChange([], same)
     taken = None if given_version is None else state.find(subject, given_version)
     if taken is not None and not taken.deleted and taken.id != given_id:
         raise errors.not_permitted(
@@ -212,7 +212,7 @@ def import_version(
     return register(state, subject, there or schema, given_id, given_version)
 
 
-def delete_subject(state: State, subject: str, *, permanent: bool) -> Change:
+def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> SubjectChange:
     check_writable(state, subject)
     versions = list(state.versions(subject).values())
     if not versions:
@@ -227,13 +227,13 @@ def delete_subject(state: State, subject: str, *, permanent: bool) -> Change:
         _check_unused(state, one, versions)
     numbers = [one.version for one in doomed]
     if permanent:
-        return Change([_tombstone(one) for one in doomed], numbers)
-    key = Key(records.DELETE_SUBJECT, subject)
+        return SubjectChange([_tombstone(one) for one in doomed], numbers)
+    key = RegistryKey(records.DELETE_SUBJECT, subject)
     entries = [records.entry(key, {"subject": subject, "version": numbers[-1]})]
-    return Change(entries + _settings_removed(state, subject), numbers)
+    return SubjectChange(entries + _settings_removed(state, subject), numbers)
 
 
-def delete_version(state: State, subject: str, text: str, *, permanent: bool) -> Change:
+def delete_version(state: RegistryState, subject: str, text: str, *, permanent: bool) -> SubjectChange:
     check_writable(state, subject)
     number = parse_version(text)
     versions = state.versions(subject)
@@ -251,29 +251,29 @@ def delete_version(state: State, subject: str, text: str, *, permanent: bool) ->
         raise errors.version_soft_deleted(subject, number)
     _check_unused(state, version, [])
     if permanent:
-        return Change([_tombstone(version)], number)
+        return SubjectChange([_tombstone(version)], number)
     entries = [schema_entry(version, deleted=True)]
     if len(state.live(subject)) == 1:
         entries += _settings_removed(state, subject)
-    return Change(entries, number)
+    return SubjectChange(entries, number)
 
 
-def _next_version(state: State, subject: str) -> int:
+def _next_version(state: RegistryState, subject: str) -> int:
     return max(state.versions(subject), default=0) + 1
 
 
-def _check_unused(state: State, version: Version, among: list[Version]) -> None:
+def _check_unused(state: RegistryState, version: Version, among: list[Version]) -> None:
     """A version that others refer to stays, unless they go with it."""
     users = state.referrers(version.subject, version.version, deleted=True)
     if any(one not in among for one in users):
         raise errors.reference_exists(version.subject, version.version)
 
 
-def _tombstone(version: Version) -> Entry:
-    return Entry(Key(records.SCHEMA, version.subject, version.version), None)
+def _tombstone(version: Version) -> RegistryRecord:
+    return RegistryRecord(RegistryKey(records.SCHEMA, version.subject, version.version), None)
 
 
-def _settings_removed(state: State, subject: str) -> list[Entry]:
+def _settings_removed(state: RegistryState, subject: str) -> list[RegistryRecord]:
     """A subject that is deleted loses what was configured for it."""
     kinds = [(records.CONFIG, state.config(subject)), (records.MODE, state.mode(subject))]
-    return [Entry(Key(kind, subject), None) for kind, found in kinds if found is not None]
+    return [RegistryRecord(RegistryKey(kind, subject), None) for kind, found in kinds if found is not None]

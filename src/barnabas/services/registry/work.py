@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.services.registry import errors
 from barnabas.services.registry.compatibility.checking import find_problems
-from barnabas.services.registry.formats.parsing import ParsedSchema, Text, parse
-from barnabas.services.registry.limits import Budget, SchemaLimits, TooComplexError
-from barnabas.services.registry.model import Level, SchemaText, SchemaType
+from barnabas.services.registry.formats.parser import ParsedSchema, Text, parse
+from barnabas.services.registry.limits import SchemaLimits, StepBudget, TooComplexError
+from barnabas.services.registry.model import CompatibilityLevel, SchemaText, SchemaType
 from barnabas.services.registry.subjects import Dependency
 
 if TYPE_CHECKING:
-    from barnabas.services.registry.worker import Worker
+    from barnabas.services.registry.worker import ComparisonWorker
 
 THREADS = 4
 PROTOC_PROCESSES = 2
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SchemaFacts:
     """What is known of a text once it was parsed. `identity` is a digest, the same for texts that mean the same."""
 
     identity: bytes
@@ -44,7 +44,7 @@ class Facts:
 class Submission:
     """The text to keep, as it is or normalized, and the text as it is."""
 
-    facts: Facts
+    facts: SchemaFacts
     kept: str
     text: str
 
@@ -53,9 +53,9 @@ class SchemaWork:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "schemas")
         self._protoc = ThreadPoolExecutor(PROTOC_PROCESSES, "protoc")
-        self._worker: Worker | None = None  # made when a comparison needs it
-        self._known_facts: dict[Key, Facts] = {}
-        self._known_problems: dict[tuple[Level, Key, Key], tuple[str, ...]] = {}
+        self._worker: ComparisonWorker | None = None  # made when a comparison needs it
+        self._known_facts: dict[Key, SchemaFacts] = {}
+        self._known_problems: dict[tuple[CompatibilityLevel, Key, Key], tuple[str, ...]] = {}
 
     def close(self) -> None:
         if self._worker is not None:
@@ -75,7 +75,7 @@ class SchemaWork:
 
         return await self._run(schema.type, work)
 
-    async def facts(self, schema: SchemaText, needed: tuple[Dependency, ...]) -> Facts:
+    async def facts(self, schema: SchemaText, needed: tuple[Dependency, ...]) -> SchemaFacts:
         """Of a registered version; they are remembered."""
         key = _key((schema, needed))
         found = self._known_facts.get(key)
@@ -87,7 +87,7 @@ class SchemaWork:
     async def rendered(self, schema: SchemaText, needed: tuple[Dependency, ...], wanted: str) -> str:
         return await self._run(schema.type, lambda: parse(schema, needed).rendered(wanted))
 
-    async def problems(self, level: Level, new: Text, older: Sequence[Text]) -> list[str]:
+    async def problems(self, level: CompatibilityLevel, new: Text, older: Sequence[Text]) -> list[str]:
         """`older` from the newest to the oldest. The first that does not fit says why, as with Confluent."""
         slow = 0
         for old in older:
@@ -107,18 +107,18 @@ class SchemaWork:
                 return list(found)
         return []
 
-    async def _compare_quickly(self, level: Level, new: Text, old: Text) -> tuple[str, ...]:
+    async def _compare_quickly(self, level: CompatibilityLevel, new: Text, old: Text) -> tuple[str, ...]:
         def work() -> tuple[str, ...]:
             parsed = [(schema.type, parse(schema, needed)) for schema, needed in (new, old)]
-            return tuple(find_problems(level, parsed[0], parsed[1], Budget(SchemaLimits.quick_steps)))
+            return tuple(find_problems(level, parsed[0], parsed[1], StepBudget(SchemaLimits.quick_steps)))
 
         return await self._run(new[0].type, work)
 
-    async def _compare_slowly(self, level: Level, new: Text, old: Text) -> tuple[str, ...]:
+    async def _compare_slowly(self, level: CompatibilityLevel, new: Text, old: Text) -> tuple[str, ...]:
         if self._worker is None:
-            from barnabas.services.registry.worker import Worker
+            from barnabas.services.registry.worker import ComparisonWorker
 
-            self._worker = Worker()
+            self._worker = ComparisonWorker()
         try:
             return tuple(await self._worker.compare(level, new, old))
         except TooComplexError:
@@ -129,9 +129,9 @@ class SchemaWork:
         return await asyncio.get_running_loop().run_in_executor(pool, work)
 
 
-def _facts(parsed: ParsedSchema) -> Facts:
+def _facts(parsed: ParsedSchema) -> SchemaFacts:
     identity = hashlib.sha256(parsed.identity.encode("utf-8", "surrogatepass")).digest()
-    return Facts(identity, parsed.fault)
+    return SchemaFacts(identity, parsed.fault)
 
 
 def _key(text: Text) -> Key:

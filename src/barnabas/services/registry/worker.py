@@ -21,10 +21,10 @@ from typing import IO, Any
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.registry import errors
 from barnabas.services.registry.compatibility.checking import find_problems
-from barnabas.services.registry.errors import RegistryError
-from barnabas.services.registry.formats.parsing import Text, parse
-from barnabas.services.registry.limits import Budget, TooComplexError, limits
-from barnabas.services.registry.model import Level, SchemaText, SchemaType
+from barnabas.services.registry.errors import RegistryApiError
+from barnabas.services.registry.formats.parser import Text, parse
+from barnabas.services.registry.limits import StepBudget, TooComplexError, limits
+from barnabas.services.registry.model import CompatibilityLevel, SchemaText, SchemaType
 from barnabas.services.registry.subjects import Dependency
 
 logger = safe_logger(__name__)
@@ -34,7 +34,7 @@ IDLE_SECONDS = 60.0
 CLOCK_FACTOR = 12  # by the clock a comparison may take so many times its CPU time: the machine may be busy
 
 
-class Worker:
+class ComparisonWorker:
     """At most one process, and one comparison at a time; the others wait."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Worker:
         self._waiting = 0
         self._idle: asyncio.TimerHandle | None = None
 
-    async def compare(self, level: Level, new: Text, old: Text) -> list[str]:
+    async def compare(self, level: CompatibilityLevel, new: Text, old: Text) -> list[str]:
         """TooComplexError if it takes more steps, time or memory than it may."""
         if self._waiting >= MAX_WAITING:
             raise errors.busy("too many schemas are being compared; try again")
@@ -63,7 +63,7 @@ class Worker:
         self._end()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _compare(self, level: Level, new: Text, old: Text) -> list[str]:
+    def _compare(self, level: CompatibilityLevel, new: Text, old: Text) -> list[str]:
         process = self._process or self._start()
         job = {"level": level, "new": _to_json(new), "old": _to_json(old)}
         with contextlib.suppress(BrokenPipeError):
@@ -73,7 +73,7 @@ class Worker:
             self._end()
             raise TooComplexError
         if "error" in answer:
-            raise RegistryError(*answer["error"])
+            raise RegistryApiError(*answer["error"])
         found: list[str] = answer["problems"]
         return found
 
@@ -128,9 +128,13 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     new, old = _from_json(job["new"]), _from_json(job["old"])
     try:
         parsed = [(schema.type, parse(schema, needed)) for schema, needed in (new, old)]
-    except RegistryError as error:
+    except RegistryApiError as error:
         return {"error": [error.status, error.code, error.message]}
-    return {"problems": find_problems(Level(job["level"]), parsed[0], parsed[1], Budget(limits.max_steps))}
+    return {
+        "problems": find_problems(
+            CompatibilityLevel(job["level"]), parsed[0], parsed[1], StepBudget(limits.max_steps)
+        )
+    }
 
 
 def limit_job() -> None:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.cluster import Client
+from barnabas.client.compacted_table import CompactedTable
 from barnabas.client.producing.batch_producer import TransactionalBatchProducer, TransactionalProducer
-from barnabas.client.producing.producer_ids import ProducerIdAndEpoch
-from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, Transactions
-from barnabas.client.settled_table import CompactedTable
+from barnabas.client.producing.producer_ids import ProducerIdentity
+from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, TransactionRequests
 from barnabas.client.transactions import MIN_TIMEOUT_MS
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -23,10 +23,10 @@ from barnabas.protocol.messages.transactions import DescribeTransactionsTransact
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.spark.sink import protocol
-from barnabas.spark.sink.protocol import Batch, FencedError, Outcome
+from barnabas.spark.sink.protocol import Batch, SinkFencedError, SinkTransactionResult
 from barnabas.spark.sink.state import (
-    Part,
     SinkState,
+    TaskTransaction,
     decode_state,
     driver_id,
     encode_state,
@@ -38,10 +38,10 @@ from barnabas.spark.sink.state import (
 
 BatchOrigin = tuple[str, int, str, int]  # sink, run, start of the query, batch
 
-_by_process: dict[int, OwnNames] = {}
+_by_process: dict[int, TransactionalIds] = {}
 
 
-class OwnNames:
+class TransactionalIds:
     def __init__(self, process: str) -> None:
         self._process = process
         self._made = 0
@@ -62,11 +62,11 @@ class OwnNames:
             self._kept.setdefault((sink, run, start), {})[name] = batch
 
 
-def own_names() -> OwnNames:
+def own_names() -> TransactionalIds:
     """The ids of this process; a forked process has its own."""
     pid = os.getpid()
     if pid not in _by_process:
-        _by_process[pid] = OwnNames(uuid.uuid4().hex[:12])
+        _by_process[pid] = TransactionalIds(uuid.uuid4().hex[:12])
     return _by_process[pid]
 
 
@@ -119,7 +119,7 @@ class SinkDriver:
     def __init__(self, client: Client, sink: str) -> None:
         self._client = client
         self._sink = sink
-        self._transactions = Transactions(client)
+        self._transactions = TransactionRequests(client)
         self._ledger = Ledger(client, sink)
         self._producer: TransactionalProducer | None = None  # the claim
         self._longest_timeout: int | None = None
@@ -137,12 +137,12 @@ class SinkDriver:
             answer, failure = None, None
             try:
                 answer = await self._perform(step)
-            except FencedError as error:
+            except SinkFencedError as error:
                 failure = error
 
     async def _perform(self, step: protocol.Step) -> Any:
         match step:
-            case protocol.Claim(fresh):
+            case protocol.ClaimSink(fresh):
                 await self._claim(fresh)
             case protocol.Read():
                 return await self._read()
@@ -151,16 +151,16 @@ class SinkDriver:
                 return self._ledger.state, self._ledger.settled
             case protocol.Write(state, rows):
                 await self._write(state, rows)
-            case protocol.Check(parts):
+            case protocol.CheckParts(parts):
                 return await self._check(parts)
-            case protocol.Commit(parts):
+            case protocol.CommitParts(parts):
                 return await _all([self._end(part) for part in parts])
             case protocol.Abort(names):
                 await _all([self._transactions.initialize(name, MIN_TIMEOUT_MS) for name in names])
             case protocol.Open():
                 found = [(name, run_of(self._sink, name)) for name in await self._transactions.ongoing()]
                 return [(name, run) for name, run in found if run is not None]
-            case protocol.Store(batch):
+            case protocol.StoreBatch(batch):
                 return await self._store(batch)
         return None
 
@@ -201,38 +201,40 @@ class SinkDriver:
             await producer.commit()
         except KafkaError as error:
             if error.code in FENCED:
-                raise FencedError(str(error)) from error
+                raise SinkFencedError(str(error)) from error
             raise
         self._producer, self._written = producer, state or SinkState()
 
     # -- the tasks' transactions --------------------------------------------------------------------------
 
-    async def _check(self, parts: tuple[Part, ...]) -> list[Outcome]:
+    async def _check(self, parts: tuple[TaskTransaction, ...]) -> list[SinkTransactionResult]:
         known = await self._transactions.describe([part.transactional_id for part in parts])
         return [_outcome(part, known.get(part.transactional_id)) for part in parts]
 
-    async def _end(self, part: Part) -> Outcome:
-        identity = ProducerIdAndEpoch(part.producer_id, part.epoch)
+    async def _end(self, part: TaskTransaction) -> SinkTransactionResult:
+        identity = ProducerIdentity(part.producer_id, part.epoch)
         try:
             await self._transactions.end(part.transactional_id, identity, committed=True)
         except KafkaError as error:
             if error.code in FENCED:
-                return Outcome.UNKNOWN if error.code == _UNKNOWN_ID else Outcome.LOST
+                return (
+                    SinkTransactionResult.UNKNOWN if error.code == _UNKNOWN_ID else SinkTransactionResult.LOST
+                )
             raise
-        return Outcome.COMMITTED
+        return SinkTransactionResult.COMMITTED
 
-    async def _store(self, batch: Batch) -> Part:
+    async def _store(self, batch: Batch) -> TaskTransaction:
         origin = (self._sink, batch.run, batch.start, batch.number)
         name = own_names().take(*origin)
         timeout_ms = await self.longest_timeout()
 
-        async def initialize() -> ProducerIdAndEpoch:
+        async def initialize() -> ProducerIdentity:
             return await self._transactions.initialize(name, timeout_ms, without_timeout=True)
 
         producer = TransactionalBatchProducer(self._transactions, await initialize(), name, initialize)
         await producer.send(batch.rows)
         own_names().keep(name, *origin)
-        return Part(name, producer.identity.producer_id, producer.identity.epoch)
+        return TaskTransaction(name, producer.identity.producer_id, producer.identity.epoch)
 
 
 async def _longest_timeout(client: Client) -> int:
@@ -256,14 +258,20 @@ async def _all(work: list[Awaitable[T]]) -> list[T]:
     return await asyncio.gather(*(in_turn(one) for one in work))
 
 
-def _outcome(part: Part, known: DescribeTransactionsTransactionState | None) -> Outcome:
+def _outcome(
+    part: TaskTransaction, known: DescribeTransactionsTransactionState | None
+) -> SinkTransactionResult:
     if known is None:
-        return Outcome.UNKNOWN
+        return SinkTransactionResult.UNKNOWN
     if (known.producer_id, known.producer_epoch) != (part.producer_id, part.epoch):
-        return Outcome.LOST
+        return SinkTransactionResult.LOST
     if known.transaction_state == "Ongoing":
-        return Outcome.OPEN
-    return Outcome.COMMITTED if known.transaction_state in _COMMITTED else Outcome.LOST
+        return SinkTransactionResult.OPEN
+    return (
+        SinkTransactionResult.COMMITTED
+        if known.transaction_state in _COMMITTED
+        else SinkTransactionResult.LOST
+    )
 
 
 def owner_of_this_process() -> str:

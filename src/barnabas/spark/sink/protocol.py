@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from barnabas.spark.sink.state import NO_BATCH, Part, SinkState
+from barnabas.spark.sink.state import NO_BATCH, SinkState, TaskTransaction
 
 T = TypeVar("T")
 Steps = Generator["Step", Any, T]
@@ -37,7 +37,7 @@ Steps = Generator["Step", Any, T]
 CLAIMS = 5  # attempts while another driver claims concurrently
 
 
-class Outcome(Enum):
+class SinkTransactionResult(Enum):
     """Outcome of a transaction."""
 
     OPEN = auto()
@@ -58,7 +58,7 @@ class Torn(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimSink:
     """-> None. Unless `fresh`, an earlier claim of this process is reused: writing detects if it was fenced."""
 
     fresh: bool = True
@@ -76,24 +76,24 @@ class ReadUnclaimed:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """-> None, or FencedError. Without a state, the sink is forgotten."""
+    """-> None, or SinkFencedError. Without a state, the sink is forgotten."""
 
     state: SinkState | None
     rows: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckParts:
     """-> list[Outcome], one for each part"""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TaskTransaction, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitParts:
     """-> list[Outcome], one for each part: committed, or lost"""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TaskTransaction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,16 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """-> Part"""
+class StoreBatch:
+    """-> TaskTransaction"""
 
     batch: Batch
 
 
-Step = Claim | Read | ReadUnclaimed | Write | Check | Commit | Abort | Open | Store
+Step = ClaimSink | Read | ReadUnclaimed | Write | CheckParts | CommitParts | Abort | Open | StoreBatch
 
 
-class FencedError(Exception):
+class SinkFencedError(Exception):
     """Another driver has claimed the sink."""
 
 
@@ -159,7 +159,7 @@ class Batch:
     number: int
     query: str
     run: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TaskTransaction, ...] = ()
     rows: tuple[Any, ...] = ()
     start: str = ""  # of the query: each has another one, and fails with its first batch that does
     is_last: bool = False  # no batch follows: a job outside of a query
@@ -171,11 +171,11 @@ def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
     if settled and state.owner == owner and not state.pending:
         return _ticket(state)
     for _ in range(CLAIMS):
-        yield Claim()
+        yield ClaimSink()
         state = yield Read()
         try:
             return (yield from _take_over(state, owner, torn))
-        except FencedError:
+        except SinkFencedError:
             continue
     raise _superseded()
 
@@ -199,16 +199,16 @@ def commit(batch: Batch) -> Steps[None]:
     """All tasks have succeeded: decide the batch and commit it."""
     if batch.rows and batch.parts:
         # Rows written with the decision could not be withdrawn with it.
-        part = yield Store(batch)
+        part = yield StoreBatch(batch)
         batch = replace(batch, parts=(*batch.parts, part), rows=())
     for attempt in range(CLAIMS):
-        yield Claim(fresh=attempt > 0)
+        yield ClaimSink(fresh=attempt > 0)
         state = yield Read()
         if state.run != batch.run and attempt == 0:
             continue  # under a claim from before, which another process of this driver may have replaced since
         try:
             return (yield from _decide(state, batch))
-        except FencedError:
+        except SinkFencedError:
             continue
     raise _superseded()
 
@@ -228,8 +228,8 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
         done = state.with_decision(batch.query, batch.number, (), batch.start).completed()
         yield Write(None if batch.is_last else done, batch.rows)
         return
-    outcomes = yield Check(batch.parts)
-    if any(outcome is not Outcome.OPEN for outcome in outcomes):
+    outcomes = yield CheckParts(batch.parts)
+    if any(outcome is not SinkTransactionResult.OPEN for outcome in outcomes):
         yield from _abandon(batch.parts, state)
         raise _lost(batch.number)
     state = state.with_decision(batch.query, batch.number, batch.parts, batch.start)
@@ -237,7 +237,7 @@ def _decide(state: SinkState, batch: Batch) -> Steps[None]:
     yield from _carry_out(state, batch.parts, forget=batch.is_last)
 
 
-def abort(owner: str, start: str = "", parts: tuple[Part, ...] = ()) -> Steps[None]:
+def abort(owner: str, start: str = "", parts: tuple[TaskTransaction, ...] = ()) -> Steps[None]:
     """A task has failed, or the query was stopped: end the open transactions of this driver's tasks.
 
     `parts` are those of tasks that have ended well, and `start` what they say; unknown if none has.
@@ -275,18 +275,18 @@ def _tidy_up(state: SinkState) -> Steps[None]:
 
 def _end_run(seen: SinkState) -> Steps[bool]:
     """After this, nothing can be decided in that run; the owner continues in the next one."""
-    yield Claim()
+    yield ClaimSink()
     state = yield Read()
     if (state.run, state.owner) != (seen.run, seen.owner) or state.pending:
         return False  # another driver is active, or has a pending decision
     try:
         yield Write(state.taken_over(state.owner))
-    except FencedError:
+    except SinkFencedError:
         return False
     return True
 
 
-def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
+def sweep(last_run: int, keep: Iterable[TaskTransaction] = ()) -> Steps[None]:
     """End open transactions of tasks of these runs: consumers with read_committed wait for them."""
     kept = {part.transactional_id for part in keep}
     found = yield Open()
@@ -297,31 +297,35 @@ def sweep(last_run: int, keep: Iterable[Part] = ()) -> Steps[None]:
 
 def _finish(state: SinkState, torn: Torn = Torn.FAIL) -> Steps[SinkState]:
     """Commit a pending decision, or withdraw it if none of it was committed."""
-    outcomes = yield Check(state.pending)
-    if Outcome.LOST not in outcomes and Outcome.UNKNOWN not in outcomes:
+    outcomes = yield CheckParts(state.pending)
+    if SinkTransactionResult.LOST not in outcomes and SinkTransactionResult.UNKNOWN not in outcomes:
         return (yield from _carry_out(state, state.pending))
-    is_torn = Outcome.COMMITTED in outcomes or Outcome.UNKNOWN in outcomes
+    is_torn = SinkTransactionResult.COMMITTED in outcomes or SinkTransactionResult.UNKNOWN in outcomes
     if is_torn and torn is Torn.FAIL:
         yield from _stop(state, outcomes)
     if is_torn and torn is Torn.SKIP:
-        left = tuple(p for p, o in zip(state.pending, outcomes, strict=True) if o is Outcome.OPEN)
+        left = tuple(
+            p for p, o in zip(state.pending, outcomes, strict=True) if o is SinkTransactionResult.OPEN
+        )
         return (yield from _carry_out(state, left))
     return (yield from _withdraw(state))
 
 
-def _carry_out(state: SinkState, parts: tuple[Part, ...], *, forget: bool = False) -> Steps[SinkState]:
-    outcomes = (yield Commit(parts)) if parts else []
-    if all(outcome is Outcome.COMMITTED for outcome in outcomes):
+def _carry_out(
+    state: SinkState, parts: tuple[TaskTransaction, ...], *, forget: bool = False
+) -> Steps[SinkState]:
+    outcomes = (yield CommitParts(parts)) if parts else []
+    if all(outcome is SinkTransactionResult.COMMITTED for outcome in outcomes):
         done = state.completed()
         yield Write(None if forget else done)
         return done
-    if Outcome.COMMITTED in outcomes or Outcome.UNKNOWN in outcomes:
+    if SinkTransactionResult.COMMITTED in outcomes or SinkTransactionResult.UNKNOWN in outcomes:
         yield from _stop(state, outcomes)
     yield from _withdraw(state)
     raise _lost(state.decided)
 
 
-def _stop(state: SinkState, outcomes: list[Outcome]) -> Steps[None]:
+def _stop(state: SinkState, outcomes: list[SinkTransactionResult]) -> Steps[None]:
     """Only the holder of the claim may decide this: to others, transactions that a successor has reused look lost."""
     yield Write(state)
     raise _torn(state, outcomes)
@@ -335,7 +339,7 @@ def _withdraw(state: SinkState) -> Steps[SinkState]:
     return back
 
 
-def _abandon(parts: tuple[Part, ...], state: SinkState) -> Steps[None]:
+def _abandon(parts: tuple[TaskTransaction, ...], state: SinkState) -> Steps[None]:
     left = tuple(part.transactional_id for part in parts if part not in state.pending)
     if left:
         yield Abort(left)
@@ -367,12 +371,16 @@ def _lost(batch: int) -> LostBatchError:
     )
 
 
-def _torn(state: SinkState, outcomes: list[Outcome]) -> TornBatchError:
+def _torn(state: SinkState, outcomes: list[SinkTransactionResult]) -> TornBatchError:
     committed = [
-        p.transactional_id for p, o in zip(state.pending, outcomes, strict=True) if o is Outcome.COMMITTED
+        p.transactional_id
+        for p, o in zip(state.pending, outcomes, strict=True)
+        if o is SinkTransactionResult.COMMITTED
     ]
     lost = [
-        p.transactional_id for p, o in zip(state.pending, outcomes, strict=True) if o is not Outcome.COMMITTED
+        p.transactional_id
+        for p, o in zip(state.pending, outcomes, strict=True)
+        if o is not SinkTransactionResult.COMMITTED
     ]
     return TornBatchError(
         f"batch {state.decided} is only partly in the topics: the transactions "

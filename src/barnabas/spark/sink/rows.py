@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from barnabas.client.admin import TOPIC, describe_configs
 from barnabas.client.cluster import Client
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import KafkaError
 from barnabas.records.blocks import Block
@@ -83,7 +83,7 @@ class RowEncoder:
             self._targets[topic] = _target_of(found, limit, self._settings.largest_request)
         return self._targets[topic]
 
-    async def _find(self, topic: str) -> Topic:
+    async def _find(self, topic: str) -> TopicMetadata:
         try:
             return (await self._client.topics([topic], create=True))[topic]
         except KafkaError as error:
@@ -91,7 +91,7 @@ class RowEncoder:
             raise SinkError(f"rows cannot be written to topic {topic!r}: {error.message}") from error
 
 
-def _target_of(topic: Topic, limit: int, largest_request: int | None) -> EncodeTarget:
+def _target_of(topic: TopicMetadata, limit: int, largest_request: int | None) -> EncodeTarget:
     """Without a maximum request size, the topic limits the record size."""
     batch = min(limit, MAX_REQUEST if largest_request is None else largest_request)
     return EncodeTarget(topic.name, len(topic.partitions), batch, limit if largest_request is None else batch)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from barnabas.records.compression import CODEC_BY_NAME, Codec
-from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.client_settings import SparkClientSettings
 from barnabas.spark.options import OptionError, Options
 from barnabas.spark.sink.protocol import Torn
 
@@ -38,7 +38,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class SinkSettings:
-    client: ClientSettings
+    client: SparkClientSettings
     columns: tuple[str, ...]
     topic: str | None = None
     delivery: str = EXACTLY_ONCE

@@ -21,7 +21,7 @@ REMEMBERED = 20  # other queries, and starts
 VERSION = 1
 
 
-class Part(NamedTuple):
+class TaskTransaction(NamedTuple):
     """The open transaction of one task."""
 
     transactional_id: str
@@ -35,7 +35,7 @@ class SinkState:
     owner: str = ""
     query: str = ""
     decided: int = NO_BATCH
-    pending: tuple[Part, ...] = ()
+    pending: tuple[TaskTransaction, ...] = ()
     previous: tuple[str, int] = ("", NO_BATCH)
     """`query` and `decided` before the pending decision, restored if the decision is withdrawn."""
     others: tuple[tuple[str, int], ...] = ()
@@ -57,7 +57,9 @@ class SinkState:
     def taken_over(self, owner: str) -> SinkState:
         return replace(self, run=self.run + 1, owner=owner)
 
-    def with_decision(self, query: str, batch: int, pending: tuple[Part, ...], start: str = "") -> SinkState:
+    def with_decision(
+        self, query: str, batch: int, pending: tuple[TaskTransaction, ...], start: str = ""
+    ) -> SinkState:
         previous = (self.query, self.decided)
         replaced = self.replaced
         if self.start not in ("", start):
@@ -110,7 +112,7 @@ def decode_state(value: bytes) -> SinkState:
         fields["owner"],
         fields["query"],
         fields["decided"],
-        tuple(Part(*part) for part in fields["pending"]),
+        tuple(TaskTransaction(*part) for part in fields["pending"]),
         (fields["previous"][0], fields["previous"][1]),
         tuple((query, batch) for query, batch in fields.get("others", ())),
         fields.get("start", ""),

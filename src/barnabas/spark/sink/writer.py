@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.producing.batch_producer import BatchProducer, TransactionalBatchProducer
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdAndEpoch, init_producer_id
-from barnabas.client.producing.transactional import FENCED, Transactions
+from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity, init_producer_id
+from barnabas.client.producing.transactional import FENCED, TransactionRequests
 from barnabas.common.errors import KafkaError
 from barnabas.records.blocks import Block
 from barnabas.spark.broker_link import BrokerLink, link_to
@@ -30,7 +30,7 @@ from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import BatchOrigin, SinkDriver, own_names, owner_of_this_process
 from barnabas.spark.sink.protocol import Batch, SinkError, Ticket
 from barnabas.spark.sink.settings import SinkSettings, digest
-from barnabas.spark.sink.state import Part
+from barnabas.spark.sink.state import TaskTransaction
 from barnabas.spark.worker_process import begin_task, set_modules_aside
 
 SWEEP_SECONDS = 10.0
@@ -50,7 +50,7 @@ class Written(WriterCommitMessage):
     query: str = ""
     start: str = ""
     is_repeated: bool = False  # an earlier attempt may have left a transaction open
-    part: Part | None = None
+    part: TaskTransaction | None = None
     blocks: list[Block] = field(default_factory=list)
 
 
@@ -75,7 +75,7 @@ class _PlannedWhenPickled:
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
-        self._task: Task | None = None
+        self._task: WriterTask | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._task is None:
@@ -83,7 +83,7 @@ class _PlannedWhenPickled:
             self._task = self._plan()
         return self.__dict__
 
-    def _plan(self) -> Task:
+    def _plan(self) -> WriterTask:
         raise NotImplementedError
 
 
@@ -95,13 +95,13 @@ class _QueryWriter(_PlannedWhenPickled):
         """Two queries of one Spark that share a sinkId have different checkpoints, or ids."""
         return f"{owner_of_this_process()}/{digest(self._settings.checkpoint or self._settings.batch_of)}"
 
-    def _plan(self) -> Task:
+    def _plan(self) -> WriterTask:
         if not self._settings.is_exactly_once:
-            return Task(self._settings)
+            return WriterTask(self._settings)
         link, driver = driver_for(self._settings, self._settings.sink)
         ticket = link.run(driver.run(protocol.plan(self._owner, self._settings.torn)))
         timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
-        return Task(self._settings, self._settings.sink, ticket, timeout)
+        return WriterTask(self._settings, self._settings.sink, ticket, timeout)
 
     def _give_up(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._settings.is_exactly_once:
@@ -162,15 +162,15 @@ class BatchWriter(_PlannedWhenPickled, DataSourceArrowWriter):
     def _sink(self) -> str:
         return self._settings.sink or f"batch-{self._job}"
 
-    def _plan(self) -> Task:
+    def _plan(self) -> WriterTask:
         if not self._settings.is_exactly_once:
-            return Task(self._settings)
+            return WriterTask(self._settings)
         link, driver = driver_for(self._settings, self._sink)
         ticket = Ticket(run=0)
         if self._settings.sink:
             ticket = link.run(driver.run(protocol.plan(self._job, self._settings.torn)))
         timeout = self._settings.timeout_ms or link.run(driver.longest_timeout())
-        return Task(self._settings, self._sink, ticket, timeout, without_timeout=False)
+        return WriterTask(self._settings, self._sink, ticket, timeout, without_timeout=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         assert self._task is not None
@@ -225,7 +225,7 @@ def _is_time_to_tidy(sink: str, start: str) -> bool:
 
 
 @dataclass
-class Task:
+class WriterTask:
     """Information for a task; sent to it with the writer."""
 
     settings: SinkSettings
@@ -276,7 +276,7 @@ class Task:
         if isinstance(producer, TransactionalBatchProducer):
             identity, name = producer.identity, producer.transactional_id or ""
             own_names().keep(name, *origin)
-            written.part = Part(name, identity.producer_id, identity.epoch)
+            written.part = TaskTransaction(name, identity.producer_id, identity.epoch)
         return written
 
     def _may_hand_over(self, blocks: list[Block]) -> bool:
@@ -289,9 +289,9 @@ class Task:
                 link.client, await _idempotent(link, self.settings.acks), acks=self.settings.acks
             )
         name = own_names().take(*origin)
-        transactions = Transactions(link.client)
+        transactions = TransactionRequests(link.client)
 
-        async def initialize() -> ProducerIdAndEpoch:
+        async def initialize() -> ProducerIdentity:
             return await transactions.initialize(name, self.timeout_ms, without_timeout=self.without_timeout)
 
         try:
@@ -303,7 +303,7 @@ class Task:
         return TransactionalBatchProducer(transactions, identity, name, initialize)
 
 
-async def _idempotent(link: BrokerLink, acks: int) -> ProducerIdAndEpoch:
+async def _idempotent(link: BrokerLink, acks: int) -> ProducerIdentity:
     """Retries cause no duplicates if the broker supports it; rerun tasks still may."""
     if acks != -1:
         return NO_PRODUCER_ID

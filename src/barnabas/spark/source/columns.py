@@ -52,7 +52,7 @@ def is_record_column(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ValueFormat:
+class SparkValueFormat:
     """Format of values. `fields` excludes the column for values that do not match."""
 
     kind: str
@@ -67,11 +67,11 @@ class ValueFormat:
 
 
 @dataclass(frozen=True)
-class RowShape:
+class SparkRowShape:
     """The rows of a read. Picklable: tasks get it."""
 
     schema: StructType
-    value: ValueFormat | None
+    value: SparkValueFormat | None
 
     def record_column(self, name: str) -> str | None:
         """Record column that a name refers to; None for a field of the value."""
@@ -92,11 +92,11 @@ def schema_of(given: Mapping[str, str]) -> StructType:
     return StructType([StructField(name, _known(known, name)) for name in names])
 
 
-def shape_of(given: Mapping[str, str], schema: StructType) -> RowShape:
+def shape_of(given: Mapping[str, str], schema: StructType) -> SparkRowShape:
     """Row layout for the tasks; an error if the schema has unknown columns."""
     options = Options(given, "source")
     value = _value_format(options, schema)
-    shape = RowShape(schema, value)
+    shape = SparkRowShape(schema, value)
     for field in schema.fields:
         column = shape.record_column(field.name)
         if column not in NEVER_NULL:
@@ -125,7 +125,7 @@ def _check_nullable(name: str, kind: DataType, nullable: bool) -> None:
         _check_nullable(f"{name}[]", kind.elementType, kind.containsNull)
 
 
-def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
+def _value_format(options: Options, schema: StructType) -> SparkValueFormat | None:
     kind = options.choice("value.format", FORMATS)
     if kind is None:
         return None
@@ -136,7 +136,7 @@ def _value_format(options: Options, schema: StructType) -> ValueFormat | None:
         for field in fields.fields:
             if field.name != corrupt:
                 _check_json(field.name, field.dataType)
-    return ValueFormat(
+    return SparkValueFormat(
         kind,
         StructType([field for field in fields.fields if field.name != corrupt]),
         options.choice("mode", MODES) or "PERMISSIVE",

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from barnabas.spark.options import OptionError
-from barnabas.tables.ddl import Field, Type, parse_fields
+from barnabas.tables.ddl import DdlField, Type, parse_fields
 from barnabas.tables.errors import SchemaError
 
 PLAIN_TYPES: dict[str, DataType] = {
@@ -51,7 +51,7 @@ def parse_ddl(text: str) -> StructType:
         raise OptionError(str(error)) from None
 
 
-def _struct(fields: list[Field]) -> StructType:
+def _struct(fields: list[DdlField]) -> StructType:
     return StructType([StructField(field.name, _spark_type(field.type)) for field in fields])
 
 

@@ -9,7 +9,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.spark.errors import SourceError
 from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, Offsets, partitions_text
 from barnabas.spark.source.settings import SourceSettings
-from barnabas.spark.source.topics import Assigned, topics_of
+from barnabas.spark.source.topics import AssignedPartitions, topics_of
 
 
 class OffsetResolver:
@@ -19,10 +19,10 @@ class OffsetResolver:
         self._settings = settings
         self._topics = topics_of(settings)
 
-    def assigned(self, *, recent: bool = False) -> Assigned:
+    def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         return self._topics.assigned(recent=recent)
 
-    def resolve(self, moment: Moment, assigned: Assigned, *, starting: bool) -> Offsets:
+    def resolve(self, moment: Moment, assigned: AssignedPartitions, *, starting: bool) -> Offsets:
         """Resolve a moment to current offsets."""
         if moment.word is not None:
             return self.offsets_at(dict.fromkeys(assigned.partitions, moment.word))
@@ -65,7 +65,7 @@ class OffsetResolver:
         return {**found, **self.offsets_at(dict.fromkeys(missing, LATEST))}
 
 
-def _check_complete(given: Offsets, assigned: Assigned, what: str, starting: bool) -> None:
+def _check_complete(given: Offsets, assigned: AssignedPartitions, what: str, starting: bool) -> None:
     if set(given) == set(assigned.partitions):
         return
     name = ("starting" if starting else "ending") + what

@@ -25,7 +25,7 @@ EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 
 
 @dataclass(frozen=True)
-class Position:
+class StreamPosition:
     """Position of a stream, as stored in a checkpoint."""
 
     offsets: Offsets
@@ -41,7 +41,7 @@ class Position:
         return written
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any]) -> Position:
+    def from_json(cls, written: Mapping[str, Any]) -> StreamPosition:
         topics = {name: value for name, value in written.items() if not name.startswith("#")}
         start = written.get(START)
         return cls(flat(topics), dict(written.get(IDS, {})), None if start is None else flat(start))

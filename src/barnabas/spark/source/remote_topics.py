@@ -16,8 +16,8 @@ from barnabas.common.types import TopicPartition, uuid_to_text
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.spark.remote_settings import RemoteSettings
 from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets
-from barnabas.spark.source.settings import Subscription
-from barnabas.spark.source.topics import Assigned, chosen, matching
+from barnabas.spark.source.settings import TopicSelection
+from barnabas.spark.source.topics import AssignedPartitions, chosen, matching
 from barnabas.spark.store_link import StoreLink, store_link
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.reading.bucket_topics import (
@@ -36,7 +36,7 @@ from barnabas.tiering.snapshots import snapshot_topics
 LOOK_SECONDS = 10.0
 
 
-class Held(NamedTuple):
+class StoredRange(NamedTuple):
     """A range that is in the store, and the segments that hold it."""
 
     wanted: OffsetRange
@@ -47,26 +47,26 @@ class Held(NamedTuple):
 class RemoteTopics:
     """Topics of one subscription, with the manifests of the last poll."""
 
-    def __init__(self, link: StoreLink, remote: RemoteSettings, subscription: Subscription) -> None:
+    def __init__(self, link: StoreLink, remote: RemoteSettings, subscription: TopicSelection) -> None:
         self._link = link
         self._remote = remote
         self._subscription = subscription
         self._partitions: dict[TopicPartition, BucketPartition] = {}
         self._looked = float("-inf")
 
-    def assigned(self, *, recent: bool = False) -> Assigned:
+    def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         if not recent or time.monotonic() - self._looked >= LOOK_SECONDS:
             self._look()
         partitions = chosen(list(self._partitions), self._subscription)
         ids = {tp.topic: uuid_to_text(self._partitions[tp].folder.topic_id) for tp in partitions}
-        return Assigned(partitions, ids)
+        return AssignedPartitions(partitions, ids)
 
     def offsets_at(self, moments: Offsets) -> Offsets:
         if any(tp not in self._partitions for tp in moments):
             self._look()
         return self._link.run(self._offsets_at(moments))
 
-    def held(self, ranges: Iterable[OffsetRange], lose: Callable[[str], None]) -> list[Held]:
+    def held(self, ranges: Iterable[OffsetRange], lose: Callable[[str], None]) -> list[StoredRange]:
         """The available parts of the ranges; `lose` is called for the missing parts."""
         wanted = list(ranges)
         if any(not self._has(each) for each in wanted):
@@ -135,7 +135,7 @@ class RemoteTopics:
         offset = await offset_for_timestamp(self._link.reader, partition, moment)
         return -1 if offset is None else offset
 
-    async def _with_segments(self, ranges: list[OffsetRange]) -> list[Held]:
+    async def _with_segments(self, ranges: list[OffsetRange]) -> list[StoredRange]:
         partitions = [self._partitions[each.tp] for each in ranges]
         reader = self._link.reader
         found = await asyncio.gather(
@@ -144,13 +144,13 @@ class RemoteTopics:
                 for partition, each in zip(partitions, ranges, strict=True)
             )
         )
-        return list(map(Held, ranges, partitions, found))
+        return list(map(StoredRange, ranges, partitions, found))
 
 
-_known: dict[tuple[int, RemoteSettings, Subscription], RemoteTopics] = {}
+_known: dict[tuple[int, RemoteSettings, TopicSelection], RemoteTopics] = {}
 
 
-def remote_topics(remote: RemoteSettings, subscription: Subscription) -> RemoteTopics:
+def remote_topics(remote: RemoteSettings, subscription: TopicSelection) -> RemoteTopics:
     """The instance of this process, created once: a stream must keep its state between batches."""
     key = os.getpid(), remote, subscription
     if key not in _known:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from barnabas.spark.source.columns import RowShape
+from barnabas.spark.source.columns import SparkRowShape
 from barnabas.tables import shapes
 from barnabas.tables.rows import RowBuilder
 
 __all__ = ["RowBuilder", "row_builder"]
 
 
-def row_builder(shape: RowShape) -> RowBuilder:
+def row_builder(shape: SparkRowShape) -> RowBuilder:
     """One a task."""
     return RowBuilder(shapes.RowShape(to_arrow_schema(shape.schema, timezone="UTC"), _value_format(shape)))
 
 
-def _value_format(shape: RowShape) -> shapes.ValueFormat | None:
+def _value_format(shape: SparkRowShape) -> shapes.ValueFormat | None:
     form = shape.value
     if form is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from barnabas.common.types import TopicPartition
-from barnabas.spark.client_settings import CLIENT_PREFIX, ClientSettings
+from barnabas.spark.client_settings import CLIENT_PREFIX, SparkClientSettings
 from barnabas.spark.options import OptionError, Options, parse_duration_ms
 from barnabas.spark.remote_settings import RemoteSettings
 from barnabas.spark.source.offsets import (
@@ -22,7 +22,7 @@ WAYS = ("subscribe", "subscribePattern", "assign")
 
 
 @dataclass(frozen=True)
-class Subscription:
+class TopicSelection:
     """Selection of partitions, in one of three ways."""
 
     topics: tuple[str, ...] = ()
@@ -38,8 +38,8 @@ class Subscription:
 
 @dataclass(frozen=True)
 class SourceSettings:
-    client: ClientSettings
-    subscription: Subscription
+    client: SparkClientSettings
+    subscription: TopicSelection
     starting: Moment
     ending: Moment
     latest_when_no_match: bool
@@ -98,13 +98,13 @@ class SourceSettings:
         )
 
 
-def _client(options: Options, remote: RemoteSettings | None) -> ClientSettings:
+def _client(options: Options, remote: RemoteSettings | None) -> SparkClientSettings:
     if remote is None:
         return options.client_settings()
-    return ClientSettings.without_brokers(dict(options.prefixed(CLIENT_PREFIX)))
+    return SparkClientSettings.without_brokers(dict(options.prefixed(CLIENT_PREFIX)))
 
 
-def parse_subscription(options: Options) -> Subscription:
+def parse_subscription(options: Options) -> TopicSelection:
     given = [way for way in WAYS if way in options]
     if len(given) != 1:
         problem = (
@@ -115,13 +115,13 @@ def parse_subscription(options: Options) -> Subscription:
         raise OptionError(f"options {', '.join(WAYS)}: {problem}")
     text = options.require(given[0])
     if given[0] == "assign":
-        return Subscription(assigned=tuple(parse_partitions(text)))
+        return TopicSelection(assigned=tuple(parse_partitions(text)))
     if given[0] == "subscribePattern":
-        return Subscription(pattern=text)
+        return TopicSelection(pattern=text)
     topics = tuple(name.strip() for name in text.split(",") if name.strip())
     if not topics:
         raise OptionError(f"option 'subscribe' names no topic: {text!r}")
-    return Subscription(topics=topics)
+    return TopicSelection(topics=topics)
 
 
 def _refuse_ending(options: Options) -> None:
@@ -130,7 +130,7 @@ def _refuse_ending(options: Options) -> None:
             raise OptionError(f"option {name!r} is for batch reads: a stream has no end")
 
 
-def _group(options: Options, client: ClientSettings, subscription: Subscription) -> str | None:
+def _group(options: Options, client: SparkClientSettings, subscription: TopicSelection) -> str | None:
     """Consumer group for the progress of the query; None if progress is not committed."""
     if not options.flag("commitProgress"):
         return None

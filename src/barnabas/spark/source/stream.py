@@ -27,9 +27,9 @@ from barnabas.client.groups import commit_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.errors import DataLossError, SourceError
-from barnabas.spark.source.columns import RowShape
+from barnabas.spark.source.columns import SparkRowShape
 from barnabas.spark.source.offset_resolver import OffsetResolver
-from barnabas.spark.source.offsets import Offsets, Position, partitions_text, share_out, size_between
+from barnabas.spark.source.offsets import Offsets, StreamPosition, partitions_text, share_out, size_between
 from barnabas.spark.source.ranges import ranges_between
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.tasks import read_task, tasks_for
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class BatchReader(DataSourceReader):
     """Offsets are resolved once, when the query is planned: all tasks see the same snapshot."""
 
-    def __init__(self, settings: SourceSettings, shape: RowShape) -> None:
+    def __init__(self, settings: SourceSettings, shape: SparkRowShape) -> None:
         self._settings = settings
         self._shape = shape
 
@@ -66,19 +66,19 @@ log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, settings: SourceSettings, shape: RowShape) -> None:
+    def __init__(self, settings: SourceSettings, shape: SparkRowShape) -> None:
         self._settings = settings
         self._shape = shape
-        self._initial: Position | None = None
-        self._latest: Position | None = None
-        self._target: Position | None = None  # the end of a run with Trigger.AvailableNow
+        self._initial: StreamPosition | None = None
+        self._latest: StreamPosition | None = None
+        self._target: StreamPosition | None = None  # the end of a run with Trigger.AvailableNow
         self._last_trigger = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         view = OffsetResolver(self._settings)
         assigned = view.assigned()
         offsets = view.resolve(self._settings.starting, assigned, starting=True)
-        self._initial = Position(offsets, assigned.ids)
+        self._initial = StreamPosition(offsets, assigned.ids)
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -94,11 +94,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """End of the next micro-batch; exactly `start` if there is none. The end of the first micro-batch records its
         start: Spark stores it even if the batch is empty."""
-        begin = Position.from_json(start)
+        begin = StreamPosition.from_json(start)
         if begin != self._initial:
             self._initial = None  # the first micro-batch is over
         first = None if self._initial is None else begin.offsets
-        nothing_new = start if first is None else Position(begin.offsets, begin.ids, first).to_json()
+        nothing_new = start if first is None else StreamPosition(begin.offsets, begin.ids, first).to_json()
         latest = self._target or self._ends(begin.offsets)
         self._latest = latest
         known = self._with_new_partitions(begin, latest)
@@ -109,16 +109,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return nothing_new
         if not isinstance(limit, ReadAllAvailable) and self._too_few(known, latest.offsets):
             return nothing_new
-        return Position(end, latest.ids, first).to_json()
+        return StreamPosition(end, latest.ids, first).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        before, after = Position.from_json(start), Position.from_json(end)
+        before, after = StreamPosition.from_json(start), StreamPosition.from_json(end)
         if after.start is not None:
             # The first batch, perhaps run again after a restart: Spark asked for the start again, but this is the one.
-            before = Position(after.start, before.ids)
+            before = StreamPosition(after.start, before.ids)
         known = self._with_new_partitions(before, after)
         self._check_losses(before.offsets, after.offsets)
         self._check_beginnings(known, before)
@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark has finished everything up to here: commit it to the group, for lag monitoring."""
         if self._settings.group is not None:
             link = link_to(**self._settings.client.link)
-            commit_progress(link, self._settings.group, Position.from_json(end).offsets)
+            commit_progress(link, self._settings.group, StreamPosition.from_json(end).offsets)
 
     def stop(self) -> None:
         """The connections belong to the process, and end with it.
@@ -142,12 +142,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(sys.exc_info()[1], EOFError):
             os._exit(0)
 
-    def _ends(self, known: Offsets, *, recent: bool = True) -> Position:
+    def _ends(self, known: Offsets, *, recent: bool = True) -> StreamPosition:
         view = OffsetResolver(self._settings)
         assigned = view.assigned(recent=recent)
-        return Position(view.latest(assigned.partitions, known), assigned.ids)
+        return StreamPosition(view.latest(assigned.partitions, known), assigned.ids)
 
-    def _with_new_partitions(self, begin: Position, end: Position) -> Offsets:
+    def _with_new_partitions(self, begin: StreamPosition, end: StreamPosition) -> Offsets:
         """Start of each partition of `end`: new partitions, and those of a recreated topic, from their first record."""
         renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
         if renewed:
@@ -166,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if tp in end and end[tp] < first:
                 self._lose(f"{tp} ended at {first} before, and ends at {end[tp]} now")
 
-    def _check_beginnings(self, known: Offsets, before: Position) -> None:
+    def _check_beginnings(self, known: Offsets, before: StreamPosition) -> None:
         """A partition created since then starts at 0; otherwise records were deleted unread."""
         late = [tp for tp, first in known.items() if first > 0 and tp not in before.offsets]
         if late:

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from barnabas.client.offsets import OffsetRange
 from barnabas.spark.broker_link import link_to
 from barnabas.spark.errors import DataLossError, SourceError
-from barnabas.spark.source.columns import RowShape
+from barnabas.spark.source.columns import SparkRowShape
 from barnabas.spark.source.ranges import plan_tasks
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.worker_process import begin_task
@@ -52,7 +52,7 @@ class StoreTask(InputPartition):
         return f"StoreTask({[part[:3] for part in self.parts]})"
 
 
-class Link(Protocol):
+class SourceLink(Protocol):
     """To brokers, or to an object store."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T: ...
@@ -98,7 +98,9 @@ def _store_tasks(ranges: list[OffsetRange], settings: SourceSettings) -> list[In
     ]
 
 
-def read_task(task: InputPartition, shape: RowShape, settings: SourceSettings) -> Iterator[pa.RecordBatch]:
+def read_task(
+    task: InputPartition, shape: SparkRowShape, settings: SourceSettings
+) -> Iterator[pa.RecordBatch]:
     """The rows of a task. Numba and Arrow are loaded here, in the workers; the driver does without."""
     if not isinstance(task, (ReadTask, StoreTask)):
         return  # Spark creates one empty task if there is nothing to read
@@ -129,7 +131,7 @@ def _fetch(task: ReadTask | StoreTask, settings: SourceSettings) -> Iterator[Fet
         link.run(source.close())
 
 
-def _opened(task: ReadTask | StoreTask, settings: SourceSettings) -> tuple[Link, BatchSource]:
+def _opened(task: ReadTask | StoreTask, settings: SourceSettings) -> tuple[SourceLink, BatchSource]:
     lose = _losing(settings)
     if isinstance(task, ReadTask):
         from barnabas.client.range_fetcher import RangeFetcher

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import re2
 
 from barnabas.client.cluster import Client
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.client.offsets import list_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, uuid_to_text
@@ -15,20 +15,20 @@ from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.errors import SourceError
 from barnabas.spark.options import OptionError
 from barnabas.spark.source.offsets import Offsets, partitions_text
-from barnabas.spark.source.settings import SourceSettings, Subscription
+from barnabas.spark.source.settings import SourceSettings, TopicSelection
 
 # A pattern such as `.*` means user topics: as in Spark's connector not internal ones, and not the state of our sinks,
 # which would grow with every batch that reads it, nor any other topic of ours (docs/ingest.md has the table).
 OWN_TOPICS = "__barnabas_"
 
 
-class Assigned(NamedTuple):
+class AssignedPartitions(NamedTuple):
     partitions: list[TopicPartition]
     ids: dict[str, str]  # by topic; none from brokers that are too old to have them
 
 
-class Topics(Protocol):
-    def assigned(self, *, recent: bool = False) -> Assigned:
+class TopicReader(Protocol):
+    def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         """Partitions of the query: current, or, for frequent callers, a few seconds old."""
         ...
 
@@ -37,7 +37,7 @@ class Topics(Protocol):
         ...
 
 
-def topics_of(settings: SourceSettings) -> Topics:
+def topics_of(settings: SourceSettings) -> TopicReader:
     """Each imports its client only: the other one is not loaded."""
     if settings.remote is not None:
         from barnabas.spark.source.remote_topics import remote_topics
@@ -70,7 +70,7 @@ class BrokerTopics:
     def link(self) -> BrokerLink:
         return link_to(**self._settings.client.link)
 
-    def assigned(self, *, recent: bool = False) -> Assigned:
+    def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         return self.link.persist(
             lambda: _assigned(self.link.client, self._settings.subscription),
             self._settings.client.total_timeout,
@@ -85,14 +85,14 @@ class BrokerTopics:
         return {tp: answer.offset for tp, answer in found.items()}
 
 
-async def _assigned(client: Client, subscription: Subscription) -> Assigned:
+async def _assigned(client: Client, subscription: TopicSelection) -> AssignedPartitions:
     topics = await _topics(client, subscription)
     partitions = [TopicPartition(name, index) for name, topic in topics.items() for index in topic.partitions]
     ids = {name: uuid_to_text(topic.id) for name, topic in topics.items() if topic.id != ZERO_UUID}
-    return Assigned(chosen(partitions, subscription), ids)
+    return AssignedPartitions(chosen(partitions, subscription), ids)
 
 
-def chosen(partitions: list[TopicPartition], subscription: Subscription) -> list[TopicPartition]:
+def chosen(partitions: list[TopicPartition], subscription: TopicSelection) -> list[TopicPartition]:
     """Those that `assign` names, or all."""
     if not subscription.assigned:
         return sorted(partitions)
@@ -102,7 +102,7 @@ def chosen(partitions: list[TopicPartition], subscription: Subscription) -> list
     return sorted(subscription.assigned)
 
 
-async def _topics(client: Client, subscription: Subscription) -> dict[str, Topic]:
+async def _topics(client: Client, subscription: TopicSelection) -> dict[str, TopicMetadata]:
     if subscription.pattern is not None:
         topics = await client.all_topics()
         internal = {name for name, topic in topics.items() if topic.internal}

@@ -101,7 +101,7 @@ class PartlyError(ValueError):
         self.value = value
 
 
-class Row(NamedTuple):
+class JsonRow(NamedTuple):
     fields: dict[str, Any]
     fits: bool
 
@@ -112,14 +112,14 @@ class RowReader:
     def __init__(self, schema: pa.Schema) -> None:
         self._read = _struct_reader(list(schema))
 
-    def read(self, value: bytes) -> Row:
+    def read(self, value: bytes) -> JsonRow:
         """Invalid UTF-8 is read as U+FFFD; a value that is not a JSON object has no fields."""
         try:
-            return Row(self._read(_as_utf8(value)), True)
+            return JsonRow(self._read(_as_utf8(value)), True)
         except PartlyError as error:
-            return Row(error.value, False)
+            return JsonRow(error.value, False)
         except (ValueError, msgspec.MsgspecError, RecursionError):
-            return Row({}, False)
+            return JsonRow({}, False)
 
 
 def reason_of(value: bytes, schema: pa.Schema) -> str:

@@ -17,7 +17,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
 from barnabas.records.columnar.line_kernels import lines_of
-from barnabas.tables.parsing.json_rows import Row, RowReader, reason_of
+from barnabas.tables.parsing.json_rows import JsonRow, RowReader, reason_of
 from barnabas.tables.parsing.plain_json import PlainReader, fill_in, is_plain
 from barnabas.tables.shapes import ValueFormat
 
@@ -144,7 +144,7 @@ def _json_row_parser(schema: pa.Schema) -> Parser:
     reader = RowReader(schema)
 
     def parse(values: pa.Array) -> Parsed:
-        rows = [Row({}, True) if value is None else reader.read(value) for value in values.to_pylist()]
+        rows = [JsonRow({}, True) if value is None else reader.read(value) for value in values.to_pylist()]
         columns = [pa.array([row.fields.get(field.name) for row in rows], field.type) for field in schema]
         return Parsed(columns, np.array([not row.fits for row in rows], np.bool_))
 

@@ -36,12 +36,12 @@ Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, its first offset), both ascending."""
 
 
-class State(StrEnum):
+class ManifestState(StrEnum):
     LIVE = "live"
     DELETED = "deleted"
 
 
-class Kind(StrEnum):
+class RemovedKind(StrEnum):
     """Type of a removed object."""
 
     SEGMENT = "segment"
@@ -71,7 +71,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
     epochs: Epochs  # those of its records; the first one may start below `base`
 
 
-class Page(msgspec.Struct, frozen=True, array_like=True):
+class ManifestPage(msgspec.Struct, frozen=True, array_like=True):
     """An object with entries. Those that end at or below the log start are no longer live."""
 
     key: str
@@ -93,7 +93,7 @@ class Removed(msgspec.Struct, frozen=True, array_like=True):
     size: int
     since_ms: int
     version: int
-    kind: Kind = Kind.SEGMENT
+    kind: RemovedKind = RemovedKind.SEGMENT
 
 
 class Pin(msgspec.Struct, frozen=True, array_like=True):
@@ -106,14 +106,14 @@ class Pin(msgspec.Struct, frozen=True, array_like=True):
     created_ms: int
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class ManifestSource(msgspec.Struct, frozen=True, array_like=True):
     """The folder (a prefix) of another partition, and the name of the pin there."""
 
     prefix: str
     pin: str
 
 
-class Writer(NamedTuple):
+class ManifestWriter(NamedTuple):
     """Writer of a manifest: one start of a broker, as leader of one epoch."""
 
     incarnation: int
@@ -131,16 +131,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int
     writer: str
     version: int = 0
-    state: State = State.LIVE
+    state: ManifestState = ManifestState.LIVE
     log_start: int = 0
     entries: tuple[SegmentEntry, ...] = ()
     garbage: tuple[Removed, ...] = ()
     quarantine: tuple[Removed, ...] = ()
     pins: tuple[Pin, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ManifestSource, ...] = ()
     sweep: int = 0
     swept_ms: int = 0
-    pages: tuple[Page, ...] = ()
+    pages: tuple[ManifestPage, ...] = ()
 
     @property
     def fence(self) -> tuple[int, int]:
@@ -148,7 +148,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.incarnation, self.leader_epoch
 
     @property
-    def parts(self) -> tuple[SegmentEntry | Page, ...]:
+    def parts(self) -> tuple[SegmentEntry | ManifestPage, ...]:
         return (*self.pages, *self.entries)
 
     @property
@@ -175,7 +175,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """The entry that holds the offset; None if there is none, or if `page_at` says where it is."""
         return find_entry(self.entries, offset)
 
-    def page_at(self, offset: int) -> Page | None:
+    def page_at(self, offset: int) -> ManifestPage | None:
         at = bisect_right(self.pages, offset, key=_base) - 1
         return self.pages[at] if at >= 0 and offset < self.pages[at].end else None
 
@@ -187,7 +187,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def may_name(self, key: str, base: int) -> bool:
         """False only if an object that begins at `base` is named neither here nor in a page."""
         removed = (*self.garbage, *self.quarantine)
-        in_removed_page = any(each.kind is Kind.PAGE and base < each.end for each in removed)
+        in_removed_page = any(each.kind is RemovedKind.PAGE and base < each.end for each in removed)
         return key in self.named() or self.page_at(base) is not None or in_removed_page
 
 
@@ -196,7 +196,7 @@ def find_entry(entries: tuple[SegmentEntry, ...], offset: int) -> SegmentEntry |
     return entries[at] if at >= 0 and offset < entries[at].end else None
 
 
-def _base(part: SegmentEntry | Page) -> int:
+def _base(part: SegmentEntry | ManifestPage) -> int:
     return part.base
 
 
@@ -205,7 +205,7 @@ def whole_key(prefix: str, key: str) -> str:
     return key if "/" in key else prefix + key
 
 
-def entry_key(folder: PartitionFolder, part: SegmentEntry | Page | Removed) -> str:
+def entry_key(folder: PartitionFolder, part: SegmentEntry | ManifestPage | Removed) -> str:
     """Full key in the store."""
     return whole_key(folder.prefix, part.key)
 
@@ -290,7 +290,7 @@ def check(manifest: Manifest) -> None:
         raise ValueError(f"segments of [{parts[0].base}, {parts[-1].end}), log start {manifest.log_start}")
 
 
-def _check_contiguous(parts: tuple[SegmentEntry | Page, ...]) -> None:
+def _check_contiguous(parts: tuple[SegmentEntry | ManifestPage, ...]) -> None:
     for part in parts:
         if part.base >= part.end:
             raise ValueError(f"a segment of [{part.base}, {part.end})")

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from barnabas.common.types import uuid_to_text
 from barnabas.tiering.objects.layout import PAGE_SUFFIX, PartitionFolder, SegmentName
 from barnabas.tiering.objects.manifest import (
-    Kind,
     Manifest,
-    Page,
+    ManifestPage,
+    ManifestSource,
+    ManifestState,
+    ManifestWriter,
     Pin,
     Removed,
+    RemovedKind,
     SegmentEntry,
-    Source,
-    State,
-    Writer,
     check,
     encode_page,
     epochs_within,
@@ -43,7 +43,9 @@ class ImpossibleChangeError(ValueError):
     """The change is invalid for this manifest (a bug of the caller); nothing is written."""
 
 
-def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms: int = 0) -> Manifest:
+def new_manifest(
+    folder: PartitionFolder, writer: ManifestWriter, log_start: int, now_ms: int = 0
+) -> Manifest:
     return Manifest(
         cluster_id=folder.cluster_id,
         topic=folder.topic,
@@ -58,7 +60,7 @@ def new_manifest(folder: PartitionFolder, writer: Writer, log_start: int, now_ms
     )
 
 
-def claim(manifest: Manifest, writer: Writer) -> Manifest:
+def claim(manifest: Manifest, writer: ManifestWriter) -> Manifest:
     """Claim the manifest for this writer."""
     if (manifest.incarnation, manifest.leader_epoch, manifest.writer) == writer:
         return manifest
@@ -193,7 +195,7 @@ def touch(manifest: Manifest) -> Manifest:
     return _changed(manifest)
 
 
-def forget_source(manifest: Manifest, source: Source) -> Manifest:
+def forget_source(manifest: Manifest, source: ManifestSource) -> Manifest:
     """A clone lists nothing of that folder any more."""
     left = tuple(each for each in manifest.sources if each != source)
     return manifest if left == manifest.sources else _changed(manifest, sources=left)
@@ -211,7 +213,11 @@ def note_full_sweep(manifest: Manifest, now_ms: int) -> Manifest:
 
 def mark_deleted(manifest: Manifest) -> Manifest:
     """Mark the topic as deleted: no more segments are added."""
-    return manifest if manifest.state is State.DELETED else _changed(manifest, state=State.DELETED)
+    return (
+        manifest
+        if manifest.state is ManifestState.DELETED
+        else _changed(manifest, state=ManifestState.DELETED)
+    )
 
 
 def needs_page(manifest: Manifest) -> bool:
@@ -233,7 +239,7 @@ def pinned_run(manifest: Manifest) -> tuple[Removed, ...]:
     """The first removed segments that pins keep, each beginning where the one before ends, if too many are listed."""
     run: list[Removed] = []
     for each in manifest.garbage if len(manifest.garbage) >= MAX_ENTRIES else ():
-        if each.kind is not Kind.SEGMENT or may_be_deleted(manifest, each):
+        if each.kind is not RemovedKind.SEGMENT or may_be_deleted(manifest, each):
             continue
         if run and run[-1].end != each.base:
             run = []
@@ -254,14 +260,14 @@ def garbage_to_page(
     name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
     since_ms, version = max(each.since_ms for each in run), max(each.version for each in run)
     size = sum(each.size for each in run)
-    page = Removed(name, run[0].base, run[-1].end, size, since_ms, version, Kind.PAGE)
+    page = Removed(name, run[0].base, run[-1].end, size, since_ms, version, RemovedKind.PAGE)
     moved = {each.key for each in run}
     left = tuple(each for each in manifest.garbage if each.key not in moved)
     return _changed(manifest, garbage=(*left, page)), name, data
 
 
-def page_of(name: str, entries: PageEntries, data: bytes) -> Page:
-    return Page(
+def page_of(name: str, entries: PageEntries, data: bytes) -> ManifestPage:
+    return ManifestPage(
         key=name,
         base=entries[0].base,
         end=entries[-1].end,
@@ -297,12 +303,12 @@ def _segment(entry: SegmentEntry) -> Removed:
     return Removed(entry.key, entry.base, entry.end, entry.size, 0, 0)
 
 
-def _whole_page(manifest: Manifest, page: Page) -> Removed:
+def _whole_page(manifest: Manifest, page: ManifestPage) -> Removed:
     base = max(page.base, manifest.log_start)
-    return Removed(page.key, base, page.end, page.size, 0, 0, Kind.PAGE)
+    return Removed(page.key, base, page.end, page.size, 0, 0, RemovedKind.PAGE)
 
 
-def _live(page: Page, log_start: int, entries: PageEntries) -> Page:
+def _live(page: ManifestPage, log_start: int, entries: PageEntries) -> ManifestPage:
     """The page with size and count of its live entries."""
     if page.base >= log_start:
         return page
@@ -310,8 +316,8 @@ def _live(page: Page, log_start: int, entries: PageEntries) -> Page:
     return replace(page, count=len(live), size=sum(entry.size for entry in live))
 
 
-def _page_alone(page: Page) -> Removed:
-    return Removed(page.key, page.base, page.end, 0, 0, 0, Kind.LIST)
+def _page_alone(page: ManifestPage) -> Removed:
+    return Removed(page.key, page.base, page.end, 0, 0, 0, RemovedKind.LIST)
 
 
 def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:

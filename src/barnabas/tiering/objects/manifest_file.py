@@ -17,10 +17,10 @@ from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import (
     BadManifestError,
     Manifest,
-    Page,
+    ManifestPage,
+    ManifestState,
+    ManifestWriter,
     SegmentEntry,
-    State,
-    Writer,
     decode,
     decode_page,
     encode,
@@ -49,7 +49,7 @@ class ReplacedError(FencedError):
     """The manifest was rebuilt by a repair: the leader may claim it again."""
 
 
-class Seen(NamedTuple):
+class ManifestVersion(NamedTuple):
     """A manifest as it was read or written."""
 
     manifest: Manifest
@@ -62,16 +62,18 @@ Change = Callable[[Manifest], Awaitable[Manifest]]
 Check = Callable[[Manifest], None]
 
 
-async def read_manifest(store: ObjectReader, folder: PartitionFolder) -> Seen | None:
+async def read_manifest(store: ObjectReader, folder: PartitionFolder) -> ManifestVersion | None:
     """None if there is none; BadManifestError if there is one that cannot be used."""
     try:
         found = await store.get(folder.manifest)
     except MissingObjectError:
         return None
-    return Seen(decode(found.data, folder), found.data, found.version)
+    return ManifestVersion(decode(found.data, folder), found.data, found.version)
 
 
-async def read_page(store: ObjectReader, folder: PartitionFolder, page: Page) -> tuple[SegmentEntry, ...]:
+async def read_page(
+    store: ObjectReader, folder: PartitionFolder, page: ManifestPage
+) -> tuple[SegmentEntry, ...]:
     """Its entries; those of another folder's page with whole keys."""
     key = entry_key(folder, page)
     data = (await store.get(key)).data
@@ -100,8 +102,12 @@ async def read_page_at(
 
 
 async def change_manifest(
-    store: ObjectStore, folder: PartitionFolder, change: Change, check: Check, seen: Seen | None = None
-) -> Seen:
+    store: ObjectStore,
+    folder: PartitionFolder,
+    change: Change,
+    check: Check,
+    seen: ManifestVersion | None = None,
+) -> ManifestVersion:
     """Apply the change to `seen` or to the current manifest. `check` raises if it is not allowed."""
     for _ in range(ATTEMPTS):
         if seen is None:
@@ -115,7 +121,7 @@ async def change_manifest(
         data = encode(wanted)
         try:
             version = await store.replace(folder.manifest, data, seen.version)
-            return Seen(wanted, data, version)
+            return ManifestVersion(wanted, data, version)
         except (StaleVersionError, StoreUnavailableError, MissingObjectError):
             seen = await read_manifest(store, folder)
         if seen is not None and seen.data == data:
@@ -126,13 +132,15 @@ async def change_manifest(
 class ManifestFile:
     """The manifest as used by the writer of a leader epoch. Changes are sequential."""
 
-    def __init__(self, store: ObjectStore, folder: PartitionFolder, writer: Writer, seen: Seen) -> None:
+    def __init__(
+        self, store: ObjectStore, folder: PartitionFolder, writer: ManifestWriter, seen: ManifestVersion
+    ) -> None:
         self._store = store
         self.folder = folder
         self.writer = writer
         self.manifest = seen.manifest
         """As far as is known: after an error the newest that was seen."""
-        self._seen: Seen | None = seen
+        self._seen: ManifestVersion | None = seen
 
     async def change(self, change: Change) -> Manifest:
         """FencedError if another writer has claimed it. After a StoreUnavailableError the change may have been made,
@@ -155,7 +163,7 @@ class ManifestFile:
         check_writer(manifest, self.writer, self.folder)
 
 
-def check_writer(manifest: Manifest, writer: Writer, folder: PartitionFolder) -> None:
+def check_writer(manifest: Manifest, writer: ManifestWriter, folder: PartitionFolder) -> None:
     """FencedError if another one has claimed the manifest, or if it is deleted; ReplacedError if it has an earlier
     writer than this one."""
     check_live(manifest, folder)
@@ -168,5 +176,5 @@ def check_writer(manifest: Manifest, writer: Writer, folder: PartitionFolder) ->
 
 
 def check_live(manifest: Manifest, folder: PartitionFolder) -> None:
-    if manifest.state is State.DELETED:
+    if manifest.state is ManifestState.DELETED:
         raise FencedError(f"{folder.manifest}: the topic is deleted")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.common.files import ReadableFile
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
-from barnabas.log.recovery.snapshots import SnapshotError, decode_snapshot, encode_snapshot
+from barnabas.log.recovery.snapshots import ProducerSnapshotError, decode_snapshot, encode_snapshot
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.tiering.objects.manifest import Epochs, Manifest
@@ -83,7 +83,7 @@ def _states(segment: SegmentIndexes, snapshot: bytes, now_ms: int) -> ProducerSt
     states = ProducerStates()
     try:
         states.restore(decode_snapshot(snapshot, now_ms))
-    except SnapshotError as error:
+    except ProducerSnapshotError as error:
         raise BadObjectError(f"{segment.key}: the producers are damaged: {error}") from error
     return states
 

@@ -16,7 +16,7 @@ from barnabas.tiering.objects.layout import (
     topic_prefix,
     topics_prefix,
 )
-from barnabas.tiering.objects.manifest import Manifest, State
+from barnabas.tiering.objects.manifest import Manifest, ManifestState
 from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.stores.store import BrowsableStore, ObjectReader, StoreError
 
@@ -81,7 +81,7 @@ async def read_partitions(
     return [
         BucketPartition(folder, seen.manifest)
         for folder, seen in zip(folders, read, strict=True)
-        if seen is not None and seen.manifest.state is State.LIVE
+        if seen is not None and seen.manifest.state is ManifestState.LIVE
     ]
 
 

@@ -58,7 +58,7 @@ class Room(NamedTuple):
     """Files that make room for it."""
 
 
-class Download:
+class ChunkDownload:
     """Download of one chunk."""
 
     __slots__ = ("chunk", "done", "task")
@@ -101,9 +101,9 @@ class ChunkCache:
         self.quota = quota or ReadQuota(time.monotonic)
         self._later: asyncio.TimerHandle | None = None
         self._here: OrderedDict[RemoteChunk, ChunkFile] = OrderedDict()  # by last use
-        self._downloads: dict[RemoteChunk, Download] = {}
-        self._wanted: dict[RemoteChunk, Download] = {}  # queued, with waiters
-        self._ahead: dict[RemoteChunk, Download] = {}  # queued, without waiters
+        self._downloads: dict[RemoteChunk, ChunkDownload] = {}
+        self._wanted: dict[RemoteChunk, ChunkDownload] = {}  # queued, with waiters
+        self._ahead: dict[RemoteChunk, ChunkDownload] = {}  # queued, without waiters
         self._unread: set[RemoteChunk] = set()  # read ahead, and not used yet
         self._unread_bytes = 0
         self.used = 0
@@ -158,7 +158,7 @@ class ChunkCache:
         download = self._downloads.get(chunk)
         if download is None:
             self._reuse.note_missed(chunk)
-            download = self._downloads[chunk] = self._wanted[chunk] = Download(chunk)
+            download = self._downloads[chunk] = self._wanted[chunk] = ChunkDownload(chunk)
         elif self._ahead.pop(chunk, None) is not None:
             self._wanted[chunk] = download
         self._note_read(chunk)
@@ -174,7 +174,7 @@ class ChunkCache:
         self._reuse.note_missed(chunk)
         self._unread.add(chunk)
         self._unread_bytes += chunk.size
-        self._downloads[chunk] = self._ahead[chunk] = Download(chunk)
+        self._downloads[chunk] = self._ahead[chunk] = ChunkDownload(chunk)
         self._start_downloads()
         return True
 
@@ -236,7 +236,7 @@ class ChunkCache:
         self._later = None
         self._start_downloads()
 
-    async def _run(self, download: Download, room: Room) -> None:
+    async def _run(self, download: ChunkDownload, room: Room) -> None:
         chunk, began = download.chunk, time.monotonic()
         try:
             if room.removed:

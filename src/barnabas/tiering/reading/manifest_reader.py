@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, entry_key, find_entry
+from barnabas.tiering.objects.manifest import Manifest, ManifestPage, SegmentEntry, entry_key, find_entry
 from barnabas.tiering.objects.manifest_file import read_manifest, read_page
 from barnabas.tiering.stores.store import MissingObjectError, ObjectReader, StoreError
 
@@ -89,7 +89,7 @@ class ManifestReader:
             return entry
         return find_entry(self._pages.get(entry_key(self._folder, page), ()), offset)
 
-    async def entries_of(self, part: Page | SegmentEntry) -> tuple[SegmentEntry, ...]:
+    async def entries_of(self, part: ManifestPage | SegmentEntry) -> tuple[SegmentEntry, ...]:
         """Entries of a page; a segment's entry is returned as is."""
         if isinstance(part, SegmentEntry):
             return (part,)

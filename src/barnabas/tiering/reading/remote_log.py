@@ -16,9 +16,9 @@ from typing import NamedTuple
 from barnabas.common.clock import Clock
 from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.log.reading import MAX_LISTED, SHORT_SLICE, FoundRecord, aborted_in, first_in_file
+from barnabas.log.reader import MAX_LISTED, SHORT_SLICE, FoundRecord, aborted_in, first_in_file
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Page, SegmentEntry, entry_key
+from barnabas.tiering.objects.manifest import ManifestPage, SegmentEntry, entry_key
 from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.bootstrap import Bootstrap, bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
@@ -51,7 +51,7 @@ class ReadingParts(NamedTuple):
     clock: Clock
 
 
-class Found(NamedTuple):
+class CachedBatch(NamedTuple):
     """Batch in a cached chunk."""
 
     segment: SegmentIndexes
@@ -144,7 +144,7 @@ class RemoteLog:
             return RemoteRead(data, [])
         return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
 
-    def _find(self, offset: int, find: Callable[[RemoteChunk], ReadableFile | None]) -> Found | None:
+    def _find(self, offset: int, find: Callable[[RemoteChunk], ReadableFile | None]) -> CachedBatch | None:
         while (entry := self.manifest.in_memory(offset)) is not None:
             segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
             if segment is None:
@@ -155,12 +155,12 @@ class RemoteLog:
                 return None
             found = segment.locate(number, file, offset)
             if found is not None:
-                return Found(segment, number, file, found[0], found[1].size)
+                return CachedBatch(segment, number, file, found[0], found[1].size)
             offset = segment.offset_behind(number)
         return None
 
     def _without_aborted(
-        self, found: Found, offset: int, data: FileSlice, short: int, at_least_one: bool
+        self, found: CachedBatch, offset: int, data: FileSlice, short: int, at_least_one: bool
     ) -> RemoteRead:
         """With what a reader of committed data must skip; shortened if that is much, as on the local disk."""
         between = found.segment.aborted.between
@@ -171,7 +171,7 @@ class RemoteLog:
             return RemoteRead(shorter, sorted(aborted, key=_first_offset))
         return RemoteRead(data, sorted(aborted, key=_first_offset))
 
-    def _slice(self, found: Found, max_bytes: int, at_least_one: bool) -> Slice:
+    def _slice(self, found: CachedBatch, max_bytes: int, at_least_one: bool) -> Slice:
         """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
         length = found.segment.end_position(found.number, found.file) - found.position
         if length <= max_bytes:
@@ -203,7 +203,7 @@ class RemoteLog:
         manifest = self.manifest.current or await self.manifest.refresh()
         if manifest.tiered_end < end:
             manifest = await self.manifest.refresh()
-        parts: tuple[Page | SegmentEntry, ...] = (*manifest.pages, *manifest.entries)
+        parts: tuple[ManifestPage | SegmentEntry, ...] = (*manifest.pages, *manifest.entries)
         for part in parts:
             if part.largest_timestamp < timestamp or part.end <= log_start or part.base >= end:
                 continue

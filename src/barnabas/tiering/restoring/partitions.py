@@ -16,11 +16,19 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from barnabas.tiering.objects.layout import PartitionFolder, parse_segment_name
-from barnabas.tiering.objects.manifest import Manifest, Page, SegmentEntry, State, Writer, encode, entry_key
+from barnabas.tiering.objects.manifest import (
+    Manifest,
+    ManifestPage,
+    ManifestState,
+    ManifestWriter,
+    SegmentEntry,
+    encode,
+    entry_key,
+)
 from barnabas.tiering.objects.manifest_changes import claim, cut, new_manifest
 from barnabas.tiering.objects.manifest_file import (
     FencedError,
-    Seen,
+    ManifestVersion,
     change_manifest,
     read_manifest,
     read_page,
@@ -43,46 +51,46 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Found(NamedTuple):
+class RestoredPartition(NamedTuple):
     """Checked partition. Without a manifest: nothing was copied, or only segments have arrived."""
 
     folder: PartitionFolder
     manifest: Manifest
-    seen: Seen | None
+    seen: ManifestVersion | None
     cut_at: int | None = None
     missing: str = ""  # why it is cut
 
     @property
     def is_deleted(self) -> bool:
-        return self.manifest.state is State.DELETED
+        return self.manifest.state is ManifestState.DELETED
 
     @property
     def tiered_end(self) -> int:
         return self.manifest.tiered_end
 
 
-async def look(store: ObjectStore, folder: PartitionFolder) -> Found:
+async def look(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition:
     """BadManifestError if the manifest cannot be used."""
     seen = await read_manifest(store, folder)
     if seen is None:
         return await _without_manifest(store, folder)
     manifest = seen.manifest
-    if manifest.state is State.DELETED:
-        return Found(folder, manifest, seen)
+    if manifest.state is ManifestState.DELETED:
+        return RestoredPartition(folder, manifest, seen)
     limit = await _first_missing(store, folder, manifest)
     if limit is None:
-        return Found(folder, manifest, seen)
+        return RestoredPartition(folder, manifest, seen)
     cut_at, why = limit
-    return Found(folder, await _cut(store, folder, manifest, cut_at), seen, cut_at, why)
+    return RestoredPartition(folder, await _cut(store, folder, manifest, cut_at), seen, cut_at, why)
 
 
-async def _without_manifest(store: ObjectStore, folder: PartitionFolder) -> Found:
+async def _without_manifest(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition:
     """A new one, from the footers of what has come."""
     names = [info.key.removeprefix(folder.prefix) async for info in store.list(folder.prefix)]
     if not any(map(parse_segment_name, names)):
-        return Found(folder, new_manifest(folder, Writer(0, -1, RESTORER), 0), None)
+        return RestoredPartition(folder, new_manifest(folder, ManifestWriter(0, -1, RESTORER), 0), None)
     rebuilt = await rebuild(store, folder, 0, _now_ms())
-    return Found(folder, rebuilt.manifest, None)
+    return RestoredPartition(folder, rebuilt.manifest, None)
 
 
 async def _cut(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, offset: int) -> Manifest:
@@ -130,7 +138,7 @@ async def _check_footer(
 
 
 async def _entries(
-    store: ObjectStore, folder: PartitionFolder, part: SegmentEntry | Page
+    store: ObjectStore, folder: PartitionFolder, part: SegmentEntry | ManifestPage
 ) -> tuple[SegmentEntry, ...]:
     return (part,) if isinstance(part, SegmentEntry) else await read_page(store, folder, part)
 
@@ -152,7 +160,7 @@ class _There:
 # -- taking -------------------------------------------------------------------------------------------
 
 
-async def take(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
+async def take(store: ObjectStore, found: RestoredPartition, incarnation: int) -> Manifest:
     """The manifest, claimed for the incarnation. FencedError if a later one has it, or the topic is deleted."""
     folder = found.folder
     if found.seen is None:
@@ -161,10 +169,10 @@ async def take(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
     async def taken(manifest: Manifest) -> Manifest:
         if found.cut_at is not None:
             manifest = await _cut(store, folder, manifest, found.cut_at)
-        return claim(manifest, Writer(incarnation, manifest.latest_epoch, RESTORER))
+        return claim(manifest, ManifestWriter(incarnation, manifest.latest_epoch, RESTORER))
 
     def check(manifest: Manifest) -> None:
-        if manifest.incarnation > incarnation or manifest.state is State.DELETED:
+        if manifest.incarnation > incarnation or manifest.state is ManifestState.DELETED:
             raise FencedError(
                 f"{folder.manifest} was deleted, or restored by somebody else, while this restore ran"
             )
@@ -172,7 +180,7 @@ async def take(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
     return (await change_manifest(store, folder, taken, check, found.seen)).manifest
 
 
-async def _create(store: ObjectStore, found: Found, incarnation: int) -> Manifest:
+async def _create(store: ObjectStore, found: RestoredPartition, incarnation: int) -> Manifest:
     manifest = replace(found.manifest, incarnation=incarnation)
     try:
         await store.create(found.folder.manifest, encode(manifest))

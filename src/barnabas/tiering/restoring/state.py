@@ -25,7 +25,7 @@ KEPT = 3
 """Of the metadata: the one before helps if the newest is damaged."""
 
 
-class GroupOffset(msgspec.Struct, frozen=True, array_like=True):
+class SavedGroupOffset(msgspec.Struct, frozen=True, array_like=True):
     """One committed offset."""
 
     group: str
@@ -39,12 +39,12 @@ class GroupOffset(msgspec.Struct, frozen=True, array_like=True):
     topic_id: str
 
 
-class GroupState(msgspec.Struct, frozen=True):
+class SavedGroupState(msgspec.Struct, frozen=True):
     """All offsets of one partition of `__consumer_offsets`, as its coordinator of `leader_epoch` saw them."""
 
     leader_epoch: int
     log_end: int
-    offsets: tuple[GroupOffset, ...]
+    offsets: tuple[SavedGroupOffset, ...]
 
 
 class ClusterState(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ async def read_cluster_state(store: ObjectStore, cluster_id: str) -> ClusterStat
     return ClusterState(keys[-1], incarnation, (await store.get(keys[-1])).data)
 
 
-def encode_group_state(state: GroupState) -> bytes:
+def encode_group_state(state: SavedGroupState) -> bytes:
     """Encode the state. Slow: run in a thread."""
     return seal(state)
 
@@ -111,7 +111,7 @@ async def _create(store: ObjectStore, key: str, data: bytes) -> str | None:
 
 async def read_group_state(
     store: ObjectStore, cluster_id: str, incarnation: int, partition: int
-) -> GroupState | None:
+) -> SavedGroupState | None:
     key = group_state_key(cluster_id, incarnation, partition)
     try:
         return _decode(key, (await store.get(key)).data)
@@ -119,8 +119,8 @@ async def read_group_state(
         return None
 
 
-def _decode(key: str, data: bytes) -> GroupState:
+def _decode(key: str, data: bytes) -> SavedGroupState:
     try:
-        return unseal(data, GroupState)
+        return unseal(data, SavedGroupState)
     except DamagedError as error:
         raise DamagedStateError(f"{key} is damaged: {error}") from error

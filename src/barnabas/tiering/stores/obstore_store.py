@@ -82,7 +82,7 @@ class UnknownOptionError(ValueError):
     """An option that this kind of store does not have, or a value that it cannot read."""
 
 
-class Bucket(NamedTuple):
+class BucketUrl(NamedTuple):
     scheme: str
     name: str
     prefix: str
@@ -94,7 +94,7 @@ class Bucket(NamedTuple):
 class ObstoreStore:
     def __init__(
         self,
-        bucket: Bucket,
+        bucket: BucketUrl,
         options: Mapping[str, str],
         without_progress_seconds: float = WITHOUT_PROGRESS_SECONDS,
     ) -> None:
@@ -258,7 +258,7 @@ def _end_quietly() -> None:
     atexit.register(time.sleep, LAST_SECONDS)
 
 
-def _for_uploads(bucket: Bucket, options: Mapping[str, str]) -> Mapping[str, str]:
+def _for_uploads(bucket: BucketUrl, options: Mapping[str, str]) -> Mapping[str, str]:
     """S3 requires a SHA-256 of each part (half the CPU of an upload) unless it is declared unsigned: TLS
     protects integrity. Without TLS it is computed. An option overrides this."""
     may_be_plain = _is_plain(options) or "allow_http" in options
@@ -271,7 +271,7 @@ def _is_plain(options: Mapping[str, str]) -> bool:
     return any(options.get(name, "").startswith("http://") for name in ENDPOINTS)
 
 
-def _client(bucket: Bucket, options: Mapping[str, str], seconds: float, repeats: Mapping[str, Any]) -> Any:
+def _client(bucket: BucketUrl, options: Mapping[str, str], seconds: float, repeats: Mapping[str, Any]) -> Any:
     if IN_THE_URL & options.keys():
         raise UnknownOptionError("The bucket is named by barnabas.remote.storage.url alone.")
     _end_quietly()

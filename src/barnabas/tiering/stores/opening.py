@@ -62,11 +62,11 @@ def _bucket(parts: SplitResult, options: Mapping[str, str]) -> BrowsableStore:
             f"{URL}={parts.geturl()}: the prefix may have letters, digits, and . _ = - between its slashes."
         )
     try:
-        from barnabas.tiering.stores.obstore_store import Bucket, ObstoreStore, UnknownOptionError
+        from barnabas.tiering.stores.obstore_store import BucketUrl, ObstoreStore, UnknownOptionError
     except ImportError as error:
         raise ConfigError(MISSING.format(url=URL, scheme=parts.scheme)) from error
     try:
-        return ObstoreStore(Bucket(parts.scheme, parts.netloc, prefix), options)
+        return ObstoreStore(BucketUrl(parts.scheme, parts.netloc, prefix), options)
     except UnknownOptionError as error:
         raise ConfigError(
             f"rsm.config.* does not suit {parts.scheme}: {error} See docs/tiering.md for the options."

@@ -25,7 +25,7 @@ ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "Tem
 TRY_LATER = frozenset({408, 409, 425, 429})
 
 
-class Answer(NamedTuple):
+class StoreErrorDetails(NamedTuple):
     """Facts extracted from an obstore error."""
 
     status: int
@@ -40,9 +40,9 @@ class Answer(NamedTuple):
         return {"Connect": "no connection", "Timeout": "no answer in time"}.get(self.connection, "no answer")
 
 
-def answer_in(text: str) -> Answer:
+def answer_in(text: str) -> StoreErrorDetails:
     status, code, connection = _STATUS.search(text), _CODE.search(text), _CONNECTION.search(text)
-    return Answer(
+    return StoreErrorDetails(
         int(status[1]) if status else 0,
         code[1] if code else "",
         connection[1] if connection else "",
@@ -50,7 +50,7 @@ def answer_in(text: str) -> Answer:
     )
 
 
-def failure(answer: Answer, key: str, bucket: str) -> StoreError:
+def failure(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
     """For everything that is not about the condition of a write, or a missing object."""
     if answer.is_about_credentials:
         return StoreUnavailableError(
@@ -62,11 +62,11 @@ def failure(answer: Answer, key: str, bucket: str) -> StoreError:
     return _refused(answer, key, bucket)
 
 
-def is_missing_bucket(answer: Answer) -> bool:
+def is_missing_bucket(answer: StoreErrorDetails) -> bool:
     return answer.code in NO_BUCKET
 
 
-def _refused(answer: Answer, key: str, bucket: str) -> StoreError:
+def _refused(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
     if is_missing_bucket(answer):
         return StoreDeniedError(
             f"There is no bucket {bucket} ({answer}): create it, or correct barnabas.remote.storage.url."
@@ -89,15 +89,15 @@ def _refused(answer: Answer, key: str, bucket: str) -> StoreError:
     )
 
 
-def _is_full(answer: Answer) -> bool:
+def _is_full(answer: StoreErrorDetails) -> bool:
     return answer.status == 507 or answer.code in FULL
 
 
-def _full(bucket: str, answer: Answer) -> StoreError:
+def _full(bucket: str, answer: StoreErrorDetails) -> StoreError:
     return StoreDeniedError(f"{bucket} is full ({answer}): make room, or raise its quota.")
 
 
-def _unavailable(bucket: str, key: str, answer: Answer) -> StoreError:
+def _unavailable(bucket: str, key: str, answer: StoreErrorDetails) -> StoreError:
     return StoreUnavailableError(
         f"{bucket} cannot be reached, or is too busy, for {key} ({answer}): check the network, rsm.config.endpoint and "
         "the state of the store."

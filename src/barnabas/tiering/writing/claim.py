@@ -27,12 +27,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import BadManifestError, Epochs, Manifest, Writer, encode
+from barnabas.tiering.objects.manifest import BadManifestError, Epochs, Manifest, ManifestWriter, encode
 from barnabas.tiering.objects.manifest_changes import claim, cut, new_manifest, raise_log_start
 from barnabas.tiering.objects.manifest_file import (
     FencedError,
     ManifestFile,
-    Seen,
+    ManifestVersion,
     change_manifest,
     check_live,
     read_manifest,
@@ -73,7 +73,7 @@ class Claim(NamedTuple):
 async def claim_manifest(
     store: ObjectStore,
     folder: PartitionFolder,
-    writer: Writer,
+    writer: ManifestWriter,
     log: LogView,
     now_ms: int,
     *,
@@ -107,8 +107,8 @@ async def claim_manifest(
 
 
 async def _create(
-    store: ObjectStore, folder: PartitionFolder, writer: Writer, log: LogView, now_ms: int
-) -> Seen:
+    store: ObjectStore, folder: PartitionFolder, writer: ManifestWriter, log: LogView, now_ms: int
+) -> ManifestVersion:
     """Create the manifest and return the stored one, which may be another writer's."""
     if log.local_start > log.start:
         raise BadManifestError(
@@ -119,7 +119,7 @@ async def _create(
     manifest = new_manifest(folder, writer, log.start, now_ms)
     data = encode(manifest)
     try:
-        return Seen(manifest, data, await store.create(folder.manifest, data))
+        return ManifestVersion(manifest, data, await store.create(folder.manifest, data))
     except (ObjectExistsError, StoreUnavailableError):
         found = await read_manifest(store, folder)
         if found is None:
@@ -127,7 +127,7 @@ async def _create(
         return found
 
 
-def _check_fence(manifest: Manifest, writer: Writer, folder: PartitionFolder) -> None:
+def _check_fence(manifest: Manifest, writer: ManifestWriter, folder: PartitionFolder) -> None:
     theirs = manifest.incarnation, manifest.leader_epoch, manifest.writer
     if theirs != writer and (writer.incarnation, writer.leader_epoch) <= manifest.fence:
         raise FencedError(

@@ -15,7 +15,15 @@ from functools import partial
 
 from barnabas.common.cooperative import pieces
 from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
-from barnabas.tiering.objects.manifest import Kind, Manifest, Removed, Source, State, decode_page, entry_key
+from barnabas.tiering.objects.manifest import (
+    Manifest,
+    ManifestSource,
+    ManifestState,
+    Removed,
+    RemovedKind,
+    decode_page,
+    entry_key,
+)
 from barnabas.tiering.objects.manifest_changes import (
     collect,
     forget_source,
@@ -81,7 +89,7 @@ async def _collect(store: ObjectStore, file: ManifestFile, due: Iterable[Removed
 async def _objects_of(store: ObjectStore, folder: PartitionFolder, removed: Removed) -> list[str]:
     """Keys, a page after its segments: as long as it is there, they are found."""
     key = entry_key(folder, removed)
-    if removed.kind is not Kind.PAGE:
+    if removed.kind is not RemovedKind.PAGE:
         return [key]
     try:
         entries = decode_page((await store.get(key)).data, key)
@@ -113,11 +121,11 @@ async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
             await file.change(partial(_forgotten, source))
 
 
-async def _forgotten(source: Source, manifest: Manifest) -> Manifest:
+async def _forgotten(source: ManifestSource, manifest: Manifest) -> Manifest:
     return forget_source(manifest, source)
 
 
-async def release(store: ObjectStore, source: Source) -> None:
+async def release(store: ObjectStore, source: ManifestSource) -> None:
     """Remove a pin. A deleted source keeps nothing. The manifest is replaced in any case: a CAS that would set the
     pin, and got no answer, fails from then on."""
     folder = parse_partition_prefix(source.prefix)
@@ -130,12 +138,12 @@ async def release(store: ObjectStore, source: Source) -> None:
         await change_manifest(store, folder, unpinned, lambda manifest: None)
 
 
-async def release_source(store: ObjectStore, source: Source) -> None:
+async def release_source(store: ObjectStore, source: ManifestSource) -> None:
     """Remove a pin; if the source's topic was deleted and has no other pins, delete its objects."""
     await release(store, source)
     folder = parse_partition_prefix(source.prefix)
     seen = await read_manifest(store, folder) if folder is not None else None
-    if folder is not None and seen is not None and seen.manifest.state is State.DELETED:
+    if folder is not None and seen is not None and seen.manifest.state is ManifestState.DELETED:
         await delete_partition(store, folder, seen.manifest.incarnation)
 
 
@@ -150,7 +158,7 @@ async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnat
 
     def check(manifest: Manifest) -> None:
         # A restored cluster continues deletions that the old one had begun.
-        has_begun = manifest.state is State.DELETED and manifest.incarnation < incarnation
+        has_begun = manifest.state is ManifestState.DELETED and manifest.incarnation < incarnation
         if manifest.incarnation != incarnation and not has_begun:
             raise FencedError(
                 f"{folder.manifest} belongs to incarnation {manifest.incarnation} of the cluster, not {incarnation}"

@@ -17,18 +17,18 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics.topics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import Manifest, Writer
+from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
 from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile, ReplacedError
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
+from barnabas.tiering.writing.compacted_copier import WholeLog, WholeLogCopier
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
-from barnabas.tiering.writing.whole_copier import WholeLog, WholeLogCopier
 
 LOOK_SECONDS = 600.0
 """Interval for reading the claimed manifest again: others may have changed it."""
@@ -80,7 +80,7 @@ class RemoteWriter:
         self,
         store: ObjectStore,
         folder: PartitionFolder,
-        writer: Writer,
+        writer: ManifestWriter,
         log: SourceLog,
         settings: Callable[[], WriterSettings],
         pacer: UploadLimiter,

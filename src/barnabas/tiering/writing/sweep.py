@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from barnabas.tiering.objects.layout import PAGE_SUFFIX, SegmentName, first_name_from, parse_object_name
-from barnabas.tiering.objects.manifest import Kind, Manifest, decode_page, is_foreign
+from barnabas.tiering.objects.manifest import Manifest, RemovedKind, decode_page, is_foreign
 from barnabas.tiering.objects.manifest_changes import note_full_sweep, note_sweep
 from barnabas.tiering.objects.manifest_file import ManifestFile
 from barnabas.tiering.stores.store import ObjectInfo, ObjectStore
@@ -80,7 +80,7 @@ class _Named:
         self._names = manifest.named()
         removed = (*manifest.garbage, *manifest.quarantine)
         pages = [(page.key, page.base, page.end) for page in manifest.pages]
-        pages += [(each.key, 0, each.end) for each in removed if each.kind is Kind.PAGE]
+        pages += [(each.key, 0, each.end) for each in removed if each.kind is RemovedKind.PAGE]
         self._pages = [page for page in pages if not is_foreign(page[0])]
         self._read: dict[str, frozenset[str]] = {}
 

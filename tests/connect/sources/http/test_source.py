@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.connect.ends import Context
-from barnabas.connect.sources.http.reading import PageFeeder
-from barnabas.connect.sources.http.source import HttpSource
+from barnabas.connect.endpoints import ConnectorContext
+from barnabas.connect.sources.http.reader import PageFeeder
+from barnabas.connect.sources.http.source import HttpPollSource
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -33,8 +33,8 @@ def feeder(spark: SparkSession, tmp_path: Path, feed: Feed, **settings: object) 
         "next": "meta.next",
     } | settings
     said = {"schema": "id BIGINT, name STRING", "token": Secret(TOKEN)} | said
-    source = HttpSource(**said)  # type: ignore[arg-type]
-    context = Context("c", tmp_path, tmp_path.as_uri())
+    source = HttpPollSource(**said)  # type: ignore[arg-type]
+    context = ConnectorContext("c", tmp_path, tmp_path.as_uri())
     source.read(spark, context)
     [found] = context.feeders
     assert isinstance(found, PageFeeder)

@@ -15,24 +15,28 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from barnabas.connect.sources.postgres.reader import Settings, StreamReader
-from barnabas.connect.sources.postgres.slot import Slot
+from barnabas.connect.sources.postgres.reader import PostgresSettings, PostgresStreamReader
+from barnabas.connect.sources.postgres.slot import ReplicationSlot
 from barnabas.connect.sources.postgres.tables import Patterns
 
 ROWS_BETWEEN_STEPS = 7
 
 
-def settings(url: str, tables: str = "public.orders,public.lines", **more: Any) -> Settings:
+def settings(url: str, tables: str = "public.orders,public.lines", **more: Any) -> PostgresSettings:
     known = {"max_changes": 40, "heartbeat": 0.0} | more
-    return Settings(url, None, Slot("shop", "shop"), Patterns(tuple(tables.split(","))), **known)
+    return PostgresSettings(
+        url, None, ReplicationSlot("shop", "shop"), Patterns(tuple(tables.split(","))), **known
+    )
 
 
 class Engine:
     """One process that runs a query; `step` is told the name of what was just done."""
 
-    def __init__(self, folder: Path, chosen: Settings, step: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, folder: Path, chosen: PostgresSettings, step: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._folder, self._step = folder, step
-        self._reader = StreamReader(chosen)
+        self._reader = PostgresStreamReader(chosen)
 
     def run(self) -> None:
         """Until nothing is new."""
@@ -76,7 +80,7 @@ class Engine:
             self._note("sink", number, rows)
         self._note("commits", number, {})
 
-    def _rows(self, reader: StreamReader, task: Any) -> Iterator[dict[str, Any]]:
+    def _rows(self, reader: PostgresStreamReader, task: Any) -> Iterator[dict[str, Any]]:
         for batch in reader.read(task):
             for at, row in enumerate(batch.to_pylist()):
                 if at % ROWS_BETWEEN_STEPS == 0:
@@ -100,7 +104,7 @@ def delivered(folder: Path) -> list[dict[str, Any]]:
     return [row for path in batches for row in json.loads(path.read_text())]
 
 
-def run_until(folder: Path, chosen: Settings, last_step: int) -> None:
+def run_until(folder: Path, chosen: PostgresSettings, last_step: int) -> None:
     """Kills itself at a step; 0 lets it end."""
     steps = iter(range(1, 1 << 30))
 

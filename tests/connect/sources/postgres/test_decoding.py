@@ -13,9 +13,9 @@ from barnabas.connect.sources.postgres.decoding import (
     UNCHANGED,
     Begin,
     Column,
-    Commit,
+    CommitMessage,
     DecodingError,
-    Delete,
+    DeleteMessage,
     Emitted,
     Insert,
     Relation,
@@ -50,15 +50,15 @@ def test_rows_have_every_kind_of_value(old: list[Any], new: list[Any]) -> None:
     assert decode(b"U" + place + b"N" + encoded(new)) == Update(7, None, False, new)
     assert decode(b"U" + place + b"K" + encoded(old) + b"N" + encoded(new)) == Update(7, old, False, new)
     assert decode(b"U" + place + b"O" + encoded(old) + b"N" + encoded(new)) == Update(7, old, True, new)
-    assert decode(b"D" + place + b"K" + encoded(old)) == Delete(7, old, False)
-    assert decode(b"D" + place + b"O" + encoded(old)) == Delete(7, old, True)
+    assert decode(b"D" + place + b"K" + encoded(old)) == DeleteMessage(7, old, False)
+    assert decode(b"D" + place + b"O" + encoded(old)) == DeleteMessage(7, old, True)
 
 
 RELATION = b"R" + struct.pack(">I", 9) + b"public\0orders\0d" + struct.pack(">H", 1)
 RELATION += b"\x01id\0" + struct.pack(">Ii", 23, -1)
 MESSAGES = {
     b"B" + struct.pack(">qqI", 100, 5, 3): Begin(100, 5 + EPOCH_MICROS, 3),
-    b"C" + struct.pack(">Bqqq", 0, 100, 148, 5): Commit(100, 148, 5 + EPOCH_MICROS),
+    b"C" + struct.pack(">Bqqq", 0, 100, 148, 5): CommitMessage(100, 148, 5 + EPOCH_MICROS),
     RELATION: Relation(9, "public", "orders", "d", (Column("id", 23, -1, True),)),
     b"T" + struct.pack(">IBII", 2, 1, 7, 9): Truncate((7, 9)),
     b"M" + struct.pack(">Bq", 1, 50) + b"hello\0" + struct.pack(">I", 2) + b"hi": Emitted("hello", b"hi"),

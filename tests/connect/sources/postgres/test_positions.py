@@ -2,10 +2,10 @@
 
 import pytest
 
-from barnabas.connect.sources.postgres.reader import QUIET_BYTES, End, Position, next_end
+from barnabas.connect.sources.postgres.reader import QUIET_BYTES, StreamEnd, WalPosition, next_end
 from barnabas.connect.sources.postgres.slot import (
     Peeked,
-    Slot,
+    ReplicationSlot,
     SlotState,
     System,
     check_state,
@@ -15,18 +15,18 @@ from barnabas.connect.sources.postgres.slot import (
 )
 from barnabas.spark.errors import SourceError
 
-SLOT = Slot("shop", "shop")
+SLOT = ReplicationSlot("shop", "shop")
 
 
 def test_positions_are_written_as_postgresql_writes_them() -> None:
     assert lsn_text(parse_lsn("16/B374D848")) == "16/B374D848"
-    position = Position(parse_lsn("16/B374D848"), System("7", 2))
-    assert Position.from_json(position.to_json()) == position
-    assert Position.from_json(Position().to_json()) == Position()
+    position = WalPosition(parse_lsn("16/B374D848"), System("7", 2))
+    assert WalPosition.from_json(position.to_json()) == position
+    assert WalPosition.from_json(WalPosition().to_json()) == WalPosition()
 
 
 def test_a_batch_ends_behind_the_last_commit_that_was_peeked() -> None:
-    assert next_end(100, 500, 10, lambda _: Peeked(4, 300), is_quiet=False) == End(300, False)
+    assert next_end(100, 500, 10, lambda _: Peeked(4, 300), is_quiet=False) == StreamEnd(300, False)
 
 
 def test_a_peek_that_shows_only_what_was_read_is_made_longer() -> None:
@@ -36,7 +36,7 @@ def test_a_peek_that_shows_only_what_was_read_is_made_longer() -> None:
         asked.append(most)
         return Peeked(most, 100) if most < 50 else Peeked(60, 400)
 
-    assert next_end(100, 500, 10, peek, is_quiet=False) == End(400, False)
+    assert next_end(100, 500, 10, peek, is_quiet=False) == StreamEnd(400, False)
     assert asked == [10, 40, 160]
 
 
@@ -45,8 +45,8 @@ def test_the_position_moves_without_changes_only_when_it_was_quiet_for_long() ->
         return Peeked(0, None)
 
     assert next_end(100, 500, 10, peek, is_quiet=False) is None
-    assert next_end(100, 500, 10, peek, is_quiet=True) == End(500, True)
-    assert next_end(100, 100 + QUIET_BYTES, 10, peek, is_quiet=False) == End(100 + QUIET_BYTES, True)
+    assert next_end(100, 500, 10, peek, is_quiet=True) == StreamEnd(500, True)
+    assert next_end(100, 100 + QUIET_BYTES, 10, peek, is_quiet=False) == StreamEnd(100 + QUIET_BYTES, True)
     assert next_end(500, 500, 10, peek, is_quiet=True) is None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from barnabas.connect.sources.postgres.reader import BYTES, Settings, arrow_batches, read_changes
+from barnabas.connect.sources.postgres.reader import BYTES, PostgresSettings, arrow_batches, read_changes
 from barnabas.connect.sources.postgres.slot import parse_lsn
 from barnabas.spark.errors import SourceError
 from tests.connect.sources.postgres.micro_batches import Engine, Nursery, delivered, settings
@@ -29,7 +29,7 @@ def shop(postgres: PostgresServer, database: str) -> Any:
 
 
 @pytest.fixture
-def chosen(postgres: PostgresServer, database: str, shop: Connection) -> Settings:
+def chosen(postgres: PostgresServer, database: str, shop: Connection) -> PostgresSettings:
     return settings(postgres.url(database))
 
 
@@ -58,7 +58,7 @@ def check(folder: Path, shop: Connection) -> None:
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in range(2, 8))]
 )
 def test_no_change_is_lost_or_doubled_when_the_reader_is_killed_at_every_step(
-    tmp_path: Path, shop: Connection, chosen: Settings, nursery: Nursery, seed: int
+    tmp_path: Path, shop: Connection, chosen: PostgresSettings, nursery: Nursery, seed: int
 ) -> None:
     work = Workload(shop, seed)
     work.some(8)
@@ -70,7 +70,7 @@ def test_no_change_is_lost_or_doubled_when_the_reader_is_killed_at_every_step(
 
 
 def test_the_stream_goes_on_exactly_where_the_first_snapshot_ends(
-    tmp_path: Path, shop: Connection, chosen: Settings
+    tmp_path: Path, shop: Connection, chosen: PostgresSettings
 ) -> None:
     work = Workload(shop, 3)
     work.some(20)
@@ -88,7 +88,7 @@ def test_the_stream_goes_on_exactly_where_the_first_snapshot_ends(
 
 
 def test_a_large_transaction_comes_in_batches_of_bounded_size(
-    tmp_path: Path, shop: Connection, chosen: Settings
+    tmp_path: Path, shop: Connection, chosen: PostgresSettings
 ) -> None:
     Engine(tmp_path, chosen).run()
     start = slot_position(shop)
@@ -100,7 +100,7 @@ def test_a_large_transaction_comes_in_batches_of_bounded_size(
 
 
 def test_a_quiet_table_lets_the_server_forget_its_log(
-    tmp_path: Path, shop: Connection, chosen: Settings
+    tmp_path: Path, shop: Connection, chosen: PostgresSettings
 ) -> None:
     engine = Engine(tmp_path, chosen)
     engine.run()
@@ -131,45 +131,49 @@ class TestStops:
     """What would lose changes in silence stops the connector, with a sentence that says what to do."""
 
     @pytest.fixture
-    def begun(self, tmp_path: Path, shop: Connection, chosen: Settings) -> Path:
+    def begun(self, tmp_path: Path, shop: Connection, chosen: PostgresSettings) -> Path:
         Engine(tmp_path, chosen).run()
         shop.execute("INSERT INTO orders (id) VALUES (1)")
         Engine(tmp_path, chosen).run()
         shop.execute("INSERT INTO orders (id) VALUES (2)")
         return tmp_path
 
-    def test_when_the_slot_was_dropped(self, begun: Path, shop: Connection, chosen: Settings) -> None:
+    def test_when_the_slot_was_dropped(self, begun: Path, shop: Connection, chosen: PostgresSettings) -> None:
         shop.execute("SELECT pg_drop_replication_slot('shop')")
         with pytest.raises(SourceError, match=r"slot shop is gone.*Start over"):
             Engine(begun, chosen).run()
 
-    def test_when_the_slot_was_made_again(self, begun: Path, shop: Connection, chosen: Settings) -> None:
+    def test_when_the_slot_was_made_again(
+        self, begun: Path, shop: Connection, chosen: PostgresSettings
+    ) -> None:
         shop.execute("SELECT pg_drop_replication_slot('shop')")
         shop.execute("SELECT pg_create_logical_replication_slot('shop', 'pgoutput')")
         with pytest.raises(SourceError, match=r"ahead of this connector.*made again.*Start over"):
             Engine(begun, chosen).run()
 
     def test_when_another_reader_has_moved_the_slot(
-        self, begun: Path, shop: Connection, chosen: Settings
+        self, begun: Path, shop: Connection, chosen: PostgresSettings
     ) -> None:
         shop.execute("SELECT pg_replication_slot_advance('shop', pg_current_wal_lsn())")
         with pytest.raises(SourceError, match=r"ahead of this connector.*two connectors share"):
             Engine(begun, chosen).run()
 
-    def test_when_a_table_is_not_published(self, begun: Path, shop: Connection, chosen: Settings) -> None:
+    def test_when_a_table_is_not_published(
+        self, begun: Path, shop: Connection, chosen: PostgresSettings
+    ) -> None:
         shop.execute("ALTER PUBLICATION shop DROP TABLE lines")
         with pytest.raises(
             SourceError, match=r"does not have public\.lines.*ALTER PUBLICATION shop ADD TABLE"
         ):
             Engine(begun, chosen).run()
 
-    def test_when_it_is_another_server(self, begun: Path, chosen: Settings) -> None:
+    def test_when_it_is_another_server(self, begun: Path, chosen: PostgresSettings) -> None:
         for note in (begun / "offsets").glob("*"):
             note.write_text(note.read_text().replace('"system": "', '"system": "9'))
         with pytest.raises(SourceError, match="another server"):
             Engine(begun, chosen).run()
 
-    def test_when_the_server_has_gone_back_in_time(self, begun: Path, chosen: Settings) -> None:
+    def test_when_the_server_has_gone_back_in_time(self, begun: Path, chosen: PostgresSettings) -> None:
         for note in (begun / "offsets").glob("*"):
             note.write_text(note.read_text().replace('"lsn": "0/', '"lsn": "F/'))
         with pytest.raises(SourceError, match="restored from a backup"):

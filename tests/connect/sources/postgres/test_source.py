@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.connect.sources.postgres.reader import StreamReader
+from barnabas.connect.sources.postgres.reader import PostgresStreamReader
 from barnabas.connect.sources.postgres.tables import Patterns
 from barnabas.spark.errors import SourceError
 from barnabas.testing import EmbeddedBroker
@@ -177,7 +177,7 @@ def test_a_table_without_a_key_is_refused_before_its_updates_would_fail(
     postgres: PostgresServer, database: str, shop: Connection
 ) -> None:
     shop.execute("CREATE TABLE notes (text text)")
-    reader = StreamReader(settings(postgres.url(database), "public.notes"))
+    reader = PostgresStreamReader(settings(postgres.url(database), "public.notes"))
     with pytest.raises(SourceError, match=r"public.notes: no primary key.*REPLICA IDENTITY FULL"):
         reader.latestOffset(reader.initialOffset(), None)  # type: ignore[arg-type]
     reader.stop()

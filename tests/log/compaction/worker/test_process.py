@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from barnabas.broker.worker_process import JobCancelled, JobFailed, Worker, WorkerDied
+from barnabas.broker.worker_process import JobCancelled, JobFailed, WorkerDied, WorkerProcess
 from barnabas.common.pipe_channel import frame
 from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Effort
 from barnabas.log.compaction.swap import find_sources, swap_in
-from barnabas.log.compaction.worker.messages import Cancel, Run, encode
+from barnabas.log.compaction.worker.messages import CancelJob, RunJob, encode
 from barnabas.log.compaction.worker.serving import RateLimiter
 from barnabas.log.log import Log
 from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
@@ -45,9 +45,9 @@ def plan(log: Log, effort: Effort = FAST) -> CompactionPlan:
     return found
 
 
-def with_worker(use: Callable[[Worker], Coroutine[Any, Any, None]]) -> None:
+def with_worker(use: Callable[[WorkerProcess], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        worker = Worker()
+        worker = WorkerProcess()
         try:
             await asyncio.wait_for(use(worker), DEADLINE)
         finally:
@@ -56,7 +56,7 @@ def with_worker(use: Callable[[Worker], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
-async def started(worker: Worker) -> None:
+async def started(worker: WorkerProcess) -> None:
     await async_until(lambda: worker.pid is not None)
 
 
@@ -70,7 +70,7 @@ def swap_into(log: Log) -> Callable[[CleanedGroup], None]:
 
 
 def test_a_job_is_done_in_another_process(log: Log) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         result = await worker.run(plan(log), swap_into(log))
         assert result.cleaned_upto == 200
         assert worker.pid not in (None, os.getpid())
@@ -82,7 +82,7 @@ def test_a_job_is_done_in_another_process(log: Log) -> None:
 
 
 def test_one_process_does_many_jobs(log: Log) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         await worker.run(plan(log), lambda group: None)
         first = worker.pid
         await worker.run(plan(log), lambda group: None)
@@ -92,7 +92,7 @@ def test_one_process_does_many_jobs(log: Log) -> None:
 
 
 def test_a_job_that_fails_says_why_and_the_process_goes_on(log: Log) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         elsewhere = msgspec.structs.replace(plan(log), folder="/there/is/no/such/folder")
         with pytest.raises(JobFailed, match="No such file"):
             await worker.run(elsewhere, lambda group: None)
@@ -113,7 +113,7 @@ def big_plan(tmp_path: Path) -> CompactionPlan:
 
 
 def test_a_job_can_be_cancelled(tmp_path: Path) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
         worker.cancel()
@@ -125,7 +125,7 @@ def test_a_job_can_be_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_noticed_and_replaced(log: Log, tmp_path: Path) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
         killed = worker.pid or 0
@@ -139,7 +139,7 @@ def test_a_killed_process_is_noticed_and_replaced(log: Log, tmp_path: Path) -> N
 
 
 def test_a_process_that_was_killed_while_idle_is_replaced(log: Log) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         await worker.run(plan(log), lambda group: None)
         killed = worker.pid or 0
         os.kill(killed, signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_a_process_that_was_killed_while_idle_is_replaced(log: Log) -> None:
 
 
 def test_a_signal_to_the_whole_group_leaves_the_end_to_the_broker(tmp_path: Path) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
         usual = os.getpriority(os.PRIO_PROCESS, 0)
@@ -168,7 +168,7 @@ def test_a_signal_to_the_whole_group_leaves_the_end_to_the_broker(tmp_path: Path
 
 
 def test_whoever_stops_listening_ends_the_job(tmp_path: Path) -> None:
-    async def use(worker: Worker) -> None:
+    async def use(worker: WorkerProcess) -> None:
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
         task.cancel()
@@ -182,10 +182,10 @@ def test_whoever_stops_listening_ends_the_job(tmp_path: Path) -> None:
 def test_a_program_that_is_no_worker_is_a_failed_job(log: Log) -> None:
     async def main() -> None:
         for program in ("raise SystemExit(3)", "print('what?' * 100)"):
-            worker = Worker((sys.executable, "-c", program))
+            worker = WorkerProcess((sys.executable, "-c", program))
             with pytest.raises(WorkerDied):
                 await worker.run(plan(log), lambda group: None)
-        missing = Worker(("/there/is/no/such/program",))
+        missing = WorkerProcess(("/there/is/no/such/program",))
         with pytest.raises(WorkerDied, match="could not be started"):
             await missing.run(plan(log), lambda group: None)
 
@@ -196,7 +196,9 @@ def test_a_process_that_is_just_dying_is_left_to_tell_its_own_exit_code(log: Log
     """The end of its output is seen before it has an exit code; whoever kills it then loses the code."""
 
     async def use() -> None:
-        dying = Worker((sys.executable, "-c", "import os, sys; os.close(1); sys.stdin.read(); os._exit(7)"))
+        dying = WorkerProcess(
+            (sys.executable, "-c", "import os, sys; os.close(1); sys.stdin.read(); os._exit(7)")
+        )
         with pytest.raises(WorkerDied, match="exit code 7"):
             await dying.run(plan(log), lambda group: None)
 
@@ -213,13 +215,13 @@ def start_bare() -> subprocess.Popen[bytes]:
 
 def test_the_process_ends_when_its_input_does() -> None:
     process = start_bare()
-    output, _ = process.communicate(frame(encode(Cancel())), timeout=DEADLINE)
+    output, _ = process.communicate(frame(encode(CancelJob())), timeout=DEADLINE)
     assert (process.returncode, output) == (0, b"")
 
 
 def test_the_process_ends_in_the_middle_of_a_job_when_its_input_does(tmp_path: Path) -> None:
     process = start_bare()
-    output, _ = process.communicate(frame(encode(Run(big_plan(tmp_path)))), timeout=DEADLINE)
+    output, _ = process.communicate(frame(encode(RunJob(big_plan(tmp_path)))), timeout=DEADLINE)
     assert (process.returncode, output) == (0, b"")
     assert not list(tmp_path.rglob("*.cleaned"))
 
@@ -228,7 +230,7 @@ def test_the_process_gives_way_to_others() -> None:
     process = start_bare()
     try:
         assert process.stdin is not None
-        process.stdin.write(frame(encode(Run(msgspec.structs.replace(EMPTY, folder="/nowhere")))))
+        process.stdin.write(frame(encode(RunJob(msgspec.structs.replace(EMPTY, folder="/nowhere")))))
         process.stdin.flush()
         assert process.stdout is not None
         process.stdout.read(4)  # it has started

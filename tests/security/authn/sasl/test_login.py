@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from barnabas.security.authn.sasl.login import (
+    Authenticated,
     AuthenticationFailedError,
     Challenge,
-    Done,
-    Login,
     Offered,
     OutOfOrderError,
+    SaslLogin,
     UnsupportedMechanismError,
 )
 from barnabas.security.principal import Principal
@@ -26,13 +26,13 @@ class Echo:
     def blocks(self, message: bytes) -> bool:
         return False
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         if not self._asked:
             self._asked = True
             return Challenge(b"who?")
         if not message:
             raise AuthenticationFailedError("no name")
-        return Done(Principal("User", message.decode()), b"hello", self._expires_ms)
+        return Authenticated(Principal("User", message.decode()), b"hello", self._expires_ms)
 
 
 OFFER = {
@@ -43,8 +43,8 @@ OFFER = {
 }
 
 
-def logged_in(mechanism: str = "ECHO") -> Login:
-    login = Login(OFFER)
+def logged_in(mechanism: str = "ECHO") -> SaslLogin:
+    login = SaslLogin(OFFER)
     login.begin(mechanism, now=0.0)
     assert login.step(b"") == Challenge(b"who?")
     login.step(b"alice")
@@ -58,7 +58,7 @@ def test_a_client_is_known_at_the_end_of_an_exchange() -> None:
 
 
 def test_a_mechanism_that_is_not_offered_ends_it() -> None:
-    login = Login(OFFER)
+    login = SaslLogin(OFFER)
 
     with pytest.raises(UnsupportedMechanismError):
         login.begin("PLAIN", now=0.0)
@@ -67,7 +67,7 @@ def test_a_mechanism_that_is_not_offered_ends_it() -> None:
 
 
 def test_a_failure_is_the_end() -> None:
-    login = Login(OFFER)
+    login = SaslLogin(OFFER)
     login.begin("ECHO", now=0.0)
     login.step(b"")
     with pytest.raises(AuthenticationFailedError):
@@ -79,7 +79,7 @@ def test_a_failure_is_the_end() -> None:
 
 def test_a_token_before_the_handshake_is_out_of_order() -> None:
     with pytest.raises(OutOfOrderError):
-        Login(OFFER).step(b"alice")
+        SaslLogin(OFFER).step(b"alice")
 
 
 def test_a_client_may_authenticate_again_as_itself() -> None:
@@ -101,7 +101,7 @@ def test_a_login_without_an_end_is_not_done_again() -> None:
 
 
 def test_versions_are_asked_for_once_before_the_handshake() -> None:
-    login = Login(OFFER)
+    login = SaslLogin(OFFER)
     login.ask_versions(is_valid=False)
     login.ask_versions(is_valid=True)
     with pytest.raises(OutOfOrderError) as refusal:
@@ -113,7 +113,7 @@ def test_versions_are_asked_for_once_before_the_handshake() -> None:
 
 
 def test_versions_are_not_asked_for_during_an_exchange() -> None:
-    login = Login(OFFER)
+    login = SaslLogin(OFFER)
     login.begin("ECHO", now=0.0)
     with pytest.raises(OutOfOrderError) as refusal:
         login.ask_versions(is_valid=True)
@@ -153,7 +153,7 @@ def test_a_session_ends_with_the_credential_or_at_the_limit(
 
 
 def test_a_message_that_is_too_long_is_refused_before_it_is_parsed() -> None:
-    login = Login(OFFER)
+    login = SaslLogin(OFFER)
     login.begin("SCRAM-SHORT", now=0.0)
     assert login.step(b"0123456789") == Challenge(b"who?")
 

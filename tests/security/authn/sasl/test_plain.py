@@ -7,7 +7,7 @@ import hmac
 import pytest
 
 from barnabas.security.authn.jaas import parse_jaas
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Done
+from barnabas.security.authn.sasl.login import Authenticated, AuthenticationFailedError
 from barnabas.security.authn.sasl.plain import PlainExchange, listed_users
 from barnabas.security.principal import Principal
 
@@ -25,15 +25,15 @@ def refusal(message: bytes) -> AuthenticationFailedError:
 def test_the_users_of_a_jaas_text_are_known_by_their_passwords(authorization_id: bytes) -> None:
     done = PlainExchange(USERS).step(authorization_id + b'\0alice\0her "secret"')
 
-    assert isinstance(done, Done)
+    assert isinstance(done, Authenticated)
     assert done.principal == Principal("User", "alice")
 
 
 def test_a_login_is_current_until_its_users_password_changes() -> None:
     users = listed_users(parse_jaas(MODULE + ' user_alice="first" user_bob="his";'))
     alice, bob = (PlainExchange(users).step(token) for token in (b"\0alice\0first", b"\0bob\0his"))
-    assert isinstance(alice, Done)
-    assert isinstance(bob, Done)
+    assert isinstance(alice, Authenticated)
+    assert isinstance(bob, Authenticated)
     assert alice.is_current is not None
     assert bob.is_current is not None
     assert alice.is_current()

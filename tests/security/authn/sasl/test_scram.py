@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.client.security.scram import scram
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import Authenticated, AuthenticationFailedError, Challenge
 from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.security.authn.sasl.scram_users import StoredUsers
 from barnabas.security.authn.scram import new_credential
@@ -33,13 +33,13 @@ def exchange(mechanism: ScramMechanism = SHA_256) -> ScramExchange:
     return ScramExchange(mechanism, USERS)
 
 
-def log_in(mechanism: ScramMechanism, name: str, password: str) -> Done:
+def log_in(mechanism: ScramMechanism, name: str, password: str) -> Authenticated:
     """The client checks the broker's signature, too."""
     ours, client = exchange(mechanism), scram(mechanism.hash_name, name, password)
     challenge = ours.step(next(client))
     assert isinstance(challenge, Challenge)
     done = ours.step(client.send(challenge.message))
-    assert isinstance(done, Done)
+    assert isinstance(done, Authenticated)
     with pytest.raises(StopIteration):
         client.send(done.message)
     return done
@@ -152,7 +152,7 @@ def test_a_replayed_exchange_proves_nothing() -> None:
     challenge = ours.step(first)
     assert isinstance(challenge, Challenge)
     last = client.send(challenge.message)
-    assert isinstance(ours.step(last), Done)
+    assert isinstance(ours.step(last), Authenticated)
 
     later = exchange()
     later.step(first)

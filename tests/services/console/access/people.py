@@ -6,7 +6,14 @@ import json
 from http.cookies import SimpleCookie
 from typing import Any
 
-from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, MaskRule, Role
+from barnabas.services.console.access.model import (
+    AccessSettings,
+    Grant,
+    LoginKind,
+    LoginSettings,
+    MaskRule,
+    Role,
+)
 from barnabas.services.console.access.passwords import ApiToken, digest_of, hash_of
 from tests.services.console.web import FORM, JSON, Answer, RunningConsole, Web
 
@@ -23,7 +30,9 @@ def with_roles(**others: Any) -> AccessSettings:
     users = dict.fromkeys([*NAMES, NOBODY], _HASH)
     grants = [Grant(role, (name,), tokens=(name,)) for name, role in NAMES.items()]
     tokens = [ApiToken(name, digest_of(token_of(name))) for name in users]
-    return AccessSettings(Login(LoginKind.SERVICE, users), tuple(grants), tokens=tuple(tokens), **others)
+    return AccessSettings(
+        LoginSettings(LoginKind.SERVICE, users), tuple(grants), tokens=tuple(tokens), **others
+    )
 
 
 def masked(**rule: Any) -> AccessSettings:

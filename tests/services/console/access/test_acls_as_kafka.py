@@ -17,7 +17,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
 from barnabas.security.authz.acls import SUPPORTED
 from barnabas.security.authz.authorizer import CLUSTER_NAME, ResourceType
-from barnabas.services.console.access.model import AccessSettings, Login, LoginKind
+from barnabas.services.console.access.model import AccessSettings, LoginKind, LoginSettings
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import run_tool
@@ -73,7 +73,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with request.param(folder) as bootstrap:
         asyncio.run(make_topics(bootstrap))
         cluster = ClusterSettings(CLUSTER, bootstrap, security)
-        access = AccessSettings(Login(LoginKind.KAFKA))
+        access = AccessSettings(LoginSettings(LoginKind.KAFKA))
         with running_console(bootstrap, folder / "data", clusters=(cluster,), access=access) as console:
             yield Place(bootstrap, console)
 

@@ -14,12 +14,12 @@ from barnabas.client.access.acls import create_acls, delete_acls
 from barnabas.client.access.users import set_password
 from barnabas.client.cluster import Client
 from barnabas.client.security.parsing import parse_security
-from barnabas.client.security.settings import Mechanism, Sasl, Security
+from barnabas.client.security.settings import ClientSecurity, Mechanism, SaslSettings
 from barnabas.security.authn.credentials import ScramMechanism, Secret
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.access.model import AccessSettings, Login, LoginKind, MaskRule
+from barnabas.services.console.access.model import AccessSettings, LoginKind, LoginSettings, MaskRule
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import log_in, logged_in
@@ -44,7 +44,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="module")
-def security(broker: EmbeddedBroker) -> Security:
+def security(broker: EmbeddedBroker) -> ClientSecurity:
     """Of the console: SCRAM, with which its users log in, too."""
     plain = parse_security(broker.clients_of("admin").java)
 
@@ -54,17 +54,17 @@ def security(broker: EmbeddedBroker) -> Security:
                 await set_password(client, name, password, [ScramMechanism.SHA_512], 4096)
 
     asyncio.run(make_users())
-    sasl = Sasl(Mechanism.SCRAM_SHA_512, "admin", Secret(USERS["admin"]))
+    sasl = SaslSettings(Mechanism.SCRAM_SHA_512, "admin", Secret(USERS["admin"]))
     return replace(plain, sasl=sasl)
 
 
 @pytest.fixture(scope="module")
 def console(
-    broker: EmbeddedBroker, security: Security, tmp_path_factory: pytest.TempPathFactory
+    broker: EmbeddedBroker, security: ClientSecurity, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningConsole]:
     cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, security)
     masks = (MaskRule(("hers",), fields=("card",)),)
-    access = AccessSettings(Login(LoginKind.KAFKA), masks=masks)
+    access = AccessSettings(LoginSettings(LoginKind.KAFKA), masks=masks)
     folder = tmp_path_factory.mktemp("console")
     with running_console(broker.bootstrap_servers, folder, clusters=(cluster,), access=access) as running:
         yield running
@@ -76,7 +76,7 @@ def rights_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_rights(broker: EmbeddedBroker, security: Security) -> None:
+def no_rights(broker: EmbeddedBroker, security: ClientSecurity) -> None:
     async def delete() -> None:
         async with Client(broker.bootstrap_servers, security=security) as client:
             await delete_acls(client, [AclFilter(principal="User:alice")])
@@ -85,7 +85,7 @@ def no_rights(broker: EmbeddedBroker, security: Security) -> None:
 
 
 def allow(
-    broker: EmbeddedBroker, security: Security, kind: ResourceType, name: str, operation: Operation
+    broker: EmbeddedBroker, security: ClientSecurity, kind: ResourceType, name: str, operation: Operation
 ) -> None:
     async def create() -> None:
         async with Client(broker.bootstrap_servers, security=security) as client:
@@ -101,7 +101,7 @@ def test_a_password_that_brokers_do_not_know_is_wrong_here_too(console: RunningC
 
 
 def test_lists_and_pages_show_what_the_brokers_let_the_visitor_see(
-    broker: EmbeddedBroker, security: Security, console: RunningConsole
+    broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     with logged_in(console, "alice", USERS["alice"]) as web:
         assert web.api("/goto", q="hers").json["found"] == []
@@ -112,7 +112,7 @@ def test_lists_and_pages_show_what_the_brokers_let_the_visitor_see(
 
 
 def test_changes_are_made_by_the_visitor_and_refused_without_the_right(
-    broker: EmbeddedBroker, security: Security, console: RunningConsole
+    broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     quota = {"user": "u", "limit": "producer_byte_rate", "value": 1000}
     with logged_in(console, "alice", USERS["alice"]) as web:
@@ -124,7 +124,7 @@ def test_changes_are_made_by_the_visitor_and_refused_without_the_right(
 
 
 def test_the_console_lends_nobody_its_own_rights(
-    broker: EmbeddedBroker, security: Security, console: RunningConsole
+    broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     """It is a super user here; what it asks for a user, it asks as the user."""
     allow(broker, security, ResourceType.TOPIC, "hers", Operation.READ)
@@ -135,7 +135,7 @@ def test_the_console_lends_nobody_its_own_rights(
 
 
 def test_who_may_change_acls_unmasks_and_nobody_else(
-    broker: EmbeddedBroker, security: Security, console: RunningConsole
+    broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     allow(broker, security, ResourceType.TOPIC, "hers", Operation.READ)
     with logged_in(console, "admin", USERS["admin"]) as web:
@@ -158,7 +158,7 @@ def test_programs_send_their_own_credentials_with_each_request(console: RunningC
 
 
 def test_a_session_ends_with_the_password_that_opened_it(
-    broker: EmbeddedBroker, security: Security, console: RunningConsole
+    broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     async def change(password: str) -> None:
         async with Client(broker.bootstrap_servers, security=security) as client:

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.client.schemas.client import Schema, SchemaClient
-from barnabas.services.console.access.gates import MAX, Attempts, LoginGate
-from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, Role
+from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate
+from barnabas.services.console.access.model import AccessSettings, Grant, LoginKind, LoginSettings, Role
 from barnabas.services.console.access.passwords import hash_of
 from barnabas.services.console.errors import TooManyError, UnauthorizedError
 from barnabas.services.console.scanning.worker.masking import HIDDEN, hide
@@ -37,7 +37,7 @@ def console(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
     base = with_roles()
     hashes = {**base.login.users, "mia": hash_of(PASSWORD, CHEAP)}
     access = AccessSettings(
-        Login(LoginKind.SERVICE, hashes),
+        LoginSettings(LoginKind.SERVICE, hashes),
         (*base.grants, Grant(Role.DEVELOPER, ("mia",), names=("mine*",))),
         tokens=base.tokens,
     )

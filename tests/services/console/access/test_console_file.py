@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from barnabas.client.addresses import Address
-from barnabas.client.security.settings import Mechanism, Protocol
+from barnabas.client.security.settings import Mechanism, SecurityProtocol
+from barnabas.services.console.access.authenticators import ExposedConsoleError, gate_of
 from barnabas.services.console.access.console_file import ConsoleFileError, read_console_file
-from barnabas.services.console.access.gates import ExposedConsoleError, gate_of
-from barnabas.services.console.access.model import AccessSettings, Login, LoginKind, Role
+from barnabas.services.console.access.model import AccessSettings, LoginKind, LoginSettings, Role
 from barnabas.services.console.access.passwords import hash_of
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
 
@@ -58,7 +58,7 @@ def test_the_whole_file_is_understood(tmp_path: Path, monkeypatch: pytest.Monkey
     production, test = settings.clusters
     access = settings.access
 
-    assert production.security.protocol is Protocol.SASL_SSL
+    assert production.security.protocol is SecurityProtocol.SASL_SSL
     assert production.security.sasl is not None
     assert production.security.sasl.mechanism is Mechanism.SCRAM_SHA_512
     assert production.security.sasl.password.text == "the secret"
@@ -138,7 +138,7 @@ def test_a_console_without_login_is_for_loopback_only(tmp_path: Path, listen: st
 def test_a_login_without_https_that_others_can_reach_is_warned_about(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    login = Login(LoginKind.SERVICE, {"alice": hash_of("a password", 14)})
+    login = LoginSettings(LoginKind.SERVICE, {"alice": hash_of("a password", 14)})
     settings = replace(read(tmp_path, CLUSTERS), access=AccessSettings(login))
     gate_of(settings, Silent())
     gate_of(replace(settings, listen=Address("0.0.0.0", 8090), url="https://console.example"), Silent())

@@ -17,7 +17,7 @@ from barnabas.services.console.access.model import Role
 from barnabas.services.console.access.roles import rights_of
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.pages import route_table
-from barnabas.services.console.routes import ConsoleRoute, Event, Kind, RouteTable
+from barnabas.services.console.routes import ConsoleRoute, Event, PageTable, RouteKind
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import NOBODY, by_token, change, with_roles
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
@@ -25,7 +25,7 @@ from tests.support.waiting import until
 
 ROUTES = [route for route in route_table().routes if not route.right.without_login]
 WITH_RIGHT = [route for route in ROUTES if route.right.all_of]
-WITHOUT = [route for route in ROUTES if not route.right.all_of and route.kind is not Kind.STREAM]
+WITHOUT = [route for route in ROUTES if not route.right.all_of and route.kind is not RouteKind.STREAM]
 SECRET = "a-topic-that-only-some-may-see"
 REACHED = "the page was reached"
 
@@ -59,7 +59,7 @@ def until_seen(web: Web) -> None:
 def gates_only(console: RunningConsole) -> Iterator[RunningConsole]:
     """Behind the rights there is nothing: no page does anything."""
     whole = console.server.app.table
-    console.server.app.table = RouteTable([[replace(each, endpoint=_stub(each)) for each in whole.routes]])
+    console.server.app.table = PageTable([[replace(each, endpoint=_stub(each)) for each in whole.routes]])
     yield console
     console.server.app.table = whole
 
@@ -71,7 +71,7 @@ def _stub(route: ConsoleRoute) -> Any:
     async def stream(context: Any, query: Any) -> Any:
         yield Event("reached", REACHED)
 
-    made = stream if route.kind is Kind.STREAM else endpoint
+    made = stream if route.kind is RouteKind.STREAM else endpoint
     made.__doc__ = route.summary
     return made
 
@@ -146,7 +146,7 @@ def test_a_route_is_for_its_role_and_not_for_the_one_below(
 
     assert refused.status == 403, refused.text
     assert "may not do this" in refused.json["error"]
-    assert allowed.status == (200 if route.kind is Kind.STREAM else 404)
+    assert allowed.status == (200 if route.kind is RouteKind.STREAM else 404)
     assert REACHED in allowed.text
 
 
@@ -157,7 +157,7 @@ def test_a_route_that_checks_by_itself_shows_and_changes_nothing_for_a_stranger(
     with by_token(console, NOBODY) as web:
         answer = ask(web, route)
 
-    if route.kind is Kind.ACTION:
+    if route.kind is RouteKind.ACTION:
         assert answer.status in (400, 403, 404), answer.text
     else:
         assert answer.status < 500
@@ -165,7 +165,7 @@ def test_a_route_that_checks_by_itself_shows_and_changes_nothing_for_a_stranger(
         assert SECRET not in shown or answer.status in (400, 403, 404)
 
 
-@pytest.mark.parametrize("route", [each for each in ROUTES if each.kind is Kind.ACTION], ids=name_of)
+@pytest.mark.parametrize("route", [each for each in ROUTES if each.kind is RouteKind.ACTION], ids=name_of)
 def test_no_change_is_made_for_a_page_of_another_site(
     gates_only: RunningConsole, route: ConsoleRoute
 ) -> None:
@@ -187,7 +187,7 @@ def read_only(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.parametrize(
-    "route", [each for each in ROUTES if each.kind is Kind.ACTION and not each.outside], ids=name_of
+    "route", [each for each in ROUTES if each.kind is RouteKind.ACTION and not each.outside], ids=name_of
 )
 def test_a_read_only_console_changes_nothing_for_anybody(
     read_only: RunningConsole, route: ConsoleRoute

@@ -15,7 +15,7 @@ import pytest
 from barnabas.security.tls.settings import parse_tls
 from barnabas.services.console import app
 from barnabas.services.console.access.audit import FILE
-from barnabas.services.console.access.gates import MAX, Attempts, LoginGate, inner_path
+from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate, inner_path
 from barnabas.services.console.pages.access.settings import without_login
 from barnabas.testing import EmbeddedBroker
 from tests.certificates import Authority

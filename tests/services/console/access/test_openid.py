@@ -17,7 +17,7 @@ import pytest
 from barnabas.client.addresses import Address
 from barnabas.client.security.parsing import parse_security
 from barnabas.security.authn.credentials import Secret
-from barnabas.services.console.access.model import AccessSettings, Grant, Login, LoginKind, Oidc, Role
+from barnabas.services.console.access.model import AccessSettings, Grant, LoginKind, LoginSettings, Oidc, Role
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
@@ -76,7 +76,7 @@ def party(console_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFacto
     url = f"http://127.0.0.1:{(port := free_port())}"
     grants = (Grant(Role.VIEWER, groups=("ops",)), Grant(Role.ADMIN, ("alice",)))
     with openid_provider(folder, url + CALLBACK) as issuer:
-        access = AccessSettings(Login(LoginKind.SERVICE, oidc=_client(issuer, url)), grants)
+        access = AccessSettings(LoginSettings(LoginKind.SERVICE, oidc=_client(issuer, url)), grants)
         settings: dict[str, Any] = {"url": url, "listen": Address("127.0.0.1", port), "access": access}
         with running_console(console_broker.bootstrap_servers, folder / "data", **settings) as console:
             yield Party(console, url)
@@ -163,7 +163,7 @@ def test_with_a_login_as_oneself_the_token_of_the_provider_opens_the_connections
     with openid_provider(tmp_path, url + CALLBACK) as issuer, _trusting(issuer) as broker:
         own = parse_security(login("PLAIN", "bob", "bobs-password"))
         cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, own)
-        access = AccessSettings(Login(LoginKind.KAFKA, oidc=_client(issuer, url)))
+        access = AccessSettings(LoginSettings(LoginKind.KAFKA, oidc=_client(issuer, url)))
         settings: dict[str, Any] = {
             "clusters": (cluster,),
             "url": url,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.services.console.access.gates import MAX, Attempts
+from barnabas.services.console.access.authenticators import MAX, Attempts
 from barnabas.services.console.access.sessions import Cookie, Sessions
 
 

@@ -7,7 +7,7 @@ import pytest
 from barnabas.client import admin
 from barnabas.protocol.messages.configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from barnabas.services.console.administration.configuration import (
-    Setting,
+    ConfigRow,
     check_seen,
     difference,
     parse_changes,
@@ -28,8 +28,8 @@ def described(value: str, source: int, *synonyms: tuple[str, int]) -> DescribeCo
 
 def setting(
     name: str, value: str, default: str = "1", *, is_set: bool = False, sensitive: bool = False
-) -> Setting:
-    return Setting(name, value, default, is_set, "topic" if is_set else "default", False, sensitive, "")
+) -> ConfigRow:
+    return ConfigRow(name, value, default, is_set, "topic" if is_set else "default", False, sensitive, "")
 
 
 def test_the_default_beside_a_changed_value_is_what_would_hold_without_it() -> None:

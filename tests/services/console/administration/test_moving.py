@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.client.placement.planning import Move
-from barnabas.client.placement.plans import Plan
+from barnabas.client.placement.planner import ReplicaMove
+from barnabas.client.placement.plans import ReassignmentPlan
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.administration.moving import Meter, digest
 
@@ -21,7 +21,17 @@ def test_a_rate_is_known_at_the_second_look_and_kept_for_a_second() -> None:
 
 
 def test_plans_that_differ_have_different_digests() -> None:
-    one = Plan([Move(TP, (1, 2), (2, 3))], [], {})
-    other = Plan([Move(TP, (1, 2), (3, 2))], [], {})
-    assert digest(one) == digest(Plan([Move(TP, (1, 2), (2, 3))], [], {TP: 5}))
-    assert len({digest(one), digest(other), digest(Plan([], [TP], {})), digest(Plan([], [], {}))}) == 4
+    one = ReassignmentPlan([ReplicaMove(TP, (1, 2), (2, 3))], [], {})
+    other = ReassignmentPlan([ReplicaMove(TP, (1, 2), (3, 2))], [], {})
+    assert digest(one) == digest(ReassignmentPlan([ReplicaMove(TP, (1, 2), (2, 3))], [], {TP: 5}))
+    assert (
+        len(
+            {
+                digest(one),
+                digest(other),
+                digest(ReassignmentPlan([], [TP], {})),
+                digest(ReassignmentPlan([], [], {})),
+            }
+        )
+        == 4
+    )

@@ -7,21 +7,21 @@ import re
 import msgspec
 import pytest
 
-from barnabas.client.status import Status
+from barnabas.client.status import ProcessStatus
 from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.exporter import lines as exported
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import GroupSample, LogDirSample, Snapshot
+from barnabas.services.console.exporter.watch import ClusterFigures
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot, GroupSample, LogDirSample
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 
-WELL = Known(
+WELL = ClusterFigures(
     snapshot(
         [broker(1, dirs=(LogDirSample("/data", 5, 100, 50, ""),)), broker(2)],
         [topic("orders", [place(0, 1, (1, 2), (1, 2))], ends=[10])],
         [group("billing", commits("orders", [(0, 9, 10, 1.0)]))],
     ),
-    statuses=(Status("pipeline", "shop", "running"),),
+    statuses=(ProcessStatus("pipeline", "shop", "running"),),
 )
 
 
@@ -29,33 +29,41 @@ def _idle(name: str, state: str) -> GroupSample:
     return msgspec.structs.replace(group(name, commits("orders", [(0, 1, 10, 1.0)]), state=state), rate=0.0)
 
 
-TROUBLE: dict[str, Known] = {
-    "FiguresAreOld": Known(Snapshot()),
-    "BrokerMissing": Known(snapshot([broker(1)], [topic("orders", [place(0, 1, (1,), (1, 7))], [1])])),
-    "NoController": Known(msgspec.structs.replace(snapshot([broker(1)]), controller=-1)),
-    "LogDirFailed": Known(snapshot([broker(1, dirs=(LogDirSample("/d", 0, -1, -1, "broken"),))])),
-    "DiskNearlyFull": Known(snapshot([broker(1, dirs=(LogDirSample("/d", 95, 100, 5, ""),))])),
-    "PartitionOffline": Known(snapshot([broker(1)], [topic("orders", [place(0, -1, (), (1,))], [1])])),
-    "LastReplica": Known(snapshot([broker(1), broker(2)], [topic("o", [place(0, 1, (1,), (1, 2))], [1])])),
-    "UnderReplicated": Known(
+TROUBLE: dict[str, ClusterFigures] = {
+    "FiguresAreOld": ClusterFigures(ClusterSnapshot()),
+    "BrokerMissing": ClusterFigures(
+        snapshot([broker(1)], [topic("orders", [place(0, 1, (1,), (1, 7))], [1])])
+    ),
+    "NoController": ClusterFigures(msgspec.structs.replace(snapshot([broker(1)]), controller=-1)),
+    "LogDirFailed": ClusterFigures(snapshot([broker(1, dirs=(LogDirSample("/d", 0, -1, -1, "broken"),))])),
+    "DiskNearlyFull": ClusterFigures(snapshot([broker(1, dirs=(LogDirSample("/d", 95, 100, 5, ""),))])),
+    "PartitionOffline": ClusterFigures(
+        snapshot([broker(1)], [topic("orders", [place(0, -1, (), (1,))], [1])])
+    ),
+    "LastReplica": ClusterFigures(
+        snapshot([broker(1), broker(2)], [topic("o", [place(0, 1, (1,), (1, 2))], [1])])
+    ),
+    "UnderReplicated": ClusterFigures(
         snapshot([broker(1), broker(2)], [topic("orders", [place(0, 1, (1,), (1, 2))], [1])])
     ),
-    "LeaderNotPreferred": Known(
+    "LeaderNotPreferred": ClusterFigures(
         snapshot([broker(1), broker(2)], [topic("orders", [place(0, 2, (1, 2), (1, 2))], [1])])
     ),
-    "GroupLate": Known(snapshot([broker(1)], groups=[group("g", commits("orders", [(0, 1, 9, 301.0)]))])),
-    "GroupStuck": Known(snapshot([broker(1)], groups=[_idle("g", "Stable")])),
-    "GroupAbandoned": Known(snapshot([broker(1)], groups=[_idle("g", "Empty")])),
-    "RecordsLost": Known(
+    "GroupLate": ClusterFigures(
+        snapshot([broker(1)], groups=[group("g", commits("orders", [(0, 1, 9, 301.0)]))])
+    ),
+    "GroupStuck": ClusterFigures(snapshot([broker(1)], groups=[_idle("g", "Stable")])),
+    "GroupAbandoned": ClusterFigures(snapshot([broker(1)], groups=[_idle("g", "Empty")])),
+    "RecordsLost": ClusterFigures(
         snapshot(
             [broker(1)],
             [topic("orders", [place(0)], [10], starts=[5])],
             [group("g", commits("orders", [(0, 3, 10, 1.0)]))],
         )
     ),
-    "MoverFailed": Known(snapshot([broker(1)]), statuses=(Status("mirror", "west", "lost"),)),
-    "MoverAlarm": Known(
-        snapshot([broker(1)]), statuses=(Status("pipeline", "s", "running", alarms=["p95"]),)
+    "MoverFailed": ClusterFigures(snapshot([broker(1)]), statuses=(ProcessStatus("mirror", "west", "lost"),)),
+    "MoverAlarm": ClusterFigures(
+        snapshot([broker(1)]), statuses=(ProcessStatus("pipeline", "s", "running", alarms=["p95"]),)
     ),
 }
 SEEN = [alarm.name for alarm in ALARMS if alarm.find is not None]

@@ -6,12 +6,12 @@ import pytest
 
 from barnabas.services.console.alarms import tracker as module
 from barnabas.services.console.alarms.tracker import AlarmTracker
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.exporter.watch import ClusterFigures
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 from tests.services.console.exporter.snapshots import broker, place, snapshot, topic
 
-OFFLINE = Known(snapshot([broker(1)], [topic("orders", [place(0, -1, (), (1,)), place(1)], [1, 1])]))
-WELL = Known(snapshot([broker(1)], [topic("orders", [place(0), place(1)], [1, 1])]))
+OFFLINE = ClusterFigures(snapshot([broker(1)], [topic("orders", [place(0, -1, (), (1,)), place(1)], [1, 1])]))
+WELL = ClusterFigures(snapshot([broker(1)], [topic("orders", [place(0), place(1)], [1, 1])]))
 START = 1_000_000
 
 
@@ -42,9 +42,9 @@ def test_what_is_well_again_begins_anew() -> None:
 def test_a_cluster_that_does_not_answer_keeps_its_alarms_and_gets_one_more() -> None:
     tracker = AlarmTracker()
     tracker.update(OFFLINE, START)
-    tracker.update(Known(OFFLINE.snapshot, age=61), START + 60_000)
+    tracker.update(ClusterFigures(OFFLINE.snapshot, age=61), START + 60_000)
     assert [name for name, _, _ in _names(tracker)] == ["PartitionOffline", "FiguresAreOld"]
-    tracker.update(Known(Snapshot()), START + 70_000)
+    tracker.update(ClusterFigures(ClusterSnapshot()), START + 70_000)
     assert [name for name, _, _ in _names(tracker)] == ["PartitionOffline", "FiguresAreOld"]
 
 
@@ -52,7 +52,7 @@ def test_a_large_outage_is_bounded_and_says_how_much_is_left_out(monkeypatch: py
     monkeypatch.setattr(module, "MAX_FINDINGS", 3)
     tracker = AlarmTracker()
     places = [place(index, -1, (), (1,)) for index in range(10)]
-    tracker.update(Known(snapshot([broker(1)], [topic("orders", places, [1] * 10)])), START)
-    tracker.update(Known(snapshot([broker(1)], [topic("orders", places, [1] * 10)])), START + 30_000)
+    tracker.update(ClusterFigures(snapshot([broker(1)], [topic("orders", places, [1] * 10)])), START)
+    tracker.update(ClusterFigures(snapshot([broker(1)], [topic("orders", places, [1] * 10)])), START + 30_000)
     assert len(tracker.firing) == 3
     assert tracker.more("PartitionOffline") == 7

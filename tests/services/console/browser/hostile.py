@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
+from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, ProcessStatus, StatusPart
 from barnabas.records.delays import OFFSET_HEADER, PARTITION_HEADER, REASON_HEADER, TOPIC_HEADER
 from barnabas.testing import EmbeddedBroker
 
@@ -103,15 +103,15 @@ def _write_records(servers: str) -> None:
     assert producer.flush(TIMEOUT) == 0
 
 
-def _statuses() -> list[Status]:
+def _statuses() -> list[ProcessStatus]:
     """Of a pipeline, a connector and an agent that reads log files."""
     now = int(time.time() * 1000)
-    parts = [Part(text, "failed", text, 7, counts={"rows": 5}, broken={text: 3}) for text in TEXTS[:3]]
-    lines = [Part(IMAGE, kind="files", topics=[LOGS], lag=10)]
+    parts = [StatusPart(text, "failed", text, 7, counts={"rows": 5}, broken={text: 3}) for text in TEXTS[:3]]
+    lines = [StatusPart(IMAGE, kind="files", topics=[LOGS], lag=10)]
     return [
-        Status(kind, SCRIPT, "failed", IMAGE, 1, now, now, error=IMAGE, alarms=[SCRIPT], parts=parts)
+        ProcessStatus(kind, SCRIPT, "failed", IMAGE, 1, now, now, error=IMAGE, alarms=[SCRIPT], parts=parts)
         for kind in ("pipeline", "connector", "mirror")
-    ] + [Status("agent", SCRIPT, "running", IMAGE, 1, now, now, parts=lines)]
+    ] + [ProcessStatus("agent", SCRIPT, "running", IMAGE, 1, now, now, parts=lines)]
 
 
 @contextmanager

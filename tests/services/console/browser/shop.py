@@ -14,7 +14,7 @@ import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
+from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, ProcessStatus, StatusPart
 from barnabas.services.console.history.store import HistoryStore
 from barnabas.testing import EmbeddedBroker
 
@@ -89,12 +89,16 @@ def remember(path: Path) -> None:
     store.close()
 
 
-def _statuses(now: int) -> list[Status]:
-    lines = [Part("app", kind="files", topics=["app.logs"], lag=0, counts={"records": 5000})]
-    flows = [Part(name, lag=lag, counts={"rows": 5210}) for name, lag in (("traffic", 3), ("sessions", 12))]
+def _statuses(now: int) -> list[ProcessStatus]:
+    lines = [StatusPart("app", kind="files", topics=["app.logs"], lag=0, counts={"records": 5000})]
+    flows = [
+        StatusPart(name, lag=lag, counts={"rows": 5210}) for name, lag in (("traffic", 3), ("sessions", 12))
+    ]
     return [
-        Status("agent", "shop-1", "running", "shop-1", 712, now - 7_200_000, now, every=3600.0, parts=lines),
-        Status(
+        ProcessStatus(
+            "agent", "shop-1", "running", "shop-1", 712, now - 7_200_000, now, every=3600.0, parts=lines
+        ),
+        ProcessStatus(
             "pipeline", "activity", "running", "etl-1", 933, now - 7_200_000, now, every=3600.0, parts=flows
         ),
     ]

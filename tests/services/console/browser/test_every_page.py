@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas.services.console.pages import route_table
-from barnabas.services.console.routes import ConsoleRoute, Kind
+from barnabas.services.console.routes import ConsoleRoute, RouteKind
 from tests.services.console.browser import hostile
 from tests.services.console.browser.visits import DESKTOP, PHONE, Visit, visiting
 from tests.services.console.web import CLUSTER, RunningConsole
@@ -49,7 +49,9 @@ QUERIES = {
 SPECIAL = {"/dead/{topic}": {"topic": hostile.DEAD}}
 # Of a console with an OpenID provider only; tests/services/console/access has one.
 ELSEWHERE = {"/login/oidc", "/login/oidc/callback"}
-PAGES = [route for route in route_table().routes if route.kind is Kind.PAGE and route.path not in ELSEWHERE]
+PAGES = [
+    route for route in route_table().routes if route.kind is RouteKind.PAGE and route.path not in ELSEWHERE
+]
 
 
 def url_of(route: ConsoleRoute) -> str:

@@ -7,21 +7,21 @@ from array import array
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.addresses import Address
-from barnabas.client.metadata import Broker
+from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.types import ZERO_UUID
 from barnabas.services.console.sampling.snapshot import (
     BrokerSample,
+    ClusterSnapshot,
     GroupSample,
     GroupTopic,
     LogDirSample,
     PartitionLayout,
-    Snapshot,
     TopicSample,
 )
 
 
 def broker(number: int, error: str = "", dirs: tuple[LogDirSample, ...] = ()) -> BrokerSample:
-    return BrokerSample(Broker(number, Address("kafka", 9090 + number)), 0, 0, dirs, error)
+    return BrokerSample(BrokerMetadata(number, Address("kafka", 9090 + number)), 0, 0, dirs, error)
 
 
 def place(
@@ -74,9 +74,9 @@ def snapshot(
     topics: Iterable[TopicSample] = (),
     groups: Iterable[GroupSample] = (),
     age: float = 0.0,
-) -> Snapshot:
+) -> ClusterSnapshot:
     by_name: Mapping[str, TopicSample] = {each.name: each for each in topics}
-    return Snapshot(
+    return ClusterSnapshot(
         taken_ms=int((time.time() - age) * 1000),
         brokers={each.broker.id: each for each in brokers},
         topics=by_name,

@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from time import thread_time
 
-from barnabas.client.status import Part, Status
+from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.services.console.exporter.lines import CATALOGUE, page_lines
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import LogDirSample, Snapshot
+from barnabas.services.console.exporter.watch import ClusterFigures
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot, LogDirSample
 from tests.prometheus import find_promtool
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 
@@ -19,12 +19,12 @@ HOSTILE = 'a"} 1\nkafka_brokers 99\\'
 
 
 def text(
-    taken: Snapshot,
+    taken: ClusterSnapshot,
     members: dict[str, int] | None = None,
     age: float = 0.0,
-    statuses: tuple[Status, ...] = (),
+    statuses: tuple[ProcessStatus, ...] = (),
 ) -> str:
-    return "".join(page_lines(Known(taken, age, members or {}, statuses)))
+    return "".join(page_lines(ClusterFigures(taken, age, members or {}, statuses)))
 
 
 def samples(page: str, name: str) -> list[str]:
@@ -72,7 +72,13 @@ def test_groups_have_lag_in_records_and_seconds_and_no_sample_where_it_is_not_kn
 
 def test_log_dirs_and_what_moves_data_are_told_too() -> None:
     dirs = (LogDirSample("/data", 5, 100, 40, ""), LogDirSample("/broken", 0, -1, -1, "KAFKA_STORAGE_ERROR"))
-    shop = Status("pipeline", "shop", "failed", alarms=["late"], parts=[Part("orders", lag=7), Part("views")])
+    shop = ProcessStatus(
+        "pipeline",
+        "shop",
+        "failed",
+        alarms=["late"],
+        parts=[StatusPart("orders", lag=7), StatusPart("views")],
+    )
     page = text(snapshot([broker(1, dirs=dirs)]), statuses=(shop,))
     assert samples(page, "barnabas_log_dir_usable_bytes") == ['{broker="1",path="/data"} 40']
     assert samples(page, "barnabas_log_dir_failed") == [
@@ -112,7 +118,7 @@ def test_old_figures_are_not_shown_as_if_they_were_new() -> None:
     assert samples(text(taken, age=59), "kafka_brokers") == [" 1"]
     assert samples(text(taken, age=61), "kafka_brokers") == []
     assert samples(text(taken, age=61), "barnabas_console_snapshot_age_seconds") == [" 61"]
-    assert samples(text(Snapshot()), "kafka_brokers") == []
+    assert samples(text(ClusterSnapshot()), "kafka_brokers") == []
 
 
 def test_a_large_cluster_is_written_in_small_steps() -> None:
@@ -126,7 +132,7 @@ def test_a_large_cluster_is_written_in_small_steps() -> None:
     ]
     times = [thread_time()]
     lines = 0
-    for _ in page_lines(Known(snapshot([broker(1)], topics, groups))):
+    for _ in page_lines(ClusterFigures(snapshot([broker(1)], topics, groups))):
         lines += 1
         times.append(thread_time())
     assert lines > 7 * 20_000 + 3 * 4_000

@@ -11,7 +11,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.records.record import Header
 from barnabas.services.console.logs.lines import rows_of
-from barnabas.services.console.logs.store import Store, StoreSettings
+from barnabas.services.console.logs.store import LogStore, LogStoreSettings
 
 NOW_MS = 1_795_000_000_000
 TP = TopicPartition("app.logs", 0)
@@ -40,9 +40,11 @@ def columns_of(
     )
 
 
-def store_of(folder: Path, lines: Sequence[bytes], chunk_rows: int, time: int = NOW_MS) -> Store:
+def store_of(folder: Path, lines: Sequence[bytes], chunk_rows: int, time: int = NOW_MS) -> LogStore:
     """Lines in the order of their offsets, in files of `chunk_rows`; the last few are in memory."""
-    store = Store(folder, StoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows), clock=lambda: time / 1000)
+    store = LogStore(
+        folder, LogStoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows), clock=lambda: time / 1000
+    )
     for first in range(0, len(lines), 7):
         columns = columns_of(lines[first : first + 7], first=first, time=time + first)
         store.add(TP.topic, "an id", TP.partition, rows_of(TP, columns))

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from barnabas.client.cluster import Client
 from barnabas.common.types import TopicPartition
-from barnabas.services.console.logs.archive import Found, LogArchive
+from barnabas.services.console.logs.archive import LogArchive, LogSearchResult
 from barnabas.services.console.logs.columns import LEVELS
-from barnabas.services.console.logs.query import Cursor, Term, Wanted, quoted, read_cursor, read_text
+from barnabas.services.console.logs.query import Cursor, LineFilter, Term, quoted, read_cursor, read_text
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.services.console.logs.store import Store
+from barnabas.services.console.logs.store import LogStore
 from tests.services.console.logs.making import NOW_MS, TP, store_of
 
 WORDS = ("ERROR", "info", "INFO", "Pay", "pay.", "x*", "\t", "\\", '"', "[warn]", "a(b", "\N{BELL}", "\0")
@@ -33,7 +33,7 @@ LINES = st.lists(
 
 
 @contextmanager
-def archive_of(store: Store) -> Iterator[LogArchive]:
+def archive_of(store: LogStore) -> Iterator[LogArchive]:
     """One that is not connected to anything."""
     archive = LogArchive(Client("127.0.0.1:1"), store.folder / "unused", LogTopics())
     archive.store.close()
@@ -44,7 +44,7 @@ def archive_of(store: Store) -> Iterator[LogArchive]:
         archive.close()
 
 
-def search(store: Store, wanted: Wanted, **given: Any) -> Found:
+def search(store: LogStore, wanted: LineFilter, **given: Any) -> LogSearchResult:
     with archive_of(store) as archive:
         return asyncio.run(archive.search(wanted, **given))
 
@@ -62,7 +62,7 @@ def test_all_words_are_found_as_a_plain_loop_finds_them(
         if all((pattern.search(line) is None) == without for pattern in patterns)
     ]
     with TemporaryDirectory() as folder:
-        found = search(store_of(Path(folder), lines, chunk_rows), Wanted(terms), limit=1000)
+        found = search(store_of(Path(folder), lines, chunk_rows), LineFilter(terms), limit=1000)
 
     assert [line.offset for line in found.lines] == expected[::-1]
     assert found.matched == len(expected) == sum(bar.total for bar in found.bars)
@@ -75,8 +75,8 @@ def test_all_words_are_found_as_a_plain_loop_finds_them(
 def test_case_is_ignored_in_every_language(tmp_path: Path) -> None:
     store = store_of(tmp_path, [text.encode() for text in ("DÉJÀ vu", "déjà", "ДЕЛО", "deja")], 2)
     with archive_of(store) as archive:
-        french = asyncio.run(archive.search(Wanted(read_text("Déjà", is_pattern=False))))
-        russian = asyncio.run(archive.search(Wanted(read_text("дело", is_pattern=False))))
+        french = asyncio.run(archive.search(LineFilter(read_text("Déjà", is_pattern=False))))
+        russian = asyncio.run(archive.search(LineFilter(read_text("дело", is_pattern=False))))
     assert [line.message for line in french.lines] == ["déjà", "DÉJÀ vu"]
     assert [line.message for line in russian.lines] == ["ДЕЛО"]
 
@@ -92,7 +92,7 @@ def test_pages_put_together_are_all_lines_newest_first(
         found: list[int] = []
         cursor: Cursor | None = None
         while True:
-            page = asyncio.run(archive.search(Wanted(), limit, cursor))
+            page = asyncio.run(archive.search(LineFilter(), limit, cursor))
             found += [line.offset for line in page.lines]
             assert page.matched == len(lines)
             if not page.older:
@@ -108,7 +108,7 @@ def test_levels_names_and_times_narrow_a_search(tmp_path: Path) -> None:
     ]
     store = store_of(tmp_path, lines, 10)
     start = 1_790_856_000_000
-    wanted = Wanted(
+    wanted = LineFilter(
         levels=frozenset({LEVELS.index("error")}),
         names={"host": frozenset({"web-1", "other"})},
         since=start + 10_000,
@@ -116,7 +116,7 @@ def test_levels_names_and_times_narrow_a_search(tmp_path: Path) -> None:
     )
     with archive_of(store) as archive:
         found = asyncio.run(archive.search(wanted))
-        nothing = asyncio.run(archive.search(Wanted(names={"service": frozenset({"nobody"})})))
+        nothing = asyncio.run(archive.search(LineFilter(names={"service": frozenset({"nobody"})})))
 
     assert [line.offset for line in found.lines] == [18, 16, 14, 12, 10]
     assert (found.bars[0].start, found.width, len(found.bars)) == (start + 10_000, 1000, 10)
@@ -139,19 +139,19 @@ def test_the_lines_around_one_are_of_the_same_file(tmp_path: Path) -> None:
 def test_a_search_whose_time_is_up_says_so(tmp_path: Path) -> None:
     with archive_of(store_of(tmp_path, [b"line"] * 50, 10)) as archive:
         archive._budget = -1.0
-        found = asyncio.run(archive.search(Wanted()))
+        found = asyncio.run(archive.search(LineFilter()))
     assert not found.complete
     assert found.scanned < found.total == 50
 
 
 def test_a_search_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     async def give_up(archive: LogArchive) -> None:
-        searching = asyncio.create_task(archive.search(Wanted(read_text("line", is_pattern=False))))
+        searching = asyncio.create_task(archive.search(LineFilter(read_text("line", is_pattern=False))))
         await asyncio.sleep(0)
         searching.cancel()
         await asyncio.wait([searching])
         assert searching.cancelled() or searching.done()
-        assert (await archive.search(Wanted())).matched == 50  # the threads are free
+        assert (await archive.search(LineFilter())).matched == 50  # the threads are free
 
     with archive_of(store_of(tmp_path, [b"line"] * 50, 1)) as archive:
         asyncio.run(give_up(archive))
@@ -159,7 +159,7 @@ def test_a_search_that_nobody_waits_for_ends(tmp_path: Path) -> None:
 
 def test_a_time_beyond_all_others_does_not_make_a_histogram_of_years(tmp_path: Path) -> None:
     lines = [b"1970-01-01T00:00:01Z x", b"now"]
-    found = search(store_of(tmp_path, lines, 10), Wanted())
+    found = search(store_of(tmp_path, lines, 10), LineFilter())
     assert found.matched == 2
     assert 0 < len(found.bars) <= 60
     assert max(bar.start for bar in found.bars) <= NOW_MS + 1000

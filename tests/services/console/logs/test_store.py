@@ -6,11 +6,11 @@ import pytest
 
 from barnabas.services.console.logs.chunks import UNFINISHED
 from barnabas.services.console.logs.lines import rows_of
-from barnabas.services.console.logs.store import InUseError, Store, StoreSettings
+from barnabas.services.console.logs.store import InUseError, LogStore, LogStoreSettings
 from tests.services.console.logs.making import NOW_MS, TP, columns_of, store_of
 
 
-def offsets(store: Store) -> list[int]:
+def offsets(store: LogStore) -> list[int]:
     return [offset for chunk in store.chunks for offset in chunk.rows.column("offset").to_pylist()]
 
 
@@ -20,7 +20,7 @@ def test_positions_belong_to_the_files(tmp_path: Path) -> None:
     assert offsets(store) == list(range(50))
     store.close()  # without a flush, as after a kill
 
-    again = Store(tmp_path)
+    again = LogStore(tmp_path)
     assert offsets(again) == list(range(in_files))
     assert again.positions[TP.topic].next[TP.partition] == in_files < 50
     again.close()
@@ -30,7 +30,7 @@ def test_what_was_flushed_is_there_again(tmp_path: Path) -> None:
     store = store_of(tmp_path, [b"\xff\xfe", b"x"] * 10, chunk_rows=1000)
     store.flush()
     store.close()
-    again = Store(tmp_path)
+    again = LogStore(tmp_path)
     assert again.chunks[0].rows.column("message").view("binary").to_pylist()[:2] == [b"\xff\xfe", b"x"]
     assert again.rows == 20
     again.close()
@@ -44,7 +44,7 @@ def test_a_damaged_file_and_those_behind_it_are_read_again(tmp_path: Path) -> No
     paths[2].write_bytes(paths[2].read_bytes()[:-100])
     (tmp_path / f"000{UNFINISHED}").write_bytes(b"half")
 
-    again = Store(tmp_path)
+    again = LogStore(tmp_path)
     assert offsets(again) == list(range(28))
     assert again.positions[TP.topic].next == {0: 28}
     assert sorted(tmp_path.glob("*")) == sorted([*paths[:2], tmp_path / "lock"])
@@ -56,7 +56,7 @@ def test_the_oldest_files_go_when_there_are_too_many_bytes(tmp_path: Path) -> No
     size = store.chunks[0].size
     store.close()
     now = NOW_MS / 1000
-    again = Store(tmp_path, StoreSettings(most_bytes=2 * size + size // 2), clock=lambda: now)
+    again = LogStore(tmp_path, LogStoreSettings(most_bytes=2 * size + size // 2), clock=lambda: now)
     again.expire()
     assert len(again.chunks) == 2
     assert offsets(again)[-1] == max(offsets(again)) > 140
@@ -68,11 +68,11 @@ def test_lines_that_are_too_old_go_but_not_how_far_was_read(tmp_path: Path) -> N
     store = store_of(tmp_path, [b"x"] * 70, chunk_rows=14)
     positions = store.positions
     store.close()
-    later = Store(tmp_path, StoreSettings(keep_seconds=3600), clock=lambda: NOW_MS / 1000 + 3 * 3600)
+    later = LogStore(tmp_path, LogStoreSettings(keep_seconds=3600), clock=lambda: NOW_MS / 1000 + 3 * 3600)
     later.expire()
     assert len(later.chunks) == 1
     later.close()
-    with Store(tmp_path) as again:
+    with LogStore(tmp_path) as again:
         assert again.positions == positions
 
 
@@ -83,7 +83,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(tmp_path: Path) -
 
 
 def test_many_small_additions_are_few_chunks(tmp_path: Path) -> None:
-    with Store(tmp_path, clock=lambda: NOW_MS / 1000) as store:
+    with LogStore(tmp_path, clock=lambda: NOW_MS / 1000) as store:
         for first in range(300):
             store.add(TP.topic, "id", 0, rows_of(TP, columns_of([b"x"], first=first)))
         assert len(store.chunks) < 12
@@ -91,13 +91,13 @@ def test_many_small_additions_are_few_chunks(tmp_path: Path) -> None:
 
 
 def test_lines_are_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
-    with Store(tmp_path / "logs") as store:
+    with LogStore(tmp_path / "logs") as store:
         assert store.folder.stat().st_mode & 0o077 == 0
 
 
 def test_a_folder_belongs_to_one_console(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = LogStore(tmp_path)
     with pytest.raises(InUseError, match="another console"):
-        Store(tmp_path)
+        LogStore(tmp_path)
     store.close()
-    Store(tmp_path).close()
+    LogStore(tmp_path).close()

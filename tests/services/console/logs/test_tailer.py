@@ -22,9 +22,9 @@ from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.logs import store
 from barnabas.services.console.logs.archive import LogArchive
-from barnabas.services.console.logs.query import Wanted, read_text
+from barnabas.services.console.logs.query import LineFilter, read_text
 from barnabas.services.console.logs.service import LogTopics, topics_of_agents
-from barnabas.services.console.logs.store import Store, StoreSettings
+from barnabas.services.console.logs.store import LogStore, LogStoreSettings
 from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.metrics import status_of
 from barnabas.testing import EmbeddedBroker
@@ -67,7 +67,7 @@ async def kept(bootstrap: str, folder: Path, topic: str, chunk_rows: int = 1000)
     """Everything that is in the topic now."""
     client = Client(bootstrap)
     archive = LogArchive(
-        client, folder, LogTopics([topic]), StoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows)
+        client, folder, LogTopics([topic]), LogStoreSettings(keep_seconds=1e9, chunk_rows=chunk_rows)
     )
     await archive.tailer.catch_up()
     await client.close()
@@ -90,7 +90,7 @@ def test_lines_that_an_agent_took_are_found_as_grep_finds_them(
 ) -> None:
     async def work() -> int:
         archive = await kept(broker.bootstrap_servers, tmp_path / "kept", logged.name)
-        found = await archive.search(Wanted(read_text(find, is_pattern=is_pattern)), limit=10)
+        found = await archive.search(LineFilter(read_text(find, is_pattern=is_pattern)), limit=10)
         assert found.total == LINES
         archive.close()
         return found.matched
@@ -147,7 +147,7 @@ def test_a_kill_loses_no_line_and_doubles_none(broker: EmbeddedBroker, tmp_path:
             child.wait(30)
         write_log(tmp_path / "shop.log", 1100, 400)
         until(lambda: agent.counts.records >= 1500, "the agent has read the rest")
-    before = Store(folder)
+    before = LogStore(folder)
     assert 0 < before.rows < 1500
     before.close()
 
@@ -166,7 +166,7 @@ def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
 
     async def messages(folder: Path) -> list[str]:
         archive = await kept(bootstrap, folder, topic)
-        found = await archive.search(Wanted())
+        found = await archive.search(LineFilter())
         archive.store.flush()
         archive.close()
         return [line.message for line in found.lines]
@@ -210,7 +210,7 @@ def test_a_topic_that_the_console_may_not_read_does_not_stop_the_others(tmp_path
         async with Client(guarded.bootstrap_servers, security=as_console) as client:
             archive = LogArchive(client, tmp_path, LogTopics(["shut", "open", "unknown"]))
             await archive.tailer.step()
-            found = await archive.search(Wanted())
+            found = await archive.search(LineFilter())
             assert [line.topic for line in found.lines] == ["open"]
             assert archive.status.refused == ["shut"]
             assert not await archive.tailer.step()
@@ -230,7 +230,7 @@ def test_a_full_disk_stops_the_reading_and_not_the_search(
 
     async def work() -> None:
         async with Client(broker.bootstrap_servers) as client:
-            settings = StoreSettings(keep_seconds=1e9, chunk_rows=10)
+            settings = LogStoreSettings(keep_seconds=1e9, chunk_rows=10)
             archive = LogArchive(client, tmp_path, LogTopics([logged.name]), settings)
             with monkeypatch.context() as full:
                 full.setattr(store, "write_chunk", refuse)
@@ -238,10 +238,10 @@ def test_a_full_disk_stops_the_reading_and_not_the_search(
                 for _ in range(3):
                     with pytest.raises(OSError, match="No space"):
                         await archive.run()
-                    kept_lines.append((await archive.search(Wanted())).matched)
+                    kept_lines.append((await archive.search(LineFilter())).matched)
             assert kept_lines[0] == kept_lines[2] > 0
             await archive.tailer.catch_up()
-            assert (await archive.search(Wanted())).matched == LINES
+            assert (await archive.search(LineFilter())).matched == LINES
             archive.close()
 
     asyncio.run(work())

@@ -9,13 +9,13 @@ import confluent_kafka
 import pytest
 
 from barnabas.client.cluster import Client
-from barnabas.client.status import STATUS_TOPIC, Status, StatusReporter
+from barnabas.client.status import STATUS_TOPIC, ProcessStatus, StatusReporter
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.needs import CHECKED, SHOWN
-from barnabas.services.console.pages.cluster import dead
+from barnabas.services.console.pages.cluster import dead_letters as dead
 from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
 from barnabas.services.console.pages.topic.table import routes as of_a_topic
-from barnabas.services.console.routes import ConsoleRoute, Kind
+from barnabas.services.console.routes import ConsoleRoute, RouteKind
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.pages.administration import look_anew, write
 from tests.services.console.pages.limited import Limited
@@ -48,7 +48,7 @@ def test_without_a_right_nothing_is_shown_and_nothing_done(
     user: Limited, web: Web, route: ConsoleRoute
 ) -> None:
     path = filled(route.cluster_path)
-    if route.kind is Kind.ACTION:
+    if route.kind is RouteKind.ACTION:
         answer = web.change(path, **FORM)
         assert answer.status == 403
         assert "it needs" in answer.json["error"]
@@ -72,7 +72,7 @@ def test_each_right_of_a_route_is_needed(user: Limited, web: Web, route: Console
         user.rights = set(needed) - {missing}
         answer = (
             web.change(filled(route.cluster_path), **FORM)
-            if route.kind is Kind.ACTION
+            if route.kind is RouteKind.ACTION
             else web.api(filled(route.cluster_path))
         )
         assert answer.status == 403
@@ -191,7 +191,7 @@ def test_processes_that_mirror_are_shown_to_who_may_read_their_reports(
 ) -> None:
     async def report() -> None:
         async with Client(console_broker.bootstrap_servers) as client:
-            await StatusReporter(client, lambda: Status("mirror", "west", "running")).report()
+            await StatusReporter(client, lambda: ProcessStatus("mirror", "west", "running")).report()
 
     asyncio.run(report())
     user.rights = set()

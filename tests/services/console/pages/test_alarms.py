@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.users import AnonymousConsoleUser
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import RunningConsole, Web
 
 HOSTILE = '<script>alert(1)</script>"&'
 LATE = commits("orders", [(0, 1, 9, 900.0)])
-TROUBLE = Known(
+TROUBLE = ClusterFigures(
     snapshot(
         [broker(1)],
         [topic("orders", [place(index, -1, (), (1,)) for index in range(30)], [9] * 30)],

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer
-from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, Part, Status
+from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, ProcessStatus, StatusPart
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import as_reported, new_status
 from barnabas.security.authz.authorizer import Action, Operation
@@ -24,7 +24,7 @@ HOSTILE = "<img src=x onerror=alert(1)> \"'"
 PAGES = ("/pipelines", "/pipelines/shop", "/connectors", "/connectors/orders", "/agents")
 
 
-def reports(rows: int, updated: int) -> list[Status]:
+def reports(rows: int, updated: int) -> list[ProcessStatus]:
     flow = FlowProgress(
         "clean",
         rows=rows,
@@ -38,18 +38,18 @@ def reports(rows: int, updated: int) -> list[Status]:
     )
     status = new_status("shop", "running", [flow])
     status.alarms = ["too slow"]
-    connector = Status(
+    connector = ProcessStatus(
         "connector", "orders", "failed", error="no such table", counts={"rows": 9, "rejected": 1}
     )
-    connector.parts = [Part("orders to a table", "failed", HOSTILE, 4)]
-    agent = Status("agent", HOSTILE, "running", host=HOSTILE)
-    agent.parts = [Part("lines", counts={"records": rows}, kind="files", topics=["app.logs"], lag=100)]
+    connector.parts = [StatusPart("orders to a table", "failed", HOSTILE, 4)]
+    agent = ProcessStatus("agent", HOSTILE, "running", host=HOSTILE)
+    agent.parts = [StatusPart("lines", counts={"records": rows}, kind="files", topics=["app.logs"], lag=100)]
     return [
         msgspec.structs.replace(each, updated=updated) for each in (as_reported(status), connector, agent)
     ]
 
 
-async def write(bootstrap: str, statuses: list[Status]) -> None:
+async def write(bootstrap: str, statuses: list[ProcessStatus]) -> None:
     async with Client(bootstrap) as client, Producer(client) as producer:
         for status in statuses:
             await producer.send(STATUS_TOPIC, msgspec.json.encode(status), status.key, partition=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.services.console.exporter.watch import Known, narrowed
+from barnabas.services.console.exporter.watch import ClusterFigures, narrowed
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
 from tests.services.console.web import Web
@@ -20,7 +20,7 @@ def test_prometheus_reads_the_cluster_below_its_name_and_the_only_one_at_the_roo
 
 
 def test_topics_and_groups_that_may_not_be_described_are_left_out() -> None:
-    known = Known(
+    known = ClusterFigures(
         snapshot(
             [broker(1)],
             [topic("open", [place(0)], [1]), topic("secret", [place(0)], [1])],

@@ -18,7 +18,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.services.console.history.history import History
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.sampling.series import group_series, topic_series
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 from barnabas.testing import EmbeddedBroker
 from benchmarks.clients.cluster_fill import fill, partition_counts
 
@@ -167,7 +167,7 @@ def test_a_large_cluster_is_read_whole_and_holds_the_loop_for_moments_only() -> 
         asyncio.run(scenario(broker.bootstrap_servers))
 
 
-async def with_turns(work: Callable[[], Awaitable[Snapshot]]) -> tuple[Snapshot, list[float]]:
+async def with_turns(work: Callable[[], Awaitable[ClusterSnapshot]]) -> tuple[ClusterSnapshot, list[float]]:
     """What the work returns, and the CPU seconds between turns of the loop meanwhile."""
     turns: list[float] = []
 

@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
-from barnabas.services.console.scanning.model import End, Hit, Hits, Search, SearchEvent
+from barnabas.services.console.scanning.model import Hit, Hits, ScanEnd, Search, SearchEvent
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
@@ -39,21 +39,23 @@ class Searcher:
 
         return self.run(main())
 
-    def search(self, bootstrap: str, search: Search, scanner: Scanner | None = None) -> tuple[list[Hit], End]:
+    def search(
+        self, bootstrap: str, search: Search, scanner: Scanner | None = None
+    ) -> tuple[list[Hit], ScanEnd]:
         asked = scanner or Scanner(self.pool)
 
-        async def work(client: Client) -> tuple[list[Hit], End]:
+        async def work(client: Client) -> tuple[list[Hit], ScanEnd]:
             return await gather(asked.search(client, search))
 
         return self.with_client(bootstrap, work)
 
 
-async def gather(events: AsyncIterator[SearchEvent]) -> tuple[list[Hit], End]:
+async def gather(events: AsyncIterator[SearchEvent]) -> tuple[list[Hit], ScanEnd]:
     rows: list[Hit] = []
     async for event in events:
         if isinstance(event, Hits):
             rows += event.rows
-        elif isinstance(event, End):
+        elif isinstance(event, ScanEnd):
             return rows, event
     raise AssertionError("a search ends with End")
 

@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.console.scanning.model import Hit, Mask, Search
+from barnabas.services.console.scanning.model import Hit, RecordMask, Search
 from barnabas.services.console.scanning.worker.masking import HIDDEN, hide
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import Searcher
 
-MASK = Mask(("card.number", "*.email", "**.iban"), ("token",), True)
+MASK = RecordMask(("card.number", "*.email", "**.iban"), ("token",), True)
 SECRETS = ("4111", "ann@example.org", "DE89", "h4ck", "key-of-ann")
 
 

@@ -17,11 +17,11 @@ from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.records.record import Record
-from barnabas.services.console.scanning.merging import Merge
-from barnabas.services.console.scanning.messages import Found, Range
-from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Hit, Search, Shown
-from barnabas.services.console.scanning.places import decode_positions, encode_positions
-from barnabas.services.console.scanning.worker.reading import Section, Window
+from barnabas.services.console.scanning.continuation import decode_positions, encode_positions
+from barnabas.services.console.scanning.merging import HitMerge
+from barnabas.services.console.scanning.messages import Range, ScanHits
+from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Hit, Search, ShownValue
+from barnabas.services.console.scanning.worker.reader import FetchedSection, ScanWindow
 from barnabas.services.console.scanning.worker.searching import Looker
 from barnabas.services.console.scanning.worker.showing import Viewer
 from tests.services.console.scanning.plain import search_plainly
@@ -73,7 +73,7 @@ def log_of(made: list[Any]) -> tuple[bytes, list[ConsumedRecord], int]:
 @example([(0, 0, [(None, None, (("h", None),))])], Search(topic="t", header="h=", limit=1000))
 def test_columns_match_what_a_plain_loop_matches(made: list[Any], search: Search) -> None:
     log, plain, end = log_of(made)
-    section = Section(TP, 0, end, plan_batches(memoryview(log), 0, end))
+    section = FetchedSection(TP, 0, end, plan_batches(memoryview(log), 0, end))
     looker = Looker(search, None)
     hits = [hit for part in section.parts() for hit in looker._find(part, 0, 1000).hits]
     assert [(hit.partition, hit.offset) for hit in hits] == search_plainly(search, plain)
@@ -84,7 +84,7 @@ def test_windows_give_every_record_once_from_the_newest_to_the_oldest(made: list
     log, plain, end = log_of(made)
     looker = Looker(Search(topic="t", limit=1000), None)
     found: list[int] = []
-    window = Window(OffsetRange(TP, min(lowest, end), end))
+    window = ScanWindow(OffsetRange(TP, min(lowest, end), end))
     window._offsets = 2  # the first ones small, so that there are some
     window.first = max(min(lowest, end), end - 2)
     while not window.is_done:
@@ -115,7 +115,7 @@ def test_hits_are_given_out_in_the_order_of_time_and_each_once(
 ) -> None:
     """Partitions are read in any order; what is given out early never has to be taken back."""
     size = 20
-    merge = Merge([Range(partition, 0, size) for partition in range(3)], newest_first=newest)
+    merge = HitMerge([Range(partition, 0, size) for partition in range(3)], newest_first=newest)
     at = dict.fromkeys(range(3), size if newest else 0)
     given_out: list[Hit] = []
     every = 0
@@ -124,11 +124,12 @@ def test_hits_are_given_out_in_the_order_of_time_and_each_once(
         there = max(0, here - width) if newest else min(size, here + width)
         offsets = range(here - 1, there - 1, -1) if newest else range(here, there)
         hits = [
-            Hit(partition, offset, offset, Shown("null"), Shown("null")) for offset in list(offsets)[:count]
+            Hit(partition, offset, offset, ShownValue("null"), ShownValue("null"))
+            for offset in list(offsets)[:count]
         ]
         every += len(hits)
         at[partition] = there
-        merge.add(Found(0, hits, {partition: there}, {partition: there if newest else there - 1}, 0, 0))
+        merge.add(ScanHits(0, hits, {partition: there}, {partition: there if newest else there - 1}, 0, 0))
         given_out += merge.ready(limit - len(given_out))
     given_out += merge.ready(limit - len(given_out), all_of_them=True)
     places = [(hit.partition, hit.offset) for hit in given_out]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.opening import ConsumedRecord
-from barnabas.services.console.scanning.model import Budget, Decode, Search, SearchError
+from barnabas.services.console.scanning.model import Decode, ScanBudget, Search, SearchError
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import PARTITIONS, Searcher
@@ -124,7 +124,7 @@ def test_aborted_records_are_shown_to_who_asks_for_them(
 def test_a_budget_stops_a_search_says_where_and_it_can_be_continued(
     newest_first: bool, searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
-    scanner = Scanner(searcher.pool, budget=Budget(records=50))
+    scanner = Scanner(searcher.pool, budget=ScanBudget(records=50))
     search = Search(topic=orders, find="DE", newest_first=newest_first, limit=10_000)
     found: list[tuple[int, int]] = []
     reasons: list[str] = []

@@ -14,7 +14,7 @@ import pytest
 from barnabas.common.regex import compile_pattern
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import Record, iterate_records
-from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.files.source import PIECE, FilesSettings, FilesSource
 from barnabas.services.ingest.files.tracking import SETTLED_SECONDS
@@ -22,7 +22,7 @@ from barnabas.services.ingest.files.tracking import SETTLED_SECONDS
 ROOM = 64 * PIECE
 
 
-class KnownTopics(Topics):
+class KnownTopics(BatchTopics):
     def __init__(self) -> None:
         super().__init__({})
 

@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.services.ingest.host.counters import parse_counters, rates
-from barnabas.services.ingest.host.pages import Page, PageError, page_of, read_page
+from barnabas.services.ingest.host.pages import MetricsPage, PageError, page_of, read_page
 from barnabas.testing import EmbeddedBroker
 from tests.apache_kafka import free_port
 
@@ -58,8 +58,8 @@ def test_a_page_that_is_not_there_is_an_error_with_a_reason() -> None:
 
 
 def test_pages_are_urls_of_http_perhaps_with_a_service() -> None:
-    assert page_of("http://h:1/metrics", "me") == Page("me", "http://h:1/metrics")
-    assert page_of("shop=http://h:1/metrics?a=b", "me") == Page("shop", "http://h:1/metrics?a=b")
+    assert page_of("http://h:1/metrics", "me") == MetricsPage("me", "http://h:1/metrics")
+    assert page_of("shop=http://h:1/metrics?a=b", "me") == MetricsPage("shop", "http://h:1/metrics?a=b")
     for wrong in ("file:///etc/passwd", "shop=file:///etc/passwd", "h:1", ""):
         with pytest.raises(ValueError, match="is no page"):
             page_of(wrong, "me")

@@ -7,7 +7,7 @@ import pytest
 from barnabas.services.ingest.agent import NoProcError
 from barnabas.services.ingest.host.proc import (
     Cpu,
-    Disk,
+    DiskCounters,
     Interface,
     Memory,
     parse_connections,
@@ -39,8 +39,8 @@ Inter-|   Receive                                                |  Transmit
 def test_the_files_of_proc_are_read_as_kernels_write_them() -> None:
     assert parse_cpu("cpu  10 1 5 100 20 1 1 2 7 0\ncpu0 1 1 1 1\n") == Cpu(140, 100, 20)
     assert parse_disks(DISKSTATS) == {
-        "sda": Disk(150, 2000 * 512, 800 * 512, 70),
-        "nvme0n1": Disk(14, 16 * 512, 8 * 512, 2),
+        "sda": DiskCounters(150, 2000 * 512, 800 * 512, 70),
+        "nvme0n1": DiskCounters(14, 16 * 512, 8 * 512, 2),
     }
     assert parse_interfaces(NET_DEV) == {"eth0": Interface(1000, 2000, 3)}
     assert parse_memory(
@@ -66,7 +66,7 @@ def test_a_sample_is_what_happened_between_two_looks() -> None:
     before = read_machine()._replace(
         cpu=Cpu(1000, 500, 100), disks=parse_disks(DISKSTATS), interfaces=parse_interfaces(NET_DEV)
     )
-    disks = {**before.disks, "sda": Disk(350, 2000 * 512 + 4096, 800 * 512, 1070)}
+    disks = {**before.disks, "sda": DiskCounters(350, 2000 * 512 + 4096, 800 * 512, 1070)}
     now = before._replace(
         cpu=Cpu(1200, 550, 110),
         disks=disks,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.syslog.message import Message
-from barnabas.services.ingest.syslog.parsing import parse_message
+from barnabas.services.ingest.syslog.message import SyslogMessage
+from barnabas.services.ingest.syslog.parser import parse_message
 
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 
 
-def parse(text: str | bytes, now: datetime = NOW) -> Message:
+def parse(text: str | bytes, now: datetime = NOW) -> SyslogMessage:
     return parse_message(text.encode() if isinstance(text, str) else text, now)
 
 
@@ -151,7 +151,7 @@ hostile = st.one_of(
 @given(hostile)
 def test_parsing_never_raises_and_always_makes_json(frame: bytes) -> None:
     found = parse(frame)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Message) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=SyslogMessage) == found
     if not found.parsed and found.message.isascii() and "\\" not in found.message:
         assert found.message.encode() == frame
 

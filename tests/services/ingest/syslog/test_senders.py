@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from barnabas.security.tls.authority import Authority
-from barnabas.services.ingest.syslog.message import Message
+from barnabas.services.ingest.syslog.message import SyslogMessage
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.programs import SERVERS, find, missing
@@ -41,9 +41,9 @@ def port(of: SyslogSource, transport: str) -> int:
     return next(each.address.port for each in of.endpoints if each.transport == transport)
 
 
-def messages(broker: EmbeddedBroker, of: SyslogSource, count: int) -> list[Message]:
+def messages(broker: EmbeddedBroker, of: SyslogSource, count: int) -> list[SyslogMessage]:
     found = read_records(broker.bootstrap_servers, of.settings.topic, count)
-    return [msgspec.json.decode(each.value, type=Message) for each in found]
+    return [msgspec.json.decode(each.value, type=SyslogMessage) for each in found]
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def log_locally(local: Path, texts: list[str]) -> None:
             sender.send(f"<29>Nov 17 12:00:00 shop[42]: {text}".encode())
 
 
-def check(found: list[Message], texts: list[str]) -> None:
+def check(found: list[SyslogMessage], texts: list[str]) -> None:
     assert [each.message for each in found] == texts
     assert {(each.facility, each.severity, each.app, each.procid) for each in found} == {
         ("daemon", "notice", "shop", "42")

@@ -16,7 +16,7 @@ from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.authority import Authority
 from barnabas.services.ingest.sockets import listener as datagrams_module
 from barnabas.services.ingest.sockets import listener as listener_module
-from barnabas.services.ingest.sockets.endpoints import Endpoint, endpoints_of
+from barnabas.services.ingest.sockets.endpoints import SocketEndpoint, endpoints_of
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.broker_process import BrokerProcess
@@ -257,7 +257,7 @@ def _send_tls(context: ssl.SSLContext, host: str, port: int) -> None:
 def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> None:
     settings = SyslogSettings(topic="t", **given)  # type: ignore[arg-type]
     assert [str(each) for each in endpoints_of(settings)] == endpoints
-    assert isinstance(endpoints_of(settings)[0], Endpoint)
+    assert isinstance(endpoints_of(settings)[0], SocketEndpoint)
 
 
 @pytest.mark.parametrize(

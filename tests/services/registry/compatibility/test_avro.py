@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from barnabas.services.registry.compatibility.avro import problems
 from barnabas.services.registry.formats.avro import AvroSchema, parse_avro
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.formats.parser import SchemaSyntaxError
+from barnabas.services.registry.limits import StepBudget
 
 STEPS = 10_000
 # Without bytes: the specification lets them be read as strings, which works for those that are UTF-8.
@@ -62,7 +62,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(records(), records())
 def test_what_is_compatible_is_read(reader: dict[str, Any], writer: dict[str, Any]) -> None:
-    found = problems(parse_avro(json.dumps(reader)), parse_avro(json.dumps(writer)), Budget(STEPS))
+    found = problems(parse_avro(json.dumps(reader)), parse_avro(json.dumps(writer)), StepBudget(STEPS))
     if found:
         return
     old, new = parse_schema(writer), parse_schema(reader)
@@ -76,7 +76,7 @@ def test_what_is_compatible_is_read(reader: dict[str, Any], writer: dict[str, An
 @given(records())
 def test_a_schema_reads_itself_and_its_kept_form_stays_as_it_is(schema: dict[str, Any]) -> None:
     parsed = parse_avro(json.dumps(schema))
-    assert problems(parsed, parsed, Budget(STEPS)) == []
+    assert problems(parsed, parsed, StepBudget(STEPS)) == []
     assert parse_avro(parsed.text).text == parsed.text
     kept = parse_schema(json.loads(parsed.text))
     assert isinstance(kept, dict)
@@ -144,7 +144,7 @@ def test_the_library_of_avro_comes_to_the_same_result() -> None:
             expected = of_library(reader, writer)
         except (SchemaSyntaxError, SchemaParseException):
             continue  # a name or a branch of a union is there twice
-        fits = problems(reader, writer, Budget(STEPS)) == []
+        fits = problems(reader, writer, StepBudget(STEPS)) == []
         assert fits is expected, (reader.text, writer.text)
         compared, fitting = compared + 1, fitting + fits
     assert 100 < fitting < 250
@@ -171,4 +171,4 @@ def test_the_library_of_avro_comes_to_the_same_result() -> None:
     ],
 )
 def test_avros_rules(reader: str, writer: str, fits: bool) -> None:
-    assert (problems(parse_avro(reader), parse_avro(writer), Budget(STEPS)) == []) is fits
+    assert (problems(parse_avro(reader), parse_avro(writer), StepBudget(STEPS)) == []) is fits

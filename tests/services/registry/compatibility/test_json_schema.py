@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from barnabas.services.registry.compatibility.json_schema import problems
 from barnabas.services.registry.formats.json_schema import parse_json_schema
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.limits import StepBudget
 
 STEPS = 10_000
 OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -30,7 +30,9 @@ TREE = {
 
 def reads(reader: Any, writer: Any) -> bool:
     found = problems(
-        parse_json_schema(json.dumps(reader), {}), parse_json_schema(json.dumps(writer), {}), Budget(STEPS)
+        parse_json_schema(json.dumps(reader), {}),
+        parse_json_schema(json.dumps(writer), {}),
+        StepBudget(STEPS),
     )
     return not found
 

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.services.registry.compatibility.protobuf import problems
 from barnabas.services.registry.formats.protobuf import parse_protobuf
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.limits import StepBudget
 
 STEPS = 10_000
 BASE = "message A { int32 a = 1; string b = 2; } message B { A inner = 1; }"
@@ -12,7 +12,7 @@ BASE = "message A { int32 a = 1; string b = 2; } message B { A inner = 1; }"
 
 def kinds(reader: str, writer: str) -> list[str]:
     head = 'syntax = "proto3";\n'
-    found = problems(parse_protobuf(head + reader, {}), parse_protobuf(head + writer, {}), Budget(STEPS))
+    found = problems(parse_protobuf(head + reader, {}), parse_protobuf(head + writer, {}), StepBudget(STEPS))
     return [one.partition('errorType:"')[2].partition('"')[0] for one in found]
 
 
@@ -58,4 +58,4 @@ def test_a_change_in_an_imported_file_is_found() -> None:
     text = 'syntax = "proto3"; import "b.proto"; message A { B b = 1; }'
     new = parse_protobuf(text, {"b.proto": 'syntax = "proto3"; message B { string b = 1; }'})
     old = parse_protobuf(text, {"b.proto": 'syntax = "proto3"; message B { int32 b = 1; }'})
-    assert len(problems(new, old, Budget(STEPS))) == 1
+    assert len(problems(new, old, StepBudget(STEPS))) == 1

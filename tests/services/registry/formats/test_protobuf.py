@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError
+from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text
 from barnabas.services.registry.formats.protobuf import parse_protobuf
 

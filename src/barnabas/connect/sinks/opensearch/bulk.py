@@ -44,7 +44,7 @@ class Refused(NamedTuple):
 
 
 @dataclass
-class Answer:
+class BulkResponse:
     written: int = 0
     known: int = 0
     """Documents that the server has in this version or a newer one."""
@@ -81,7 +81,7 @@ def problem_of(document: Document) -> str | None:
     return "the record has no index to go to" if not document.target else None
 
 
-def understand(sent: Sequence[Document], text: bytes) -> Answer:
+def understand(sent: Sequence[Document], text: bytes) -> BulkResponse:
     """What became of each document. BulkError for an answer that says nothing, or that nobody may write."""
     try:
         items = msgspec.json.decode(text)["items"]
@@ -92,13 +92,13 @@ def understand(sent: Sequence[Document], text: bytes) -> Answer:
         ) from None
     if len(results) != len(sent):
         raise BulkError(f"{len(sent)} documents were sent, and the answer has {len(results)}")
-    answer = Answer()
+    answer = BulkResponse()
     for document, result in zip(sent, results, strict=True):
         _sort(answer, document, result)
     return answer
 
 
-def _sort(answer: Answer, document: Document, result: dict[str, Any]) -> None:
+def _sort(answer: BulkResponse, document: Document, result: dict[str, Any]) -> None:
     status = result.get("status", 500)
     if status < 300:
         answer.written += 1

@@ -29,7 +29,7 @@ class _Stored(msgspec.Struct, frozen=True):
     source: TopicIdentity = msgspec.field(name="_source")
 
 
-class Guard:
+class TopicGuard:
     """One task's. `look` asks the brokers what topics are now."""
 
     def __init__(

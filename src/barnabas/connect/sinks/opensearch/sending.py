@@ -14,8 +14,8 @@ from barnabas.connect.sinks.opensearch.bulk import (
     DENIED,
     RETRIABLE,
     TOO_LARGE,
-    Answer,
     BulkError,
+    BulkResponse,
     Document,
     Refused,
     bodies,
@@ -54,7 +54,7 @@ class Patience:
         self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), MAX_PAUSE))
 
 
-class Sender:
+class BulkSender:
     def __init__(self, session: HttpSession, most_bytes: int, patience: Patience) -> None:
         self._session, self._most, self._patience = session, most_bytes, patience
         self.written = self.known = 0
@@ -127,6 +127,6 @@ class Sender:
             found += self._deliver(part, b"".join(document.lines() for document in part))
         return found
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: BulkResponse) -> None:
         self.written += answer.written
         self.known += answer.known

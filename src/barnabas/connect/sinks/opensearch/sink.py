@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import DELETED, ERROR, ROUTE, ConnectorEndpoint, Context, fields_of
+from barnabas.connect.endpoints import DELETED, ERROR, ROUTE, ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.connect.http_address import Address
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sinks.opensearch.bulk import Document
-from barnabas.connect.sinks.opensearch.guard import Guard, TopicIdentity
-from barnabas.connect.sinks.opensearch.sending import Patience, Sender
+from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
+from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 
@@ -30,7 +30,7 @@ INDEX, NAME, BODY = "_document_index", "_document_id", "_document"
 
 
 class OpenSearchWriter:
-    def __init__(self, sink: OpenSearchSink, context: Context, columns: Mapping[str, str]) -> None:
+    def __init__(self, sink: OpenSearchSink, context: ConnectorContext, columns: Mapping[str, str]) -> None:
         self._sink = sink
         self._columns = dict(columns)
         self._task = SendTask(
@@ -97,8 +97,8 @@ class SendTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         session = self.address.session()
-        sender = Sender(session, self.most_bytes, Patience(self.patience))
-        guard = Guard(self.connector, session, self._look, Patience(self.patience))
+        sender = BulkSender(session, self.most_bytes, Patience(self.patience))
+        guard = TopicGuard(self.connector, session, self._look, Patience(self.patience))
         try:
             for batch in batches:
                 guard.check(set(batch.column("_topic").unique().to_pylist()))
@@ -115,7 +115,7 @@ class SendTask:
         return {name: TopicIdentity(str(found[name].id), len(found[name].partitions)) for name in topics}
 
 
-def _refused(batch: pa.RecordBatch, sender: Sender) -> pa.RecordBatch:
+def _refused(batch: pa.RecordBatch, sender: BulkSender) -> pa.RecordBatch:
     import pyarrow as pa
 
     refused = sender.send(documents_of(batch))
@@ -156,7 +156,9 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"index {self.index or '(by route)'} of {without_password(self.url)}"
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> OpenSearchWriter:
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> OpenSearchWriter:
 
         self._check(columns)
         return OpenSearchWriter(self, context, columns)

@@ -62,7 +62,7 @@ Command = tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Shape:
+class CommandShape:
     kind: Kind
     stream: str = ""
     ttl_ms: int | None = None

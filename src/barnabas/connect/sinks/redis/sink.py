@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ConnectorEndpoint, Context, fields_of
+from barnabas.connect.endpoints import ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.connect.sinks.redis.commands import (
+    CommandShape,
     Kind,
     Part,
     RedisError,
     Reply,
-    Shape,
     command,
     commands,
     read_reply,
@@ -29,7 +29,7 @@ from barnabas.spark.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.connect.sinks.redis.writing import RedisWriter
+    from barnabas.connect.sinks.redis.writer import RedisWriter
 
 
 # -- A connection to Redis -----------------------------------------------------------------------------
@@ -38,7 +38,7 @@ PORT = 6379
 
 
 @dataclass(frozen=True)
-class Address:
+class RedisAddress:
     url: str
     """`redis://HOST:PORT/DATABASE`, or `rediss://` with TLS."""
     user: str | None = None
@@ -47,10 +47,10 @@ class Address:
     timeout: float = 30.0
 
 
-class Server:
+class RedisConnection:
     """RedisError for what the server refuses, OSError or EOFError when it is away."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RedisAddress) -> None:
         parts = urlsplit(address.url)
         connection = socket.create_connection((parts.hostname or "", parts.port or PORT), address.timeout)
         if parts.scheme == "rediss":
@@ -126,18 +126,22 @@ class RedisSink(ConnectorEndpoint, frozen=True):
     def keys(self) -> tuple[str, ...]:
         return (self.key,) if isinstance(self.key, str) else self.key
 
-    def open(self, session: SparkSession, context: Context, columns: Mapping[str, str]) -> RedisWriter:
-        from barnabas.connect.sinks.redis.writing import RedisWriter
+    def open(
+        self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
+    ) -> RedisWriter:
+        from barnabas.connect.sinks.redis.writer import RedisWriter
 
         self._check(columns)
         return RedisWriter(self, context, columns)
 
-    def shape(self) -> Shape:
-        return Shape(self.kind, self.stream, None if self.ttl is None else int(seconds_of(self.ttl) * 1000))
+    def shape(self) -> CommandShape:
+        return CommandShape(
+            self.kind, self.stream, None if self.ttl is None else int(seconds_of(self.ttl) * 1000)
+        )
 
-    def address(self) -> Address:
+    def address(self) -> RedisAddress:
 
-        return Address(self.url, self.user, self.password, self.ca)
+        return RedisAddress(self.url, self.user, self.password, self.ca)
 
     def _check(self, columns: Mapping[str, str]) -> None:
         parts = urlsplit(self.url)

@@ -13,7 +13,7 @@ from barnabas.spark.errors import PipelineError
 Cursor = str | None
 
 
-class Page(NamedTuple):
+class ResponsePage(NamedTuple):
     rows: Sequence[bytes]
     """Each as JSON."""
     cursor: Cursor
@@ -21,7 +21,7 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class PageLayout:
     """Where rows and cursor stand: paths as `data.items`, an empty one is the whole answer. The cursor is at `next`, or
     the `field` of the last row."""
 
@@ -33,7 +33,7 @@ class Layout:
 _encode = msgspec.json.Encoder().encode
 
 
-def page_of(body: bytes, layout: Layout, cursor: Cursor) -> Page:
+def page_of(body: bytes, layout: PageLayout, cursor: Cursor) -> ResponsePage:
     """PipelineError for an answer with which one cannot go on."""
     try:
         answer = msgspec.json.decode(body)
@@ -53,10 +53,10 @@ def page_of(body: bytes, layout: Layout, cursor: Cursor) -> Page:
             f"An answer with {len(rows)} rows has no new cursor at `{layout.next}`: the same rows would be read again. "
             "The endpoint must say with every answer where to go on, or `field` names what grows in the rows."
         )
-    return Page([_encode(row) for row in rows], following)
+    return ResponsePage([_encode(row) for row in rows], following)
 
 
-def _by_field(rows: list[Any], field: str, cursor: Cursor) -> Page:
+def _by_field(rows: list[Any], field: str, cursor: Cursor) -> ResponsePage:
     """An endpoint may answer with the row that the cursor names, too: it was read before."""
     cursors = [_text(at_path(row, field)) for row in rows]
     if None in cursors:
@@ -64,7 +64,7 @@ def _by_field(rows: list[Any], field: str, cursor: Cursor) -> Page:
             f"A row has no `{field}`, which is the cursor: {_encode(rows[cursors.index(None)])[:200]!r}."
         )
     new = [row for row, own in zip(rows, cursors, strict=True) if own != cursor]
-    return Page([_encode(row) for row in new], cursors[-1] if new else cursor)
+    return ResponsePage([_encode(row) for row in new], cursors[-1] if new else cursor)
 
 
 def at_path(value: Any, path: str) -> Any:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import ERROR, ConnectorEndpoint, Context
+from barnabas.connect.endpoints import ERROR, ConnectorContext, ConnectorEndpoint
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.connect.http_address import Address
 
 
-class HttpSource(ConnectorEndpoint, frozen=True):
+class HttpPollSource(ConnectorEndpoint, frozen=True):
     """An endpoint that answers with JSON, asked every `trigger`. Where the last answer ended, its cursor, goes into the
     parameter `cursor` of the next question: it stands in the answer at `next`, or in the `field` of the last row."""
 
@@ -47,14 +47,14 @@ class HttpSource(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"{self.url.split('?')[0]} by {self.cursor}"
 
-    def read(self, session: SparkSession, context: Context) -> DataFrame:
+    def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         from pyspark.sql import functions as F
 
-        from barnabas.connect.sources.http.pages import Layout
-        from barnabas.connect.sources.http.reading import CORRUPT, PageFeeder
+        from barnabas.connect.sources.http.pages import PageLayout
+        from barnabas.connect.sources.http.reader import CORRUPT, PageFeeder
 
         self._check()
-        layout = Layout(self.rows, self.next, self.field)
+        layout = PageLayout(self.rows, self.next, self.field)
         schema = self._columns(session)
         feeder = PageFeeder(
             session, self._address(), self.cursor, self.start, layout, schema, context.storage

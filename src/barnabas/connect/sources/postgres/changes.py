@@ -16,9 +16,9 @@ import msgspec
 from barnabas.connect.sources.postgres.decoding import (
     UNCHANGED,
     Begin,
-    Commit,
+    CommitMessage,
     DecodingError,
-    Delete,
+    DeleteMessage,
     Insert,
     Message,
     Relation,
@@ -30,7 +30,7 @@ from barnabas.connect.sources.postgres.values import Converter, Types, converter
 from barnabas.spark.errors import SourceError
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """One row of the source; the names are those of its columns."""
 
     key: bytes | None
@@ -121,14 +121,14 @@ class ChangeRows:
         self._begin: Begin | None = None
         self._seq = 0
 
-    def rows(self, message: Message | None) -> Iterator[Change]:
+    def rows(self, message: Message | None) -> Iterator[RowChange]:
         if isinstance(message, Relation):
             self._tables[message.relation_id] = self._table(message)
         elif isinstance(message, Begin):
             self._begin, self._seq = message, 0
-        elif isinstance(message, Commit):
+        elif isinstance(message, CommitMessage):
             self._begin = None
-        elif isinstance(message, (Insert, Update, Delete)):
+        elif isinstance(message, (Insert, Update, DeleteMessage)):
             if self._is_wanted():
                 yield from self._changes(message)
         elif isinstance(message, Truncate) and self._is_wanted():
@@ -152,18 +152,18 @@ class ChangeRows:
             raise DecodingError(f"a change of table {relation_id} came before its description")
         return self._tables[relation_id]
 
-    def _changes(self, change: Insert | Update | Delete) -> Iterator[Change]:
+    def _changes(self, change: Insert | Update | DeleteMessage) -> Iterator[RowChange]:
         table = self._find(change.relation_id)
         if table is None:
             return
         if isinstance(change, Insert):
             yield self._row(table, "c", table.key(change.new), after=table.json(change.new))
-        elif isinstance(change, Delete):
+        elif isinstance(change, DeleteMessage):
             yield self._deletion(table, change.old, is_whole=change.is_whole)
         else:
             yield from self._update(table, change)
 
-    def _update(self, table: TableColumns, change: Update) -> Iterator[Change]:
+    def _update(self, table: TableColumns, change: Update) -> Iterator[RowChange]:
         new, old = change.new, change.old
         if old is not None:
             # What was not logged again is in the old row, if the table logs all of it, or if it is a part of the key.
@@ -181,12 +181,12 @@ class ChangeRows:
             before = table.json(old) if old is not None and change.is_whole else None
             yield self._after(table, "u", key, new, before)
 
-    def _deletion(self, table: TableColumns, old: Sequence[Value], *, is_whole: bool) -> Change:
+    def _deletion(self, table: TableColumns, old: Sequence[Value], *, is_whole: bool) -> RowChange:
         return self._row(table, "d", table.key(old), before=table.json(old, None if is_whole else table.keys))
 
     def _after(
         self, table: TableColumns, op: str, key: bytes | None, new: Sequence[Value], before: bytes | None
-    ) -> Change:
+    ) -> RowChange:
         missing = [table.names[at] for at, value in enumerate(new) if value is UNCHANGED]
         return self._row(table, op, key, before=before, after=table.json(new), unchanged=missing or None)
 
@@ -199,15 +199,15 @@ class ChangeRows:
         before: bytes | None = None,
         after: bytes | None = None,
         unchanged: list[str] | None = None,
-    ) -> Change:
+    ) -> RowChange:
         begin = self._begin
         assert begin is not None
         self._seq += 1
         position = (table.schema, table.name, begin.commit_lsn, begin.xid, self._seq, begin.micros)
-        return Change(key, before, after, op, *position, unchanged)
+        return RowChange(key, before, after, op, *position, unchanged)
 
 
-def snapshot_row(table: TableColumns, row: Sequence[Value], lsn: int, micros: int) -> Change:
-    return Change(
+def snapshot_row(table: TableColumns, row: Sequence[Value], lsn: int, micros: int) -> RowChange:
+    return RowChange(
         table.key(row), None, table.json(row), "r", table.schema, table.name, lsn, None, 0, micros, None
     )

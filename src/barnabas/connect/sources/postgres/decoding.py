@@ -37,7 +37,7 @@ class Begin(NamedTuple):
     xid: int
 
 
-class Commit(NamedTuple):
+class CommitMessage(NamedTuple):
     commit_lsn: int
     end_lsn: int
     """Where it ends: the position behind the transaction."""
@@ -76,7 +76,7 @@ class Update(NamedTuple):
     new: Row
 
 
-class Delete(NamedTuple):
+class DeleteMessage(NamedTuple):
     relation_id: int
     old: Row
     is_whole: bool
@@ -93,7 +93,7 @@ class Emitted(NamedTuple):
     content: bytes
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Emitted
+Message = Begin | CommitMessage | Relation | Insert | Update | DeleteMessage | Truncate | Emitted
 
 _BEGIN = Struct(">qqI")
 _COMMIT = Struct(">Bqqq")
@@ -192,7 +192,7 @@ def _change(kind: bytes, reader: _Reader) -> Message:
     if kind in (b"U", b"D") and part in (b"K", b"O"):
         old = reader.row()
         if kind == b"D":
-            return Delete(relation_id, old, part == b"O")
+            return DeleteMessage(relation_id, old, part == b"O")
         if reader.letter() == b"N":
             return Update(relation_id, old, part == b"O", reader.row())
     raise IndexError
@@ -203,7 +203,7 @@ def _boundary(kind: bytes, reader: _Reader) -> Message:
         commit_lsn, micros, xid = reader.take(_BEGIN)
         return Begin(commit_lsn, micros + EPOCH_MICROS, xid)
     _, commit_lsn, end_lsn, micros = reader.take(_COMMIT)
-    return Commit(commit_lsn, end_lsn, micros + EPOCH_MICROS)
+    return CommitMessage(commit_lsn, end_lsn, micros + EPOCH_MICROS)
 
 
 def _relation(reader: _Reader) -> Relation:

@@ -20,11 +20,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from barnabas.connect.sources.postgres import slot as slots
-from barnabas.connect.sources.postgres.changes import Change, ChangeRows
+from barnabas.connect.sources.postgres.changes import ChangeRows, RowChange
 from barnabas.connect.sources.postgres.database import connect, primary_keys, types_of
 from barnabas.connect.sources.postgres.decoding import decode
-from barnabas.connect.sources.postgres.slot import Peeked, Slot, System, lsn_text, parse_lsn
-from barnabas.connect.sources.postgres.snapshot import HeldSnapshot, Part, parts_of, read_part
+from barnabas.connect.sources.postgres.slot import Peeked, ReplicationSlot, System, lsn_text, parse_lsn
+from barnabas.connect.sources.postgres.snapshot import HeldSnapshot, TablePart, parts_of, read_part
 from barnabas.connect.sources.postgres.tables import Patterns, ensure_publication, published
 from barnabas.spark.errors import SourceError
 from barnabas.spark.worker_process import begin_task
@@ -45,7 +45,7 @@ NO_SYSTEM = System("", 0)
 
 
 @dataclass(frozen=True)
-class Position:
+class WalPosition:
     """Everything before `lsn` was read. None: nothing yet, not even the tables."""
 
     lsn: int | None = None
@@ -57,13 +57,13 @@ class Position:
         return {"lsn": lsn_text(self.lsn), "system": self.system.identifier, "timeline": self.system.timeline}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Position:
+    def from_json(cls, value: Mapping[str, Any]) -> WalPosition:
         if value["lsn"] is None:
             return cls()
         return cls(parse_lsn(value["lsn"]), System(value["system"], value["timeline"]))
 
 
-class End(NamedTuple):
+class StreamEnd(NamedTuple):
     lsn: int
     is_empty: bool
     """No change of ours is before it."""
@@ -71,7 +71,7 @@ class End(NamedTuple):
 
 def next_end(
     start: int, flushed: int, most: int, peek: Callable[[int], Peeked], *, is_quiet: bool
-) -> End | None:
+) -> StreamEnd | None:
     """Where the next micro-batch ends: behind a commit, or where the log ends if none of its changes are ours and it
     was quiet for long. None: nothing has come.
 
@@ -81,9 +81,9 @@ def next_end(
     while flushed > start:
         found = peek(most)
         if found.end is not None and found.end > start:
-            return End(found.end, False)
+            return StreamEnd(found.end, False)
         if found.messages < most:
-            return End(flushed, True) if is_quiet or flushed - start >= QUIET_BYTES else None
+            return StreamEnd(flushed, True) if is_quiet or flushed - start >= QUIET_BYTES else None
         most *= 4
     return None
 
@@ -101,20 +101,20 @@ BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class PostgresSettings:
     url: str
     password: str | None
-    slot: Slot
+    slot: ReplicationSlot
     patterns: Patterns
     max_changes: int
     heartbeat: float
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Settings:
+    def parse(cls, options: Mapping[str, str]) -> PostgresSettings:
         return cls(
             options["url"],
             options.get("password"),
-            Slot(options["slot"], options["publication"]),
+            ReplicationSlot(options["slot"], options["publication"]),
             Patterns(tuple(options["tables"].split(","))),
             int(options["maxchanges"]),
             float(options["heartbeat"]),
@@ -125,7 +125,7 @@ class Settings:
 
 
 class SnapshotTask(InputPartition):
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: TablePart) -> None:
         super().__init__(None)
         self.part = part
 
@@ -136,8 +136,8 @@ class ChangesTask(InputPartition):
         self.start, self.end = start, end
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, settings: Settings) -> None:
+class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
         self._connection: Connection | None = None
         self._snapshot: HeldSnapshot | None = None
@@ -151,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_settings": self._settings}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return Position().to_json()
+        return WalPosition().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadAllAvailable()
@@ -160,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = slots.flushed(self._connect())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begin = Position.from_json(start)
+        begin = WalPosition.from_json(start)
         if begin.lsn is None:
             return self._first_position().to_json()
         system = self._check(begin)
@@ -169,10 +169,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._moved = time.monotonic()
         self._empty_end = end.lsn if end.is_empty else None
-        return Position(end.lsn, system).to_json()
+        return WalPosition(end.lsn, system).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        before, after = Position.from_json(start), Position.from_json(end)
+        before, after = WalPosition.from_json(start), WalPosition.from_json(end)
         assert after.lsn is not None
         self._check(after if before.lsn is None else before)
         if before.lsn is None:
@@ -190,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has done with everything up to here: the server need not keep it. Never a reason to fail."""
-        lsn = Position.from_json(end).lsn
+        lsn = WalPosition.from_json(end).lsn
         try:
             if lsn is not None:
                 slots.advance(self._connect(), self._settings.slot, lsn)
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection, self._system = self._settings.connect(), None
         return self._connection
 
-    def _first_position(self) -> Position:
+    def _first_position(self) -> WalPosition:
         """A slot, made before Spark writes its position down. One that is there was left by a start that did not get
         as far as that, and is as good: the snapshot is later than its position."""
         settings, connection = self._settings, self._connect()
@@ -220,14 +220,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         state = slots.state_of(connection, settings.slot)
         if state is not None:
             replication.close()
-            return Position(
+            return WalPosition(
                 slots.check_state(state, settings.slot, None, connection.info.dbname).confirmed, system
             )
         lsn, name = slots.create(replication, settings.slot)
         self._snapshot = HeldSnapshot.exported(replication, name, lsn)
-        return Position(lsn, system)
+        return WalPosition(lsn, system)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[TablePart]:
         if self._snapshot is None or not self._snapshot.is_held():
             self._snapshot = HeldSnapshot.taken(self._settings.connect())
         tables = published(self._connect(), self._settings.slot.publication, self._settings.patterns)
@@ -238,7 +238,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._snapshot.close()
             self._snapshot = None
 
-    def _check(self, position: Position) -> slots.System:
+    def _check(self, position: WalPosition) -> slots.System:
         """Before anything is read: everything behind the position is there."""
         assert position.lsn is not None
         settings, connection = self._settings, self._connect()
@@ -249,7 +249,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         slots.check_state(state, settings.slot, position.lsn, connection.info.dbname)
         return self._system
 
-    def _next_end(self, start: int) -> End | None:
+    def _next_end(self, start: int) -> StreamEnd | None:
         settings, connection = self._settings, self._connect()
         flushed = slots.flushed(connection)
         if flushed < start:
@@ -268,7 +268,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return next_end(start, flushed, settings.max_changes, peek, is_quiet=is_quiet)
 
 
-def read_changes(settings: Settings, start: int, end: int) -> Iterator[Change]:
+def read_changes(settings: PostgresSettings, start: int, end: int) -> Iterator[RowChange]:
     with settings.connect() as connection:
         changes = ChangeRows(
             start, end, types_of(connection), primary_keys(connection), settings.patterns.match
@@ -277,14 +277,14 @@ def read_changes(settings: Settings, start: int, end: int) -> Iterator[Change]:
             yield from changes.rows(decode(data))
 
 
-def arrow_batches(changes: Iterator[Change]) -> Iterator[pa.RecordBatch]:
+def arrow_batches(changes: Iterator[RowChange]) -> Iterator[pa.RecordBatch]:
     """Batches of some thousand rows and some megabytes: memory does not grow with a transaction."""
     numbers = count()
     while rows := list(_some(changes)):
         yield _batch(rows, list(islice(numbers, len(rows))))
 
 
-def _some(changes: Iterator[Change]) -> Iterator[Change]:
+def _some(changes: Iterator[RowChange]) -> Iterator[RowChange]:
     size = 0
     for change in islice(changes, ROWS):
         yield change
@@ -293,11 +293,11 @@ def _some(changes: Iterator[Change]) -> Iterator[Change]:
             return
 
 
-def _batch(rows: list[Change], numbers: list[int]) -> pa.RecordBatch:
+def _batch(rows: list[RowChange], numbers: list[int]) -> pa.RecordBatch:
     import pyarrow as pa
 
     text = pa.string()
-    columns = dict(zip(Change._fields, zip(*rows, strict=True), strict=True)) | {"number": numbers}
+    columns = dict(zip(RowChange._fields, zip(*rows, strict=True), strict=True)) | {"number": numbers}
     kinds = {
         "lsn": pa.int64(),
         "xid": pa.int64(),

@@ -50,7 +50,7 @@ def parse_lsn(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Slot:
+class ReplicationSlot:
     name: str
     publication: str
 
@@ -76,7 +76,7 @@ class Peeked(NamedTuple):
     """Behind the last commit."""
 
 
-def state_of(connection: Connection, slot: Slot) -> SlotState | None:
+def state_of(connection: Connection, slot: ReplicationSlot) -> SlotState | None:
     row = connection.execute(STATE, (slot.name,)).fetchone()
     return None if row is None else SlotState(*row)
 
@@ -86,7 +86,7 @@ def flushed(connection: Connection) -> int:
     return int(found)
 
 
-def create(replication: Connection, slot: Slot) -> tuple[int, str]:
+def create(replication: Connection, slot: ReplicationSlot) -> tuple[int, str]:
     """Its first position, and the name of a snapshot of that moment. The snapshot ends with the connection."""
     from psycopg import sql
 
@@ -146,7 +146,9 @@ def _text(value: Any) -> str:
     return bytes(value).decode() if isinstance(value, bytes | memoryview) else str(value)
 
 
-def check_state(state: SlotState | None, slot: Slot, position: int | None, database: str) -> SlotState:
+def check_state(
+    state: SlotState | None, slot: ReplicationSlot, position: int | None, database: str
+) -> SlotState:
     """SourceError unless everything behind `position` can still be read."""
     where = "" if position is None else f" Changes behind {lsn_text(position)} may be missing."
     over = " Start over: a new `slot`, a new `storage` and an empty topic, so that the tables are read again as a whole"
@@ -173,7 +175,7 @@ def check_state(state: SlotState | None, slot: Slot, position: int | None, datab
     return state
 
 
-def peek(connection: Connection, slot: Slot, until: int, most: int) -> Peeked:
+def peek(connection: Connection, slot: ReplicationSlot, until: int, most: int) -> Peeked:
     """What the next `most` messages, up to the end of a transaction, have; `until` is where the log ends."""
     from psycopg import sql
 
@@ -183,7 +185,7 @@ def peek(connection: Connection, slot: Slot, until: int, most: int) -> Peeked:
     return Peeked(messages, None if end is None else int(end, 16))
 
 
-def read(connection: Connection, slot: Slot, until: int) -> Iterator[bytes]:
+def read(connection: Connection, slot: ReplicationSlot, until: int) -> Iterator[bytes]:
     """All messages up to a position, as they come: neither side has them in memory at once."""
     from psycopg import sql
 
@@ -195,7 +197,7 @@ def read(connection: Connection, slot: Slot, until: int) -> Iterator[bytes]:
             yield data
 
 
-def advance(connection: Connection, slot: Slot, position: int) -> None:
+def advance(connection: Connection, slot: ReplicationSlot, position: int) -> None:
     """The server need not keep what is before."""
     with held(connection, slot):
         state = state_of(connection, slot)
@@ -206,7 +208,7 @@ def advance(connection: Connection, slot: Slot, position: int) -> None:
             )
 
 
-def wait_until_free(connection: Connection, slot: Slot, seconds: float = BUSY_SECONDS) -> None:
+def wait_until_free(connection: Connection, slot: ReplicationSlot, seconds: float = BUSY_SECONDS) -> None:
     """A reader that was killed lets go of the slot as soon as its server process notices."""
     deadline = time.monotonic() + seconds
     while True:
@@ -219,7 +221,7 @@ def wait_until_free(connection: Connection, slot: Slot, seconds: float = BUSY_SE
 
 
 @contextmanager
-def held(connection: Connection, slot: Slot) -> Iterator[None]:
+def held(connection: Connection, slot: ReplicationSlot) -> Iterator[None]:
     from psycopg import errors
 
     wait_until_free(connection, slot)
@@ -232,14 +234,14 @@ def held(connection: Connection, slot: Slot) -> Iterator[None]:
         raise
 
 
-def _busy(slot: Slot, by: str) -> SourceError:
+def _busy(slot: ReplicationSlot, by: str) -> SourceError:
     return SourceError(
         f"slot {slot.name} is used by {by}: only one connector can read it. Stop the other one, or give each "
         "its own `slot`"
     )
 
 
-def _changes(slot: Slot, until: int, most: int | None) -> sql.Composed:
+def _changes(slot: ReplicationSlot, until: int, most: int | None) -> sql.Composed:
     from psycopg import sql
 
     return sql.SQL(CHANGES).format(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from barnabas.connect.sources.postgres.changes import Change, TableColumns, snapshot_row
+from barnabas.connect.sources.postgres.changes import RowChange, TableColumns, snapshot_row
 from barnabas.connect.sources.postgres.database import (
     connect,
     describe_table,
@@ -37,17 +37,17 @@ BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class DatabaseSnapshot:
     name: str
     lsn: int
     micros: int
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """A range of a table's blocks; without a range all of it."""
 
-    snapshot: Snapshot
+    snapshot: DatabaseSnapshot
     table: PublishedTable
     first: int | None = None
     until: int | None = None
@@ -56,7 +56,7 @@ class Part:
 class HeldSnapshot:
     """A snapshot and the connection that keeps it: others can take it until this is closed."""
 
-    def __init__(self, connection: Connection, snapshot: Snapshot) -> None:
+    def __init__(self, connection: Connection, snapshot: DatabaseSnapshot) -> None:
         self._connection = connection
         self.snapshot = snapshot
 
@@ -68,7 +68,7 @@ class HeldSnapshot:
 
     @classmethod
     def exported(cls, replication: Connection, name: str, lsn: int) -> HeldSnapshot:
-        return cls(replication, Snapshot(name, lsn, time.time_ns() // 1000))
+        return cls(replication, DatabaseSnapshot(name, lsn, time.time_ns() // 1000))
 
     @classmethod
     def taken(cls, connection: Connection) -> HeldSnapshot:
@@ -77,26 +77,26 @@ class HeldSnapshot:
             connection.execute(BEGIN)
             (lsn,) = one(connection, END)
             (name,) = one(connection, "SELECT pg_catalog.pg_export_snapshot()")
-        return cls(connection, Snapshot(name, lsn, time.time_ns() // 1000))
+        return cls(connection, DatabaseSnapshot(name, lsn, time.time_ns() // 1000))
 
 
-def parts_of(snapshot: Snapshot, tables: Sequence[PublishedTable]) -> list[Part]:
+def parts_of(snapshot: DatabaseSnapshot, tables: Sequence[PublishedTable]) -> list[TablePart]:
     return [part for table in tables for part in _parts(snapshot, table)]
 
 
-def _parts(snapshot: Snapshot, table: PublishedTable) -> Iterator[Part]:
+def _parts(snapshot: DatabaseSnapshot, table: PublishedTable) -> Iterator[TablePart]:
     if table.kind != "r" or table.blocks <= BLOCKS:
-        yield Part(snapshot, table)
+        yield TablePart(snapshot, table)
         return
     edges = [
         *range(0, table.blocks, BLOCKS),
         None,
     ]  # the last part has no end: the table may have grown since
     for first, until in pairwise(edges):
-        yield Part(snapshot, table, first, until)
+        yield TablePart(snapshot, table, first, until)
 
 
-def read_part(url: str, password: str | None, part: Part) -> Iterator[Change]:
+def read_part(url: str, password: str | None, part: TablePart) -> Iterator[RowChange]:
     table, snapshot = part.table, part.snapshot
     with connect(url, password) as connection:
         _enter(connection, snapshot)
@@ -114,7 +114,7 @@ def read_part(url: str, password: str | None, part: Part) -> Iterator[Change]:
                 yield snapshot_row(columns, row, snapshot.lsn, snapshot.micros)
 
 
-def _enter(connection: Connection, snapshot: Snapshot) -> None:
+def _enter(connection: Connection, snapshot: DatabaseSnapshot) -> None:
     import psycopg
     from psycopg import sql
 
@@ -128,7 +128,7 @@ def _enter(connection: Connection, snapshot: Snapshot) -> None:
         ) from error
 
 
-def _query(part: Part, names: Sequence[str]) -> sql.Composed:
+def _query(part: TablePart, names: Sequence[str]) -> sql.Composed:
     from psycopg import sql
 
     only = sql.SQL("ONLY " if part.table.kind == "r" else "")  # of a partitioned table, all partitions

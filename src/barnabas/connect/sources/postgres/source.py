@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from barnabas.common.durations import seconds_of
-from barnabas.connect.ends import DELETED, ERROR, ORDER, TABLE, ConnectorEndpoint, Context
+from barnabas.connect.endpoints import DELETED, ERROR, ORDER, TABLE, ConnectorContext, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sources.postgres.tables import Patterns
 from barnabas.security.authn.credentials import Secret
@@ -39,7 +39,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
     def location(self) -> str:
         return f"tables {', '.join(self.tables)} of {without_password(self.url)}"
 
-    def read(self, session: SparkSession, context: Context) -> DataFrame:
+    def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         from barnabas.connect.sources.postgres.reader import FORMAT
 
         options = self._options(context)
@@ -47,7 +47,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
         changes = session.readStream.format(FORMAT).options(**options).load()
         return as_rows(changes, fields) if fields else as_envelopes(changes)
 
-    def _options(self, context: Context) -> dict[str, str]:
+    def _options(self, context: ConnectorContext) -> dict[str, str]:
         if not self.tables:
             raise PipelineError(
                 "A source `postgres` wants `tables`, a list of names and patterns as `public.*`."

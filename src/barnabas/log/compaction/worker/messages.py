@@ -13,21 +13,21 @@ Part: TypeAlias = CleanedGroup
 Result: TypeAlias = CompactionResult
 
 
-class Run(msgspec.Struct, frozen=True, tag="run"):
+class RunJob(msgspec.Struct, frozen=True, tag="run"):
     job: Job
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+class CancelJob(msgspec.Struct, frozen=True, tag="cancel"):
     """Cancel the job; ignored if it has ended."""
 
 
-class Progress(msgspec.Struct, frozen=True, tag="progress"):
+class JobProgress(msgspec.Struct, frozen=True, tag="progress"):
     """A part of the job is done and can be used before the job ends."""
 
     part: Part
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
+class JobDone(msgspec.Struct, frozen=True, tag="done"):
     result: Result
 
 
@@ -41,8 +41,8 @@ class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
     pass
 
 
-Request: TypeAlias = Run | Cancel
-Answer: TypeAlias = Progress | Done | Failed | Cancelled
+Request: TypeAlias = RunJob | CancelJob
+Answer: TypeAlias = JobProgress | JobDone | Failed | Cancelled
 
 _encoder = msgspec.json.Encoder()
 _request_decoder: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)

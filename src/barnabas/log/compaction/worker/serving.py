@@ -12,13 +12,13 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.log.compaction.cleaner import CompactionFailed, compact
 from barnabas.log.compaction.worker.messages import (
     Answer,
-    Cancel,
+    CancelJob,
     Cancelled,
-    Done,
     Failed,
     Job,
+    JobDone,
+    JobProgress,
     Part,
-    Progress,
     Result,
     decode_request,
     encode,
@@ -60,7 +60,7 @@ def do(job: Job, fs: FileSystem, check: Callable[[], None], report: Callable[[Pa
 logger = safe_logger(__name__)
 
 
-class JobCancelled(Exception):  # noqa: N818 - not an error
+class JobRevoked(Exception):  # noqa: N818 - not an error
     """The broker cancelled the job."""
 
 
@@ -69,7 +69,7 @@ def serve(channel: PipeChannel, fs: FileSystem) -> None:
     try:
         while True:
             request = decode_request(channel.receive())
-            if not isinstance(request, Cancel):  # a Cancel for a job that has ended
+            if not isinstance(request, CancelJob):  # a Cancel for a job that has ended
                 channel.send(encode(_answer(request.job, channel, fs)))
     except ParentExitedError:
         return
@@ -79,11 +79,11 @@ def _answer(job: Job, channel: PipeChannel, fs: FileSystem) -> Answer:
     def check() -> None:
         if channel.has_input(0):
             channel.receive()  # during a job the broker sends only Cancel
-            raise JobCancelled
+            raise JobRevoked
 
     try:
-        return Done(do(job, fs, check, lambda part: channel.send(encode(Progress(part)))))
-    except JobCancelled:
+        return JobDone(do(job, fs, check, lambda part: channel.send(encode(JobProgress(part)))))
+    except JobRevoked:
         return Cancelled()
     except CompactionFailed as error:
         return Failed(str(error))

@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any
 
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.authn.kerberos_names import NoRuleError, Rule, short_name
+from barnabas.security.authn.kerberos_names import KerberosRule, NoRuleError, short_name
 from barnabas.security.authn.sasl.login import (
+    Authenticated,
     AuthenticationFailedError,
     Challenge,
-    Done,
     invalid_credentials,
 )
 from barnabas.security.principal import USER, Principal
@@ -34,7 +34,7 @@ class _State(Enum):
 class Acceptor:
     """Kerberos keys of this broker, from a keytab."""
 
-    def __init__(self, keytab: str, principal: str, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, keytab: str, principal: str, rules: tuple[KerberosRule, ...]) -> None:
         """SecuritySettingError if the keytab cannot be used."""
         gssapi = self._gssapi = _library()
         self.rules = rules
@@ -82,7 +82,7 @@ class GssapiExchange:
     def blocks(self, message: bytes) -> bool:
         return True  # reads the keytab and the replay cache from disk
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         try:
             if self._state is _State.CONTEXT:
                 return self._advance(message)
@@ -105,7 +105,7 @@ class GssapiExchange:
         self._state = _State.CHOICE
         return Challenge(self._context.wrap(NO_LAYER, False).message)
 
-    def _finish(self, choice: bytes) -> Done:
+    def _finish(self, choice: bytes) -> Authenticated:
         if choice[:1] != NO_LAYER[:1] or len(choice) < len(NO_LAYER):
             raise invalid_credentials("GSSAPI", "the client requires a security layer, but none is offered")
         principal = str(self._context.initiator_name)
@@ -117,7 +117,7 @@ class GssapiExchange:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from its principal"
             )
-        return Done(Principal(USER, name), expires_ms=self._ticket_end())
+        return Authenticated(Principal(USER, name), expires_ms=self._ticket_end())
 
     def _ticket_end(self) -> int | None:
         if self._now_ms is None or self._context.lifetime is None:

@@ -29,7 +29,7 @@ class Challenge(NamedTuple):
     message: bytes
 
 
-class Done(NamedTuple):
+class Authenticated(NamedTuple):
     """The client is authenticated."""
 
     principal: Principal
@@ -51,7 +51,7 @@ class AuthenticationFailedError(Exception):
 
 
 class ServerExchange(Protocol):
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         """Process the client's next token; AuthenticationFailedError ends the exchange."""
         ...
 
@@ -104,14 +104,14 @@ class OutOfOrderError(Exception):
         self.during_exchange = during_exchange
 
 
-class State(Enum):
+class SaslState(Enum):
     HANDSHAKE = "handshake"
     EXCHANGE = "exchange"
     DONE = "done"
     FAILED = "failed"
 
 
-class Login:
+class SaslLogin:
     """Times are monotonic seconds."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Login:
         self._since = float("-inf")
         self._asked_versions = False
         self._is_current: Callable[[], bool] | None = None
-        self.state = State.HANDSHAKE
+        self.state = SaslState.HANDSHAKE
         self.mechanism = ""
         self.principal: Principal | None = None
         """Authenticated principal; kept during re-authentication."""
@@ -140,7 +140,7 @@ class Login:
 
     @property
     def is_done(self) -> bool:
-        return self.state is State.DONE
+        return self.state is SaslState.DONE
 
     @property
     def is_revoked(self) -> bool:
@@ -149,7 +149,7 @@ class Login:
 
     def may_not_begin(self, now: float) -> bool:
         """True if re-authentication is refused: the session does not expire, or it was renewed a moment ago."""
-        return self.state is State.DONE and (not self._has_end() or now < self._since + AGAIN_SECONDS)
+        return self.state is SaslState.DONE and (not self._has_end() or now < self._since + AGAIN_SECONDS)
 
     def _has_end(self) -> bool:
         return self.expires_ms is not None or self._offer[self.mechanism].session_ms > 0
@@ -157,20 +157,20 @@ class Login:
     def ask_versions(self, *, is_valid: bool) -> None:
         """Accept ApiVersions before the handshake until one was valid; OutOfOrderError afterwards."""
         before = self.state
-        if before is State.EXCHANGE or (before is State.HANDSHAKE and self._asked_versions):
-            self.state = State.FAILED
+        if before is SaslState.EXCHANGE or (before is SaslState.HANDSHAKE and self._asked_versions):
+            self.state = SaslState.FAILED
             raise OutOfOrderError(
-                f"ApiVersions in the state {before.value}", during_exchange=before is State.EXCHANGE
+                f"ApiVersions in the state {before.value}", during_exchange=before is SaslState.EXCHANGE
             )
         self._asked_versions = is_valid
 
     def begin(self, mechanism: str, now: float) -> None:
         """Start an exchange. UnsupportedMechanismError, OutOfOrderError."""
-        before, self.state = self.state, State.FAILED
-        self.is_again = before is State.DONE
-        if before not in (State.HANDSHAKE, State.DONE):
+        before, self.state = self.state, SaslState.FAILED
+        self.is_again = before is SaslState.DONE
+        if before not in (SaslState.HANDSHAKE, SaslState.DONE):
             raise OutOfOrderError(
-                "SaslHandshake during an exchange", during_exchange=before is State.EXCHANGE
+                "SaslHandshake during an exchange", during_exchange=before is SaslState.EXCHANGE
             )
         if self.is_again and mechanism != self.mechanism:
             raise OutOfOrderError(
@@ -182,24 +182,24 @@ class Login:
         self._exchange = self._offer[mechanism].exchange()
         if self.is_again:
             self._since = now
-        self.state = State.EXCHANGE
+        self.state = SaslState.EXCHANGE
 
     def blocks(self, message: bytes) -> bool:
         return self._exchange is not None and self._exchange.blocks(message)
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         """Process a token. AuthenticationFailedError, OutOfOrderError."""
         exchange = self._exchange
-        if self.state is not State.EXCHANGE or exchange is None:
-            self.state = State.FAILED
+        if self.state is not SaslState.EXCHANGE or exchange is None:
+            self.state = SaslState.FAILED
             raise OutOfOrderError("SaslAuthenticate without SaslHandshake")
-        self.state = State.FAILED  # unless the step succeeds
+        self.state = SaslState.FAILED  # unless the step succeeds
         self._check_size(message)
         result = exchange.step(message)
-        if isinstance(result, Done):
+        if isinstance(result, Authenticated):
             self._finish(result)
         else:
-            self.state = State.EXCHANGE
+            self.state = SaslState.EXCHANGE
         return result
 
     def _check_size(self, message: bytes) -> None:
@@ -211,7 +211,7 @@ class Login:
                 f"({message_limit(self.mechanism)})"
             )
 
-    def _finish(self, done: Done) -> None:
+    def _finish(self, done: Authenticated) -> None:
         self._exchange = None
         if self.principal is not None and done.principal != self.principal:
             raise AuthenticationFailedError(
@@ -219,7 +219,7 @@ class Login:
             )
         self.principal, self.expires_ms, self.token_id = done.principal, done.expires_ms, done.token_id
         self._is_current = done.is_current
-        self.state = State.DONE
+        self.state = SaslState.DONE
 
     def lifetime_ms(self, now_ms: int) -> int:
         """Return the session lifetime, limited by the mechanism and the credential's expiry; 0: unlimited."""

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 
 from barnabas.security.authn.sasl.login import (
+    Authenticated,
     AuthenticationFailedError,
     Challenge,
-    Done,
     invalid_credentials,
 )
 from barnabas.security.authn.sasl.scram import unescaped
-from barnabas.security.jwt.verification import InvalidTokenError, Keys, Rules, Token, check_token
+from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, Keys, VerifiedToken, check_token
 from barnabas.security.principal import USER, Principal
 
 _REFUSAL = '{"status":"invalid_token"}'
@@ -27,7 +27,7 @@ _SEPARATOR = "\x01"
 class OAuthBearerExchange:
     """`clock`: epoch seconds."""
 
-    def __init__(self, keys: Keys, rules: Rules, clock: Callable[[], float]) -> None:
+    def __init__(self, keys: Keys, rules: JwtRules, clock: Callable[[], float]) -> None:
         self._keys = keys
         self._rules = rules
         self._now = clock
@@ -36,7 +36,7 @@ class OAuthBearerExchange:
     def blocks(self, message: bytes) -> bool:
         return self._refused is None
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         if self._refused is not None:
             raise self._refused
         authorization_id, text = _parsed(message)
@@ -47,7 +47,7 @@ class OAuthBearerExchange:
             return Challenge(_REFUSAL.encode())
         return self._done(authorization_id, token)
 
-    def _done(self, authorization_id: str, token: Token) -> Done:
+    def _done(self, authorization_id: str, token: VerifiedToken) -> Authenticated:
         if authorization_id and authorization_id != token.subject:
             raise AuthenticationFailedError(
                 "Authentication failed: Client requested an authorization id that is different from the token's "
@@ -55,7 +55,9 @@ class OAuthBearerExchange:
             )
         keys, key = self._keys, token.key
         is_current = None if key is None else lambda: keys.holds(key)
-        return Done(Principal(USER, token.subject), expires_ms=token.expires_ms, is_current=is_current)
+        return Authenticated(
+            Principal(USER, token.subject), expires_ms=token.expires_ms, is_current=is_current
+        )
 
 
 def _parsed(message: bytes) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barnabas.security.authn.jaas import LoginModule
-from barnabas.security.authn.sasl.login import AuthenticationFailedError, Challenge, Done
+from barnabas.security.authn.sasl.login import Authenticated, AuthenticationFailedError, Challenge
 from barnabas.security.principal import USER, Principal
 
 _USER_OPTION = "user_"
@@ -75,7 +75,7 @@ class PlainExchange:
     def blocks(self, message: bytes) -> bool:
         return self._check.blocks
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         authorization_id, username, password = _parts(message)
         if not username or not password:
             missing = "password" if username else "username"
@@ -93,7 +93,7 @@ class PlainExchange:
             )
         check = self._check
         is_current = check.unchanged(username) if isinstance(check, ListedUsers) else None
-        return Done(Principal(USER, name), is_current=is_current)
+        return Authenticated(Principal(USER, name), is_current=is_current)
 
     def _principal_name(self, username: str) -> str:
         """Return the principal's name; `principal_name` is optional because it was added to the interface later."""

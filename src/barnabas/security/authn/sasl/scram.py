@@ -21,9 +21,9 @@ from typing import NamedTuple, NoReturn, Protocol
 
 from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
 from barnabas.security.authn.sasl.login import (
+    Authenticated,
     AuthenticationFailedError,
     Challenge,
-    Done,
     invalid_credentials,
 )
 from barnabas.security.authn.scram import stored_key
@@ -37,7 +37,7 @@ _FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]+),r={_NONCE}{_EXTENSIONS}),p=([A-Za-z0
 TOKEN_EXTENSION = "tokenauth"
 
 
-class Known(NamedTuple):
+class ScramIdentity(NamedTuple):
     """Credential of a name. `principal` is None for an unknown name, whose credential is a decoy."""
 
     credential: ScramCredential
@@ -46,9 +46,9 @@ class Known(NamedTuple):
 
 
 class ScramUsers(Protocol):
-    def of_user(self, mechanism: ScramMechanism, name: str) -> Known: ...
+    def of_user(self, mechanism: ScramMechanism, name: str) -> ScramIdentity: ...
 
-    def of_token(self, mechanism: ScramMechanism, token_id: str) -> Known:
+    def of_token(self, mechanism: ScramMechanism, token_id: str) -> ScramIdentity:
         """Look up a delegation token (KIP-48). Slow: must not run on the event loop."""
         ...
 
@@ -66,14 +66,14 @@ class ScramExchange:
         self._mechanism = mechanism
         self._users = users
         self._first: _First | None = None
-        self._known: Known
+        self._known: ScramIdentity
         self._nonce = ""
         self._server_first = ""
 
     def blocks(self, message: bytes) -> bool:
         return self._first is None and TOKEN_EXTENSION.encode() in message
 
-    def step(self, message: bytes) -> Challenge | Done:
+    def step(self, message: bytes) -> Challenge | Authenticated:
         text = self._text(message)
         if self._first is None:
             return Challenge(self._challenge(text).encode())
@@ -109,7 +109,7 @@ class ScramExchange:
         is_token = f",{TOKEN_EXTENSION}=true," in f"{extensions},"
         return _First(text[:bare_start], text[bare_start:], username, nonce, is_token)
 
-    def _finish(self, first: _First, text: str) -> Done:
+    def _finish(self, first: _First, text: str) -> Authenticated:
         match = _FINAL.fullmatch(text)
         if match is None:
             self._refuse("the last SCRAM message does not conform to RFC 5802")
@@ -125,7 +125,7 @@ class ScramExchange:
             self._refuse(f"wrong password, or no {'token' if first.is_token else 'user'} {first.name!r}")
         signature = hmac.digest(self._known.credential.server_key, covered, self._mechanism.hash_name)
         token_id = first.name if first.is_token else None
-        return Done(principal, b"v=" + base64.b64encode(signature), self._known.expires_ms, token_id)
+        return Authenticated(principal, b"v=" + base64.b64encode(signature), self._known.expires_ms, token_id)
 
     def _is_proof(self, proof: bytes, covered: bytes) -> bool:
         expected = self._known.credential.stored_key

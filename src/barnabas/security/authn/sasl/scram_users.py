@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential, ScramMechanism
-from barnabas.security.authn.sasl.scram import Known
+from barnabas.security.authn.sasl.scram import ScramIdentity
 from barnabas.security.authn.scram import MIN_ITERATIONS, SALT_BYTES
 from barnabas.security.authn.tokens import credential_of, is_expired
 from barnabas.security.principal import USER, Principal
@@ -36,27 +36,27 @@ class StoredTokens:
         self._key = secret_key
         self._now_ms = now_ms
 
-    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> Known | None:
+    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> ScramIdentity | None:
         token = self._tokens().get(token_id)
         if token is None or self._key is None or is_expired(token, self._now_ms()):
             return None
         kind, _, name = token.owner.partition(":")
         owner = Principal(kind, name, is_token_authenticated=True)
-        return Known(credential_of(token, mechanism, self._key, salt), owner, token.expires_ms)
+        return ScramIdentity(credential_of(token, mechanism, self._key, salt), owner, token.expires_ms)
 
 
 Credentials = Mapping[Any, ScramCredential]
 """Credentials by name and mechanism, as in the cluster metadata."""
 
 
-class Tokens(Protocol):
-    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> Known | None:
+class TokenCredentials(Protocol):
+    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> ScramIdentity | None:
         """Return the credential of a delegation token that has not expired."""
         ...
 
 
 class NoTokens:
-    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> Known | None:
+    def known(self, mechanism: ScramMechanism, token_id: str, salt: bytes) -> ScramIdentity | None:
         return None
 
 
@@ -77,7 +77,7 @@ class StoredUsers:
     def __init__(
         self,
         credentials: Callable[[], Credentials],
-        tokens: Tokens | None = None,
+        tokens: TokenCredentials | None = None,
         decoy_key: Callable[[], bytes] = bytes,
     ) -> None:
         self._credentials = credentials
@@ -86,15 +86,15 @@ class StoredUsers:
         self._own_key = secrets.token_bytes(32)
         self._common: tuple[Credentials, dict[int, _Parameters]] = {}, {}
 
-    def of_user(self, mechanism: ScramMechanism, name: str) -> Known:
+    def of_user(self, mechanism: ScramMechanism, name: str) -> ScramIdentity:
         credentials = self._credentials()
         decoy = self._decoy(self._common_parameters(credentials, mechanism), mechanism, name)
         credential = credentials.get((name, mechanism))
         if credential is None or credential.iterations < MIN_ITERATIONS:
             return decoy
-        return Known(credential, Principal(USER, name))
+        return ScramIdentity(credential, Principal(USER, name))
 
-    def of_token(self, mechanism: ScramMechanism, token_id: str) -> Known:
+    def of_token(self, mechanism: ScramMechanism, token_id: str) -> ScramIdentity:
         """Look up a token. Tokens have no stored salt and use that of the decoy for their id."""
         decoy = self._decoy(_Parameters(), mechanism, token_id)
         return self._tokens.known(mechanism, token_id, decoy.credential.salt) or decoy
@@ -112,14 +112,14 @@ class StoredUsers:
             )
         return cached[mechanism]
 
-    def _decoy(self, parameters: _Parameters, mechanism: ScramMechanism, name: str) -> Known:
+    def _decoy(self, parameters: _Parameters, mechanism: ScramMechanism, name: str) -> ScramIdentity:
         """Return a credential that looks like another user's of the mechanism and that no proof matches."""
         key = self._decoy_key() or self._own_key
         seed = hmac.digest(key, f"{mechanism} {name}".encode("utf-8", "surrogatepass"), "sha512")
         size = mechanism.digest_bytes
         keys = secrets.token_bytes(size), secrets.token_bytes(size)
         salt = hashlib.shake_256(seed).digest(parameters.salt_bytes)
-        return Known(ScramCredential(salt, *keys, parameters.iterations), None)
+        return ScramIdentity(ScramCredential(salt, *keys, parameters.iterations), None)
 
 
 def _most_common(parameters: Iterable[_Parameters]) -> _Parameters:

@@ -27,7 +27,7 @@ from barnabas.common.safe_logging import rate_limited_logger, safe_logger
 from barnabas.security.authz.audit import AuditFile, Event, lines_of
 from barnabas.security.authz.authorizer import Action
 from barnabas.services.console.access.model import AuditSettings
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BusyError, RefusedError, explain
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.services.console.users import Head
@@ -39,7 +39,7 @@ log = rate_limited_logger(__name__)
 SEND_SECONDS = 5.0
 
 
-class AuditTopic:
+class AuditTopicWriter:
     """The topic must exist; the console's principal needs WRITE on it."""
 
     def __init__(self, client: Client, topic: str) -> None:
@@ -75,12 +75,12 @@ _NAMES = (
 )  # fmt: skip
 
 
-class Topic(Protocol):
+class AuditSink(Protocol):
     async def send(self, line: bytes) -> None: ...
 
 
 class ConsoleAudit:
-    def __init__(self, folder: Path, settings: AuditSettings, topic: Topic | None = None) -> None:
+    def __init__(self, folder: Path, settings: AuditSettings, topic: AuditSink | None = None) -> None:
         self.path = folder / FILE
         self._file = AuditFile(self.path, settings.max_bytes, settings.files - 1)
         self._count = settings.files
@@ -88,7 +88,9 @@ class ConsoleAudit:
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def act(self, head: Head, context: Context, match: ConsoleMatch, form: Any) -> AsyncIterator[None]:
+    async def act(
+        self, head: Head, context: RequestScope, match: ConsoleMatch, form: Any
+    ) -> AsyncIterator[None]:
         if match.route.right.without_login:  # a login has a separate event
             yield
             return
@@ -102,7 +104,7 @@ class ConsoleAudit:
             raise
         await asyncio.shield(self._complete(event, None))
 
-    async def refused(self, head: Head, context: Context, match: ConsoleMatch, action: Action) -> None:
+    async def refused(self, head: Head, context: RequestScope, match: ConsoleMatch, action: Action) -> None:
         event = _event(head, context, match, action, {})
         await self._write_if_possible({**event, "allowed": False, "state": "refused"})
 
@@ -160,7 +162,7 @@ def _who(name: str, host: str) -> Event:
 
 
 def _event(
-    head: Head, context: Context, match: ConsoleMatch, action: Action | None, named: dict[str, Any]
+    head: Head, context: RequestScope, match: ConsoleMatch, action: Action | None, named: dict[str, Any]
 ) -> Event:
     of = {} if action is None else {
         "operation": action.operation.name,
@@ -172,7 +174,7 @@ def _event(
     return {"event": "request", **_who(context.user.name, head.host), **path, **of, "names": named}
 
 
-def _action(context: Context, match: ConsoleMatch, form: Any) -> Action | None:
+def _action(context: RequestScope, match: ConsoleMatch, form: Any) -> Action | None:
     needs = match.route.right.all_of
     given = {**_named(form), **match.parameters}
     if not needs or (needs[0].parameter and needs[0].parameter not in given):

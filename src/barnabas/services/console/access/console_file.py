@@ -13,18 +13,18 @@ import msgspec
 from barnabas.client.addresses import parse_address, parse_addresses
 from barnabas.client.security.parsing import parse_security, resolve
 from barnabas.common.durations import seconds_of
-from barnabas.config.document import DocumentError, Node, read_document
+from barnabas.config.document import DocumentError, DocumentNode, read_document
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.endpoints import problem_with
 from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import Tls, parse_tls
-from barnabas.services.console.access import words
+from barnabas.security.tls.settings import TlsSettings, parse_tls
+from barnabas.services.console.access import console_schema as words
 from barnabas.services.console.access.model import (
     AccessSettings,
     AuditSettings,
     Grant,
-    Login,
     LoginKind,
+    LoginSettings,
     MaskRule,
     Oidc,
     Role,
@@ -51,7 +51,7 @@ def read_console_file(path: Path, cluster: ClusterSettings | None = None) -> Con
 class _Reader:
     """Builds each part with its node, so that errors name the line."""
 
-    def __init__(self, document: Node, folder: Path) -> None:
+    def __init__(self, document: DocumentNode, folder: Path) -> None:
         self._document = document
         self._folder = folder
         said = document.value(words.ConsoleWords)
@@ -99,7 +99,7 @@ class _Reader:
         except (ValueError, SecuritySettingError) as error:
             self._node(path).fail(f"{error}.")
 
-    def _node(self, path: str) -> Node:
+    def _node(self, path: str) -> DocumentNode:
         node = self._document
         for step in filter(None, path.split(".")):
             if step.isdecimal():
@@ -163,14 +163,14 @@ def _cluster(said: words.ClusterWords) -> ClusterSettings:
     return ClusterSettings(said.name, said.bootstrap, security, url, login, *kept)
 
 
-def _tls(said: dict[str, str]) -> Tls:
+def _tls(said: dict[str, str]) -> TlsSettings:
     """Read the files now, so that an error names the line."""
     found = parse_tls(said)
     https_context("the console", found)
     return found
 
 
-def _login(said: words.LoginWords, url: str) -> Login:
+def _login(said: words.LoginWords, url: str) -> LoginSettings:
     kind = LoginKind(said.kind)
     if kind is LoginKind.SERVICE and not said.users and said.oidc is None:
         raise ValueError("`kind: service` needs `users` or `oidc`")
@@ -179,7 +179,7 @@ def _login(said: words.LoginWords, url: str) -> Login:
     _once([each.name for each in said.users], "user")
     users = {each.name: PasswordHash.parse(each.password) for each in said.users}
     oidc = None if said.oidc is None else _oidc(said.oidc, url)
-    return Login(kind, users, oidc, seconds_of(said.idle), seconds_of(said.absolute))
+    return LoginSettings(kind, users, oidc, seconds_of(said.idle), seconds_of(said.absolute))
 
 
 def _oidc(said: words.OidcWords, url: str) -> Oidc:

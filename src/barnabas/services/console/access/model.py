@@ -43,7 +43,7 @@ class Oidc:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginSettings:
     kind: LoginKind = LoginKind.NONE
     users: dict[str, PasswordHash] = field(default_factory=dict)
     oidc: Oidc | None = None
@@ -91,7 +91,7 @@ class AuditSettings:
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    login: Login = field(default_factory=Login)
+    login: LoginSettings = field(default_factory=LoginSettings)
     grants: tuple[Grant, ...] = ()
     masks: tuple[MaskRule, ...] = ()
     tokens: tuple[ApiToken, ...] = ()

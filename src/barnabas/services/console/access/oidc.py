@@ -28,7 +28,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.endpoints import problem_with
 from barnabas.security.jwt.jwks import KeySource, key_source
-from barnabas.security.jwt.verification import InvalidTokenError, Rules, Token, check_token
+from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, VerifiedToken, check_token
 from barnabas.services.console.access.model import Oidc
 
 T = TypeVar("T")
@@ -171,8 +171,8 @@ class OidcLogin:
         named = [each for each in groups if isinstance(each, str)] if isinstance(groups, list) else []
         return Person(token.subject, tuple(named), Secret(answer.access_token), answer.expires_in)
 
-    def _checked(self, text: str) -> Token:
-        rules = Rules(
+    def _checked(self, text: str) -> VerifiedToken:
+        rules = JwtRules(
             self.settings.issuer,
             frozenset({self.settings.client_id}),
             subject_claim=self.settings.name_claim,

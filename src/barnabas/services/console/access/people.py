@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.client.access.logins import KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
-from barnabas.client.security.settings import Mechanism, Sasl
+from barnabas.client.security.settings import Mechanism, SaslSettings
 from barnabas.config.setting import ConfigError
 from barnabas.services.console.access.oidc import Person
 from barnabas.services.console.access.passwords import ApiTokens, Passwords
@@ -22,28 +22,28 @@ _CLIENT_ID = "barnabas-console-user"
 _WRONG = "The name or the password is wrong"
 
 
-class Identity(NamedTuple):
+class UserIdentity(NamedTuple):
     """The user of a session."""
 
     name: str
     groups: tuple[str, ...] = ()
-    sasl: Sasl | None = None
+    sasl: SaslSettings | None = None
 
 
 class People(Protocol):
     """Resolves credentials to users; raises UnauthorizedError if they are wrong."""
 
-    async def by_password(self, name: str, password: str) -> Identity: ...
+    async def by_password(self, name: str, password: str) -> UserIdentity: ...
 
-    async def by_provider(self, person: Person) -> Identity: ...
+    async def by_provider(self, person: Person) -> UserIdentity: ...
 
     async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser: ...
 
-    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
+    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
         """`cluster` is the one of the current request."""
         ...
 
-    async def forget(self, who: Identity) -> None: ...
+    async def forget(self, who: UserIdentity) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -60,13 +60,13 @@ class RolePeople:
             for each in settings.clusters
         }
 
-    async def by_password(self, name: str, password: str) -> Identity:
+    async def by_password(self, name: str, password: str) -> UserIdentity:
         if not await self._passwords.accept(name, password):
             raise UnauthorizedError(_WRONG)
-        return Identity(name)
+        return UserIdentity(name)
 
-    async def by_provider(self, person: Person) -> Identity:
-        return Identity(person.name, person.groups)
+    async def by_provider(self, person: Person) -> UserIdentity:
+        return UserIdentity(person.name, person.groups)
 
     async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser:
         scheme, _, rest = authorization.partition(" ")
@@ -75,11 +75,11 @@ class RolePeople:
             raise UnauthorizedError("The token is not known, or has expired")
         return RoleUser(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
 
-    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
+    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
         principals = (f"User:{who.name}", *(f"Group:{each}" for each in who.groups))
         return RoleUser(who.name, principals, self._roles)
 
-    async def forget(self, who: Identity) -> None:
+    async def forget(self, who: UserIdentity) -> None:
         """Holds no connections per user."""
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class KafkaPeople:
             for each in settings.clusters
         }
 
-    async def by_password(self, name: str, password: str) -> Identity:
+    async def by_password(self, name: str, password: str) -> UserIdentity:
         """Authenticate with the first cluster that accepts the password."""
         for logins in self._logins.values():
             try:
@@ -109,18 +109,18 @@ class KafkaPeople:
                 await logins.users.user(sasl)
             except SecurityError:
                 continue
-            return Identity(name, sasl=sasl)
+            return UserIdentity(name, sasl=sasl)
         raise UnauthorizedError(_WRONG)
 
-    async def by_provider(self, person: Person) -> Identity:
+    async def by_provider(self, person: Person) -> UserIdentity:
         """Authenticate to the brokers with the provider's access token (OAUTHBEARER)."""
-        sasl = Sasl(Mechanism.OAUTHBEARER, token=person.access_token)
+        sasl = SaslSettings(Mechanism.OAUTHBEARER, token=person.access_token)
         for logins in self._logins.values():
             try:
                 await logins.users.user(sasl)
             except SecurityError:
                 continue
-            return Identity(person.name, sasl=sasl)
+            return UserIdentity(person.name, sasl=sasl)
         raise UnauthorizedError("no broker accepts the token of the identity provider")
 
     async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser:
@@ -131,13 +131,13 @@ class KafkaPeople:
             except SecurityError:
                 continue
             name = sasl.username or "a bearer of a token"
-            return await self._user(Identity(name, sasl=sasl), cluster, has_session=False)
+            return await self._user(UserIdentity(name, sasl=sasl), cluster, has_session=False)
         raise UnauthorizedError("The brokers do not know who this is")
 
-    async def user(self, who: Identity, cluster: str | None) -> ConsoleUser:
+    async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
         return await self._user(who, cluster, has_session=True)
 
-    async def _user(self, who: Identity, cluster: str | None, *, has_session: bool) -> ConsoleUser:
+    async def _user(self, who: UserIdentity, cluster: str | None, *, has_session: bool) -> ConsoleUser:
         assert who.sasl is not None
         user = SaslUser(who.name, who.sasl, self._logins, has_session)
         if cluster in self._logins:
@@ -148,7 +148,7 @@ class KafkaPeople:
                     raise UnauthorizedError("The brokers do not know you any longer; log in again") from None
         return user
 
-    async def forget(self, who: Identity) -> None:
+    async def forget(self, who: UserIdentity) -> None:
         assert who.sasl is not None
         for logins in self._logins.values():
             await logins.users.forget(who.sasl)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from barnabas.client.access.logins import KafkaUser, KafkaUsers
 from barnabas.client.cluster import Client
 from barnabas.client.errors import SecurityError
-from barnabas.client.security.settings import Sasl, Security
+from barnabas.client.security.settings import ClientSecurity, SaslSettings
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import Roles
 from barnabas.services.console.errors import RefusedError
@@ -46,7 +46,7 @@ class RoleUser:
     def client(self) -> Client | None:
         return None
 
-    def security(self) -> Security | None:
+    def security(self) -> ClientSecurity | None:
         return None
 
 
@@ -55,7 +55,7 @@ class ClusterLogins:
     """Logins of users to one cluster, with their Kafka credentials."""
 
     users: KafkaUsers
-    security: Security
+    security: ClientSecurity
     """The console's; a user's differs in the credentials."""
 
 
@@ -64,7 +64,7 @@ class SaslUser:
     """Connects with the user's credentials; the brokers decide."""
 
     name: str
-    sasl: Sasl
+    sasl: SaslSettings
     logins: Mapping[str, ClusterLogins]
     """By cluster."""
     has_session: bool = True
@@ -98,7 +98,7 @@ class SaslUser:
             raise self._unknown()  # never the console's own rights instead
         return self._users[self.cluster].client
 
-    def security(self) -> Security | None:
+    def security(self) -> ClientSecurity | None:
         return replace(self.logins[self.cluster].security, sasl=self.sasl)
 
     async def _kafka_user(self) -> KafkaUser:

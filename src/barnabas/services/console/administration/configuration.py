@@ -22,7 +22,7 @@ Changes = Mapping[str, str | None]
 """The new value by name; None goes back to the default."""
 
 
-class Setting(msgspec.Struct):
+class ConfigRow(msgspec.Struct):
     name: str
     value: str | None
     default: str | None
@@ -39,7 +39,7 @@ class Setting(msgspec.Struct):
         return HIDDEN if self.sensitive else (self.value or "")
 
 
-class Change(msgspec.Struct):
+class ConfigRowChange(msgspec.Struct):
     name: str
     before: str | None
     after: str | None
@@ -47,7 +47,7 @@ class Change(msgspec.Struct):
     """Back to the default, which `after` is."""
 
 
-async def read_settings(client: Client, resource_type: int, name: str) -> list[Setting]:
+async def read_settings(client: Client, resource_type: int, name: str) -> list[ConfigRow]:
     if resource_type == admin.BROKER and not name:
         return await _settings_of_all_brokers(client)
     found = await admin.describe_configs(client, resource_type, name, documentation=True)
@@ -55,7 +55,7 @@ async def read_settings(client: Client, resource_type: int, name: str) -> list[S
     return [setting_of(config, frozenset(own)) for config in found]
 
 
-async def _settings_of_all_brokers(client: Client) -> list[Setting]:
+async def _settings_of_all_brokers(client: Client) -> list[ConfigRow]:
     """Brokers report only dynamic cluster-wide defaults; the rest is read from any one broker."""
     changed = {each.name: each for each in await admin.describe_configs(client, admin.BROKER, "")}
     some = min(client.metadata.brokers or (await client.refresh([])).brokers)
@@ -65,7 +65,7 @@ async def _settings_of_all_brokers(client: Client) -> list[Setting]:
 
 def for_all_brokers(
     config: DescribeConfigsResourceResult, changed: DescribeConfigsResourceResult | None
-) -> Setting:
+) -> ConfigRow:
     """A setting of one broker, seen as that of all: without what only this broker has."""
     setting = setting_of(config, _DYNAMIC)
     setting.is_set = changed is not None
@@ -76,10 +76,10 @@ def for_all_brokers(
     return setting
 
 
-def setting_of(config: DescribeConfigsResourceResult, own: frozenset[int]) -> Setting:
+def setting_of(config: DescribeConfigsResourceResult, own: frozenset[int]) -> ConfigRow:
     others = [each for each in config.synonyms if each.source not in own]
     is_set = config.config_source in own
-    return Setting(
+    return ConfigRow(
         config.name,
         None if config.is_sensitive else config.value,
         (others[0].value if others else None) if is_set or others else config.value,
@@ -121,7 +121,7 @@ def parse_changes(text: str) -> dict[str, str | None]:
     return changes
 
 
-def difference(settings: Iterable[Setting], changes: Changes) -> list[Change]:
+def difference(settings: Iterable[ConfigRow], changes: Changes) -> list[ConfigRowChange]:
     """Changes with their current values, without those that already hold."""
     known = {setting.name: setting for setting in settings}
     found = []
@@ -136,21 +136,21 @@ def difference(settings: Iterable[Setting], changes: Changes) -> list[Change]:
         is_same = not setting.is_set if value is None else setting.is_set and setting.value == value
         if setting.sensitive or not is_same:
             after = setting.default if value is None else value
-            found.append(Change(name, setting.shown, after, value is None))
+            found.append(ConfigRowChange(name, setting.shown, after, value is None))
     return found
 
 
-def spell(changes: Iterable[Change]) -> str:
+def spell(changes: Iterable[ConfigRowChange]) -> str:
     """The changes as text for the form."""
     return "\n".join(each.name if each.is_reset else f"{each.name}={each.after}" for each in changes)
 
 
-def seen_of(changes: Iterable[Change]) -> str:
+def seen_of(changes: Iterable[ConfigRowChange]) -> str:
     """The current values, to be sent back with the form."""
     return msgspec.json.encode({each.name: each.before for each in changes}).decode()
 
 
-def check_seen(settings: Iterable[Setting], seen: str) -> None:
+def check_seen(settings: Iterable[ConfigRow], seen: str) -> None:
     """Raises StaleError if a value differs from the one the form showed. Without `seen` nothing is compared."""
     if not seen:
         return
@@ -177,7 +177,7 @@ def to_admin(changes: Changes) -> list[admin.ConfigChange]:
 
 async def apply_changes(
     client: Client, resource_type: int, name: str, text: str, seen: str, *, validate_only: bool = False
-) -> list[Change]:
+) -> list[ConfigRowChange]:
     """Change settings if they are still as the form showed them; what has changed. With `validate_only` the broker only
     says whether it would."""
     settings = await read_settings(client, resource_type, name)

@@ -14,15 +14,15 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
-from barnabas.client.placement.layout import Layout
-from barnabas.client.placement.plans import Plan
+from barnabas.client.placement.layout import ClusterLayout
+from barnabas.client.placement.plans import ReassignmentPlan
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.errors import ConsoleError, StaleError, explain
 
 AT_ONCE = 50  # enough to keep disks busy, few enough to cancel
 
 
-class Progress(msgspec.Struct):
+class MoveProgress(msgspec.Struct):
     """Progress of one reassignment."""
 
     topic: str
@@ -74,7 +74,7 @@ class Mover:
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self, client: Client, plan: Plan, at_once: int) -> None:
+    def start(self, client: Client, plan: ReassignmentPlan, at_once: int) -> None:
         if self.running:
             raise StaleError("Another plan is in progress: wait for it, or cancel it")
         self.total, self.done, self.error = len(plan.moves), 0, ""
@@ -88,7 +88,7 @@ class Mover:
                 await self._task
             self._task = None
 
-    async def _carry_out(self, client: Client, plan: Plan, at_once: int) -> None:
+    async def _carry_out(self, client: Client, plan: ReassignmentPlan, at_once: int) -> None:
         def reached(done: int) -> None:
             self.done = done
 
@@ -108,12 +108,12 @@ def _sentence(error: Exception) -> str:
     return known.message
 
 
-def progress_of(layout: Layout, meter: Meter, now: float) -> list[Progress]:
+def progress_of(layout: ClusterLayout, meter: Meter, now: float) -> list[MoveProgress]:
     sizes = layout.partition_sizes
     copied = {tp: layout.copied(tp) for tp in layout.moving}
     rates = meter.rates(now, copied)
     return [
-        Progress(
+        MoveProgress(
             *tp,
             list(moving.target),
             list(moving.adding),
@@ -126,7 +126,7 @@ def progress_of(layout: Layout, meter: Meter, now: float) -> list[Progress]:
     ]
 
 
-def digest(plan: Plan) -> str:
+def digest(plan: ReassignmentPlan) -> str:
     """Identifies a plan: a form made from one plan must not start another."""
     text = repr([(*move.partition, move.before, move.after) for move in plan.moves])
     elections = repr([tuple(tp) for tp in plan.elections])

@@ -9,7 +9,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Partition, Topic
+from barnabas.client.metadata import PartitionMetadata, TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets
 from barnabas.client.placement.layout import replica_sizes
 from barnabas.client.tiers import tiered_topics
@@ -45,7 +45,7 @@ class PartitionRow(msgspec.Struct):
         return None if self.end is None or self.start is None else self.end - self.start
 
 
-class Facts(NamedTuple):
+class PartitionFigures(NamedTuple):
     """Reported by brokers for the partitions of a topic, by partition."""
 
     starts: Mapping[int, int] = {}
@@ -56,10 +56,12 @@ class Facts(NamedTuple):
     tiered: Mapping[int, int] | None = None
 
 
-async def read_partitions(client: Client, topic: Topic, *, with_producers: bool) -> list[PartitionRow]:
+async def read_partitions(
+    client: Client, topic: TopicMetadata, *, with_producers: bool
+) -> list[PartitionRow]:
     led = [index for index, partition in topic.partitions.items() if partition.leader >= 0]
     starts = await _offsets(client, topic.name, led, EARLIEST)
-    facts = Facts(
+    facts = PartitionFigures(
         starts,
         await _offsets(client, topic.name, led, LATEST),
         await _sizes(client, topic),
@@ -69,7 +71,7 @@ async def read_partitions(client: Client, topic: Topic, *, with_producers: bool)
     return [row_of(partition, facts) for partition in topic.partitions.values()]
 
 
-def row_of(partition: Partition, facts: Facts) -> PartitionRow:
+def row_of(partition: PartitionMetadata, facts: PartitionFigures) -> PartitionRow:
     index = partition.index
     sizes = {broker: found[index] for broker, found in facts.sizes.items() if index in found}
     producers = facts.producers.get(index) if facts.producers is not None else None
@@ -92,7 +94,7 @@ def row_of(partition: Partition, facts: Facts) -> PartitionRow:
     )
 
 
-def flags_of(partition: Partition) -> list[str]:
+def flags_of(partition: PartitionMetadata) -> list[str]:
     found = []
     if partition.leader < 0:
         found.append(NO_LEADER)
@@ -110,7 +112,7 @@ async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) 
     return {tp.partition: answer.offset for tp, answer in found.items()}
 
 
-async def _sizes(client: Client, topic: Topic) -> dict[int, dict[int, int]]:
+async def _sizes(client: Client, topic: TopicMetadata) -> dict[int, dict[int, int]]:
     """Without brokers that do not answer, for example because the user may not describe the cluster."""
     brokers = {broker for each in topic.partitions.values() for broker in each.replicas}
     up = sorted(brokers & client.metadata.brokers.keys())

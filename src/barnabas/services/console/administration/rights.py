@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from barnabas.client.cluster import Client
 from barnabas.client.tiers import find_tiered
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 
 # -- Tiered topics: requested for all topics at once, and cached ----------------------------------------
@@ -43,13 +43,15 @@ def confirmed(typed: str, wanted: str) -> None:
         raise BadInputError(f"Nothing was done: type {wanted} to confirm it", "confirm")
 
 
-async def may_change(context: Context, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+async def may_change(
+    context: RequestScope, operation: Operation, resource_type: ResourceType, name: str
+) -> bool:
     return not context.settings.read_only and await context.may(operation, resource_type, name)
 
 
-async def may_change_topic(context: Context, operation: Operation, name: str) -> bool:
+async def may_change_topic(context: RequestScope, operation: Operation, name: str) -> bool:
     return await may_change(context, operation, ResourceType.TOPIC, name)
 
 
-async def may_change_cluster(context: Context, operation: Operation) -> bool:
+async def may_change_cluster(context: RequestScope, operation: Operation) -> bool:
     return await may_change(context, operation, ResourceType.CLUSTER, CLUSTER_NAME)

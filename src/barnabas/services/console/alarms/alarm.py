@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.exporter.watch import ClusterFigures
 
 
 class Severity(Enum):
@@ -37,7 +37,7 @@ class Subject(Enum):
     GROUP = "group"
 
 
-class Finding(NamedTuple):
+class AlarmFinding(NamedTuple):
     """One affected resource. `name` is unique within the alarm."""
 
     name: str
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
     """The topic or the group, for the rights and for the link."""
 
 
-Find = Callable[[Known], Iterable[Finding]]
+Find = Callable[[ClusterFigures], Iterable[AlarmFinding]]
 
 
 class Alarm(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.services.console.alarms.alarm import Finding, Subject
-from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.alarms.alarm import AlarmFinding, Subject
+from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionLayout, TopicSample
 
 LAG_SECONDS = 300
@@ -18,12 +18,12 @@ TROUBLED = ("failed", "lost")
 # The cluster
 
 
-def old_figures(known: Known) -> Iterator[Finding]:
+def old_figures(known: ClusterFigures) -> Iterator[AlarmFinding]:
     if known.is_stale:
-        yield Finding("cluster", known.snapshot.error or "The cluster has not answered yet.")
+        yield AlarmFinding("cluster", known.snapshot.error or "The cluster has not answered yet.")
 
 
-def missing_brokers(known: Known) -> Iterator[Finding]:
+def missing_brokers(known: ClusterFigures) -> Iterator[AlarmFinding]:
     """Those that have replicas, and are not in the cluster; and those that do not answer."""
     brokers = known.snapshot.brokers
     wanted = {
@@ -33,30 +33,32 @@ def missing_brokers(known: Known) -> Iterator[Finding]:
         for node in partition.replicas
     }
     for node in sorted(wanted - brokers.keys()):
-        yield Finding(str(node), f"Broker {node} has replicas and is not in the cluster.")
+        yield AlarmFinding(str(node), f"Broker {node} has replicas and is not in the cluster.")
     for node, broker in brokers.items():
         if broker.error:
-            yield Finding(str(node), f"Broker {node} does not answer: {broker.error}")
+            yield AlarmFinding(str(node), f"Broker {node} does not answer: {broker.error}")
 
 
-def missing_controller(known: Known) -> Iterator[Finding]:
+def missing_controller(known: ClusterFigures) -> Iterator[AlarmFinding]:
     if not known.snapshot.is_empty and known.snapshot.controller < 0:
-        yield Finding("controller", "No broker is the controller.")
+        yield AlarmFinding("controller", "No broker is the controller.")
 
 
-def failed_log_dirs(known: Known) -> Iterator[Finding]:
+def failed_log_dirs(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for node, broker in known.snapshot.brokers.items():
         for log_dir in broker.log_dirs:
             if log_dir.error:
-                yield Finding(f"{node}:{log_dir.path}", f"{log_dir.path} of broker {node}: {log_dir.error}")
+                yield AlarmFinding(
+                    f"{node}:{log_dir.path}", f"{log_dir.path} of broker {node}: {log_dir.error}"
+                )
 
 
-def full_disks(known: Known) -> Iterator[Finding]:
+def full_disks(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for node, broker in known.snapshot.brokers.items():
         for log_dir in broker.log_dirs:
             if log_dir.total > 0 and 0 <= log_dir.usable < DISK_SHARE * log_dir.total:
                 percent = 100 * log_dir.usable / log_dir.total
-                yield Finding(
+                yield AlarmFinding(
                     f"{node}:{log_dir.path}", f"{percent:.1f} % of {log_dir.path} of broker {node} are free."
                 )
 
@@ -64,17 +66,17 @@ def full_disks(known: Known) -> Iterator[Finding]:
 # Topics
 
 
-def _partitions(known: Known) -> Iterator[tuple[TopicSample, PartitionLayout]]:
+def _partitions(known: ClusterFigures) -> Iterator[tuple[TopicSample, PartitionLayout]]:
     for topic in known.snapshot.topics.values():
         for partition in topic.layout:
             yield topic, partition
 
 
-def _partition(topic: TopicSample, partition: PartitionLayout, text: str) -> Finding:
-    return Finding(f"{topic.name}-{partition.index}", text, Subject.TOPIC, topic.name)
+def _partition(topic: TopicSample, partition: PartitionLayout, text: str) -> AlarmFinding:
+    return AlarmFinding(f"{topic.name}-{partition.index}", text, Subject.TOPIC, topic.name)
 
 
-def leaderless_partitions(known: Known) -> Iterator[Finding]:
+def leaderless_partitions(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for topic, partition in _partitions(known):
         if partition.leader < 0:
             last = ", ".join(map(str, partition.isr or partition.replicas))
@@ -82,14 +84,14 @@ def leaderless_partitions(known: Known) -> Iterator[Finding]:
             yield _partition(topic, partition, text)
 
 
-def last_replicas(known: Known) -> Iterator[Finding]:
+def last_replicas(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for topic, partition in _partitions(known):
         if partition.leader >= 0 and len(partition.isr) == 1 < len(partition.replicas):
             text = f"Only broker {partition.isr[0]} is in sync for {topic.name}-{partition.index}."
             yield _partition(topic, partition, text)
 
 
-def under_replicated_partitions(known: Known) -> Iterator[Finding]:
+def under_replicated_partitions(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for topic, partition in _partitions(known):
         if len(partition.isr) < len(partition.replicas):
             behind = ", ".join(str(node) for node in partition.replicas if node not in partition.isr)
@@ -97,7 +99,7 @@ def under_replicated_partitions(known: Known) -> Iterator[Finding]:
             yield _partition(topic, partition, text)
 
 
-def moved_leaders(known: Known) -> Iterator[Finding]:
+def moved_leaders(known: ClusterFigures) -> Iterator[AlarmFinding]:
     """Of a topic, once: a broker that was restarted leads nothing until it is asked to."""
     for topic in known.snapshot.topics.values():
         moved = sum(
@@ -105,36 +107,36 @@ def moved_leaders(known: Known) -> Iterator[Finding]:
         )
         if moved:
             text = f"{moved} of {len(topic.layout)} partitions of {topic.name} are led by another replica."
-            yield Finding(topic.name, text, Subject.TOPIC, topic.name)
+            yield AlarmFinding(topic.name, text, Subject.TOPIC, topic.name)
 
 
 # Groups
 
 
-def _group(group: GroupSample, text: str, name: str = "") -> Finding:
-    return Finding(name or group.name, text, Subject.GROUP, group.name)
+def _group(group: GroupSample, text: str, name: str = "") -> AlarmFinding:
+    return AlarmFinding(name or group.name, text, Subject.GROUP, group.name)
 
 
-def late_groups(known: Known) -> Iterator[Finding]:
+def late_groups(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for group in known.snapshot.groups.values():
         if group.lag_seconds is not None and group.lag_seconds > LAG_SECONDS:
             text = f"{group.name} is {group.lag_seconds:,.0f} s and {group.lag or 0:,} records behind."
             yield _group(group, text)
 
 
-def stuck_groups(known: Known) -> Iterator[Finding]:
+def stuck_groups(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for group in known.snapshot.groups.values():
         if group.lag and group.rate == 0 and group.state != EMPTY:
             yield _group(group, f"{group.name} commits nothing and is {group.lag:,} records behind.")
 
 
-def abandoned_groups(known: Known) -> Iterator[Finding]:
+def abandoned_groups(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for group in known.snapshot.groups.values():
         if group.lag and group.state == EMPTY:
             yield _group(group, f"{group.name} has no members and is {group.lag:,} records behind.")
 
 
-def lost_records(known: Known) -> Iterator[Finding]:
+def lost_records(known: ClusterFigures) -> Iterator[AlarmFinding]:
     """Records deleted by retention before an active group read them."""
     for group in known.snapshot.groups.values():
         for read in group.topics if group.state != EMPTY else ():
@@ -157,16 +159,16 @@ def _lost(read: GroupTopic, topic: TopicSample) -> int:
 # Pipelines, connectors, mirrors and agents
 
 
-def troubled_movers(known: Known) -> Iterator[Finding]:
+def troubled_movers(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for status in known.statuses:
         if status.state in TROUBLED:
             name = f"{status.kind} {status.name}"
             reason = status.error or "it has not reported in time"
-            yield Finding(name, f"The {name} on {status.host or 'its host'} is {status.state}: {reason}")
+            yield AlarmFinding(name, f"The {name} on {status.host or 'its host'} is {status.state}: {reason}")
 
 
-def alarms_of_movers(known: Known) -> Iterator[Finding]:
+def alarms_of_movers(known: ClusterFigures) -> Iterator[AlarmFinding]:
     for status in known.statuses:
         for alarm in status.alarms:
             name = f"{status.kind} {status.name}"
-            yield Finding(f"{name}: {alarm}", f"The {name} says: {alarm}")
+            yield AlarmFinding(f"{name}: {alarm}", f"The {name} says: {alarm}")

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.services.console.alarms.alarm import Alarm, Finding
+from barnabas.services.console.alarms.alarm import Alarm, AlarmFinding
 from barnabas.services.console.alarms.catalogue import ALARMS
-from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.exporter.watch import ClusterFigures
 
 MAX_FINDINGS = 1000
 """Per alarm: a failed broker of a large cluster affects thousands of partitions."""
@@ -17,7 +17,7 @@ MAX_FINDINGS = 1000
 
 class Raised(NamedTuple):
     alarm: Alarm
-    finding: Finding
+    finding: AlarmFinding
     since_ms: int
 
     def is_firing(self, now_ms: int) -> bool:
@@ -33,16 +33,16 @@ class AlarmTracker:
         self._more: dict[str, int] = {}
         self._now_ms = 0
 
-    def update(self, known: Known, now_ms: int) -> None:
+    def update(self, known: ClusterFigures, now_ms: int) -> None:
         for alarm in self._due(known, now_ms):
             self._look(alarm, known, now_ms)
 
-    def _due(self, known: Known, now_ms: int) -> Iterator[Alarm]:
+    def _due(self, known: ClusterFigures, now_ms: int) -> Iterator[Alarm]:
         """While the cluster does not answer, only that alarm is evaluated; earlier findings stay."""
         self._now_ms = now_ms
         return (alarm for alarm in self._alarms if alarm.name == "FiguresAreOld" or not known.is_stale)
 
-    async def follow(self, known: Known) -> None:
+    async def follow(self, known: ClusterFigures) -> None:
         """Follower of a watch. Yields to the loop between alarms, as a large cluster takes a while."""
         now_ms = time.time_ns() // 1_000_000
         for alarm in self._due(known, now_ms):
@@ -70,7 +70,7 @@ class AlarmTracker:
         """Number of findings of an alarm beyond the limit."""
         return self._more.get(alarm, 0)
 
-    def _look(self, alarm: Alarm, known: Known, now_ms: int) -> None:
+    def _look(self, alarm: Alarm, known: ClusterFigures, now_ms: int) -> None:
         assert alarm.find is not None
         before = self._raised.get(alarm.name, {})
         now: dict[str, Raised] = {}

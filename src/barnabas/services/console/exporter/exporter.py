@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from barnabas.services.console.exporter.lines import page_lines
-from barnabas.services.console.exporter.watch import Known, Watch
+from barnabas.services.console.exporter.watch import ClusterFigures, ClusterWatch
 
 LINES_PER_TURN = 500
 """A large cluster has half a million; other pages must not wait for them."""
 
 
 class Exporter:
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: ClusterWatch) -> None:
         self._watch = watch
         self._rendering: asyncio.Task[bytes] | None = None
 
@@ -40,7 +40,7 @@ class Exporter:
             self._rendering = None
 
 
-async def written(known: Known) -> bytes:
+async def written(known: ClusterFigures) -> bytes:
     lines: list[str] = []
     for number, line in enumerate(page_lines(known)):
         lines.append(line)

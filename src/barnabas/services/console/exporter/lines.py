@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from barnabas.client.status import Status
+from barnabas.client.status import ProcessStatus
 from barnabas.metrics import exporter_catalogue
 from barnabas.metrics import exporter_catalogue as kafka
 from barnabas.metrics.registry import Metric, gauge, metrics_among
 from barnabas.metrics.text import header, label_text, number_text
-from barnabas.services.console.exporter.watch import Known
+from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import (
+    ClusterSnapshot,
     GroupPartition,
     LogDirSample,
     PartitionSample,
-    Snapshot,
 )
 
 # -- Metrics in addition to kafka_exporter's (`metrics.exporter_catalogue`) ------------------------------
@@ -64,7 +64,7 @@ Value = float | None
 T = TypeVar("T")
 
 
-class Row(NamedTuple):
+class MetricRow(NamedTuple):
     labels: str
     value: Value
 
@@ -90,12 +90,12 @@ GROUP_METRICS: dict[Metric, Callable[[GroupPartition], Value]] = {
 }
 
 
-def page_lines(known: Known) -> Iterator[str]:
-    yield from _family(SNAPSHOT_AGE, [Row("", known.age)])
+def page_lines(known: ClusterFigures) -> Iterator[str]:
+    yield from _family(SNAPSHOT_AGE, [MetricRow("", known.age)])
     if known.is_stale:
         return
     snapshot = known.snapshot
-    yield from _family(SNAPSHOT_SECONDS, [Row("", snapshot.seconds)])
+    yield from _family(SNAPSHOT_SECONDS, [MetricRow("", snapshot.seconds)])
     yield from _broker_lines(snapshot)
     yield from _log_dir_lines(snapshot)
     yield from _topic_lines(snapshot)
@@ -103,15 +103,16 @@ def page_lines(known: Known) -> Iterator[str]:
     yield from _status_lines(known.statuses)
 
 
-def _broker_lines(snapshot: Snapshot) -> Iterator[str]:
+def _broker_lines(snapshot: ClusterSnapshot) -> Iterator[str]:
     brokers = [each.broker for each in snapshot.brokers.values()]
-    yield from _family(kafka.BROKERS, [Row("", len(brokers))])
+    yield from _family(kafka.BROKERS, [MetricRow("", len(brokers))])
     yield from _family(
-        kafka.BROKER_INFO, (Row(_labels(kafka.BROKER_INFO, each.id, each.address), 1) for each in brokers)
+        kafka.BROKER_INFO,
+        (MetricRow(_labels(kafka.BROKER_INFO, each.id, each.address), 1) for each in brokers),
     )
 
 
-def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
+def _log_dir_lines(snapshot: ClusterSnapshot) -> Iterator[str]:
     rows = (
         (_labels(LOG_DIR_TOTAL, node, log_dir.path), log_dir)
         for node, broker in snapshot.brokers.items()
@@ -120,30 +121,30 @@ def _log_dir_lines(snapshot: Snapshot) -> Iterator[str]:
     yield from _by_metric(LOG_DIR_METRICS, rows)
 
 
-def _status_lines(statuses: Iterable[Status]) -> Iterator[str]:
+def _status_lines(statuses: Iterable[ProcessStatus]) -> Iterator[str]:
     yield from _family(
         STATUS_STATE,
-        (Row(_labels(STATUS_STATE, each.kind, each.name, each.state), 1) for each in statuses),
+        (MetricRow(_labels(STATUS_STATE, each.kind, each.name, each.state), 1) for each in statuses),
     )
     yield from _family(
         STATUS_ALARMS,
-        (Row(_labels(STATUS_ALARMS, each.kind, each.name), len(each.alarms)) for each in statuses),
+        (MetricRow(_labels(STATUS_ALARMS, each.kind, each.name), len(each.alarms)) for each in statuses),
     )
     yield from _family(
         STATUS_LAG,
         (
-            Row(_labels(STATUS_LAG, each.kind, each.name, part.name), part.lag)
+            MetricRow(_labels(STATUS_LAG, each.kind, each.name, part.name), part.lag)
             for each in statuses
             for part in each.parts
         ),
     )
 
 
-def _topic_lines(snapshot: Snapshot) -> Iterator[str]:
+def _topic_lines(snapshot: ClusterSnapshot) -> Iterator[str]:
     topics = snapshot.topics.values()
     yield from _family(
         kafka.TOPIC_PARTITIONS,
-        (Row(_labels(kafka.TOPIC_PARTITIONS, each.name), len(each.layout)) for each in topics),
+        (MetricRow(_labels(kafka.TOPIC_PARTITIONS, each.name), len(each.layout)) for each in topics),
     )
     rows = (
         (_labels(kafka.CURRENT_OFFSET, topic.name, partition.partition), partition)
@@ -153,10 +154,10 @@ def _topic_lines(snapshot: Snapshot) -> Iterator[str]:
     yield from _by_metric(PARTITION_METRICS, rows)
 
 
-def _group_lines(snapshot: Snapshot, members: Mapping[str, int]) -> Iterator[str]:
+def _group_lines(snapshot: ClusterSnapshot, members: Mapping[str, int]) -> Iterator[str]:
     known = ((name, members[name]) for name in snapshot.groups if name in members)
     yield from _family(
-        kafka.GROUP_MEMBERS, (Row(_labels(kafka.GROUP_MEMBERS, name), count) for name, count in known)
+        kafka.GROUP_MEMBERS, (MetricRow(_labels(kafka.GROUP_MEMBERS, name), count) for name, count in known)
     )
     rows = (
         (_labels(kafka.GROUP_LAG, group.name, each.topic, each.partition), each)
@@ -193,7 +194,7 @@ def _by_metric(
     written: list[tuple[str, T]] = []
     for metric, read in metrics.items():
         source = written or _kept(rows, written)
-        yield from _family(metric, (Row(labels, read(each)) for labels, each in source))
+        yield from _family(metric, (MetricRow(labels, read(each)) for labels, each in source))
 
 
 def _kept(items: Iterable[T], kept: list[T]) -> Iterator[T]:
@@ -202,7 +203,7 @@ def _kept(items: Iterable[T], kept: list[T]) -> Iterator[T]:
         yield item
 
 
-def _family(metric: Metric, rows: Iterable[Row]) -> Iterator[str]:
+def _family(metric: Metric, rows: Iterable[MetricRow]) -> Iterator[str]:
     yield header(metric)
     name = metric.name
     for labels, value in rows:

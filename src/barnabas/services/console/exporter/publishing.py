@@ -23,8 +23,8 @@ from barnabas.client.errors import ClientError
 from barnabas.client.producer import Producer
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.console.exporter.watch import Known
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.exporter.watch import ClusterFigures
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 MAX_REPORTS = 5000
 """A tick; of larger clusters the rest is left out."""
@@ -34,7 +34,7 @@ SECONDS = 10.0
 _logger = safe_logger(__name__)
 
 
-def reports(snapshot: Snapshot, cluster: str) -> Iterator[dict[str, Any]]:
+def reports(snapshot: ClusterSnapshot, cluster: str) -> Iterator[dict[str, Any]]:
     """What is not known is left out."""
     service, totals = f"kafka/{cluster}", snapshot.totals
     numbers = {
@@ -69,7 +69,7 @@ class Publisher:
         self._published_ms = 0
         self._refused = False
 
-    async def publish(self, known: Known) -> None:
+    async def publish(self, known: ClusterFigures) -> None:
         """Each snapshot once."""
         if known.is_stale or known.snapshot.taken_ms == self._published_ms:
             return

@@ -16,7 +16,7 @@ from barnabas.metrics.registry import Registry
 from barnabas.metrics.text import render_lines
 from barnabas.services.console.exporter.exporter import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
-from barnabas.services.console.exporter.watch import Watch
+from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.sampling.sampler import Sampler
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.services.console.statuses import StatusBoard
@@ -36,7 +36,7 @@ class ExporterServer(Server):
         self._client = Client(cluster.bootstrap, client_id=CLIENT_ID, security=cluster.security)
         self.sampler = Sampler(self._client)
         self._statuses = StatusBoard(self._client)
-        self.watch = Watch(self.sampler, self._client, self._statuses)
+        self.watch = ClusterWatch(self.sampler, self._client, self._statuses)
         self.exporter = Exporter(self.watch)
         self._listen = listen
         self._registry = Registry()

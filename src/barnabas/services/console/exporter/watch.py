@@ -12,7 +12,7 @@ import msgspec
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.status import STATUS_TOPIC, Status
+from barnabas.client.status import STATUS_TOPIC, ProcessStatus
 from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.consumer import ConsumerGroupDescribeRequest
@@ -26,8 +26,8 @@ from barnabas.services.console.sampling.snapshot import (
     CONSUMER,
     SHARE,
     STREAMS,
+    ClusterSnapshot,
     GroupSample,
-    Snapshot,
 )
 from barnabas.services.console.statuses import StatusBoard
 
@@ -37,13 +37,13 @@ STALE_SECONDS = 60.0
 """Six intervals of the sampler: older figures are not shown as if they were new."""
 
 
-class Known(NamedTuple):
-    snapshot: Snapshot
+class ClusterFigures(NamedTuple):
+    snapshot: ClusterSnapshot
     age: float = 0.0
     """Of the snapshot, in seconds."""
     members: Mapping[str, int] = {}
     """By group, of those where it is known."""
-    statuses: tuple[Status, ...] = ()
+    statuses: tuple[ProcessStatus, ...] = ()
     """Of agents, connectors, mirrors and pipelines."""
 
     @property
@@ -54,7 +54,7 @@ class Known(NamedTuple):
 # -- What is known, without what a reader may not describe. Pure ---------------------------------------
 
 
-def narrowed(known: Known, topics: Set[str], groups: Set[str]) -> Known:
+def narrowed(known: ClusterFigures, topics: Set[str], groups: Set[str]) -> ClusterFigures:
     snapshot = known.snapshot
     seen = msgspec.structs.replace(
         snapshot,
@@ -82,7 +82,7 @@ class Question(NamedTuple):
     request: Message
 
 
-def questions(snapshot: Snapshot) -> Iterator[Question]:
+def questions(snapshot: ClusterSnapshot) -> Iterator[Question]:
     """About groups that may have members, many in one request."""
     asked: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for group in snapshot.groups.values():
@@ -100,7 +100,7 @@ class MemberCounts:
         self._client = client
         self.counts: dict[str, int] = {}
 
-    async def refresh(self, snapshot: Snapshot) -> None:
+    async def refresh(self, snapshot: ClusterSnapshot) -> None:
         known = {name: count for name, count in self.counts.items() if name in snapshot.groups}
         known |= dict.fromkeys((each.name for each in snapshot.groups.values() if _is_empty(each)), 0)
         for question in questions(snapshot):
@@ -120,10 +120,10 @@ def _is_empty(group: GroupSample) -> bool:
     return group.state in EMPTY
 
 
-Follower = Callable[[Known], Awaitable[None]]
+Follower = Callable[[ClusterFigures], Awaitable[None]]
 
 
-class Watch:
+class ClusterWatch:
     """`start` begins, `close` ends. All methods belong to one event loop."""
 
     def __init__(self, sampler: Sampler, client: Client, statuses: StatusBoard) -> None:
@@ -135,9 +135,9 @@ class Watch:
         """Called after every tick, one after the other; they do not raise."""
 
     @property
-    def known(self) -> Known:
+    def known(self) -> ClusterFigures:
         snapshot = self._sampler.snapshot
-        return Known(snapshot, snapshot.age, self._members.counts, tuple(self._statuses.current()))
+        return ClusterFigures(snapshot, snapshot.age, self._members.counts, tuple(self._statuses.current()))
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._follow(), name="watch")

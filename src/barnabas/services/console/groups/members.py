@@ -25,19 +25,19 @@ TIMEOUT = 3.0
 """Seconds: the page is shown without members rather than late."""
 
 
-class Assigned(msgspec.Struct):
+class AssignedTopic(msgspec.Struct):
     topic: str
     partitions: list[int]
 
 
-class Member(msgspec.Struct):
+class MemberRow(msgspec.Struct):
     id: str
     instance: str
     """group.instance.id, if it has one."""
     client: str
     host: str
     epoch: int | None
-    assigned: list[Assigned]
+    assigned: list[AssignedTopic]
     tasks: list[str] = []
     """Of Kafka Streams: what it does, and what it keeps ready."""
 
@@ -51,7 +51,7 @@ class GroupMembers(msgspec.Struct):
     state: str = ""
     assignor: str = ""
     epoch: int | None = None
-    members: list[Member] = []
+    members: list[MemberRow] = []
     error: str = ""
     """Why they are not known: a sentence."""
 
@@ -81,7 +81,7 @@ async def _classic(client: Client, name: str) -> GroupMembers:
     _, found = await groups.describe_group(client, name)
     consumes = found.protocol_type == CONSUMER_PROTOCOL
     members = [
-        Member(
+        MemberRow(
             *(one.member_id, one.group_instance_id or "", one.client_id, one.client_host, None),
             assigned=_by_topic(assigned_partitions(one) if consumes else ()),
         )
@@ -133,15 +133,15 @@ def _tasks(word: str, tasks: Iterable[TaskIds]) -> list[str]:
 
 
 def _member(
-    member: ConsumerMember | ShareMember | StreamsMember, instance: str | None, assigned: list[Assigned]
-) -> Member:
-    return Member(
+    member: ConsumerMember | ShareMember | StreamsMember, instance: str | None, assigned: list[AssignedTopic]
+) -> MemberRow:
+    return MemberRow(
         *(member.member_id, instance or "", member.client_id, member.client_host, member.member_epoch),
         assigned=assigned,
     )
 
 
-def _named(member: ConsumerMember | ShareMember) -> list[Assigned]:
+def _named(member: ConsumerMember | ShareMember) -> list[AssignedTopic]:
     return _by_topic(
         TopicPartition(topic.topic_name, index)
         for topic in member.assignment.topic_partitions
@@ -149,8 +149,8 @@ def _named(member: ConsumerMember | ShareMember) -> list[Assigned]:
     )
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[Assigned]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         found[topic].append(partition)
-    return [Assigned(topic, sorted(found[topic])) for topic in sorted(found)]
+    return [AssignedTopic(topic, sorted(found[topic])) for topic in sorted(found)]

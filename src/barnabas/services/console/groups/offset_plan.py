@@ -16,7 +16,7 @@ WAYS = (EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY)
 Offsets = Mapping[TopicPartition, int]
 
 
-class Change(msgspec.Struct):
+class OffsetChange(msgspec.Struct):
     topic: str
     partition: int
     before: int | None
@@ -28,7 +28,7 @@ class Change(msgspec.Struct):
         return TopicPartition(self.topic, self.partition)
 
 
-class PlannedChange(Change):
+class PlannedChange(OffsetChange):
     start: int
     end: int
     problem: str
@@ -73,7 +73,7 @@ def plan(
     return planned
 
 
-def differences(changes: Iterable[Change], now: Offsets) -> list[str]:
+def differences(changes: Iterable[OffsetChange], now: Offsets) -> list[str]:
     """Partitions whose committed offset changed since the plan was made."""
     return [
         f"{change.tp} was at {_word(change.before)} and is at {_word(now.get(change.tp))}"

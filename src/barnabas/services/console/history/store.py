@@ -26,16 +26,16 @@ MISSING = math.nan
 HOUR_MS = 3_600_000
 
 
-class Level(NamedTuple):
+class HistoryLevel(NamedTuple):
     table: str
     step_ms: int
     keep_ms: int
 
 
 LEVELS = (
-    Level("ticks", 10_000, 2 * HOUR_MS),
-    Level("minutes", 60_000, 24 * HOUR_MS),
-    Level("ten_minutes", 600_000, 30 * 24 * HOUR_MS),
+    HistoryLevel("ticks", 10_000, 2 * HOUR_MS),
+    HistoryLevel("minutes", 60_000, 24 * HOUR_MS),
+    HistoryLevel("ten_minutes", 600_000, 30 * 24 * HOUR_MS),
 )
 
 SCHEMA = """
@@ -55,7 +55,7 @@ def _make_private(path: Path) -> None:
             each.chmod(FILE_MODE)
 
 
-class Slot(NamedTuple):
+class HistorySlot(NamedTuple):
     number: int
     since_ms: int
 
@@ -81,9 +81,9 @@ class HistoryStore:
         self._newest: int = newest or 0
         self._marked_ms = 0
 
-    def _named(self) -> dict[str, Slot]:
+    def _named(self) -> dict[str, HistorySlot]:
         rows = self._database.execute("SELECT name, slot, since FROM series")
-        return {name: Slot(slot, since) for name, slot, since in rows}
+        return {name: HistorySlot(slot, since) for name, slot, since in rows}
 
     def record(self, ms: int, values: Mapping[str, float]) -> None:
         tick = LEVELS[0]
@@ -120,13 +120,15 @@ class HistoryStore:
     def close(self) -> None:
         self._database.close()
 
-    def _level_for(self, since_ms: int, step_ms: int) -> Level:
+    def _level_for(self, since_ms: int, step_ms: int) -> HistoryLevel:
         """Of those that reach back so far, the coarsest that is fine enough: it has the fewest rows."""
         reaching = [level for level in LEVELS if since_ms >= self._newest - level.keep_ms] or [LEVELS[-1]]
         fine_enough = [level for level in reaching if level.step_ms <= step_ms]
         return fine_enough[-1] if fine_enough else reaching[0]
 
-    def _rows(self, level: Level, since_ms: int, until_ms: int) -> Iterator[tuple[int, memoryview[float]]]:
+    def _rows(
+        self, level: HistoryLevel, since_ms: int, until_ms: int
+    ) -> Iterator[tuple[int, memoryview[float]]]:
         """Of this level, then of finer ones what is not in it yet."""
         for each in reversed(LEVELS[: LEVELS.index(level) + 1]):
             rows = self._database.execute(
@@ -145,7 +147,7 @@ class HistoryStore:
                 row[slot.number] = value
         return row
 
-    def _insert(self, level: Level, ms: int, row: array[float]) -> None:
+    def _insert(self, level: HistoryLevel, ms: int, row: array[float]) -> None:
         self._database.execute(f"INSERT OR REPLACE INTO {level.table} VALUES (?, ?)", (ms, row.tobytes()))
 
     def _name_new_series(self, values: Iterable[str], ms: int) -> None:
@@ -154,7 +156,7 @@ class HistoryStore:
             return
         free = self._free_slots(ms)
         for name, number in zip(new, free, strict=False):
-            self._slots[name] = Slot(number, ms)
+            self._slots[name] = HistorySlot(number, ms)
             self._database.execute(
                 "INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?)", (number, name, ms, ms)
             )
@@ -189,12 +191,12 @@ class HistoryStore:
                 self._insert(level, begin, self._mean(finer, begin, begin + level.step_ms))
                 begin += level.step_ms
 
-    def _first_after(self, level: Level, ms: int) -> int | None:
+    def _first_after(self, level: HistoryLevel, ms: int) -> int | None:
         query = f"SELECT min(ms) FROM {level.table} WHERE ms >= ?"
         first: int | None = self._database.execute(query, (ms,)).fetchone()[0]
         return first
 
-    def _mean(self, level: Level, since_ms: int, until_ms: int) -> array[float]:
+    def _mean(self, level: HistoryLevel, since_ms: int, until_ms: int) -> array[float]:
         rows = [samples for _, samples in self._rows(level, since_ms, until_ms)]
         return array("f", means(rows))
 

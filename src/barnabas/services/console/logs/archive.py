@@ -15,13 +15,13 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
-from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.chunks import LogChunk
 from barnabas.services.console.logs.columns import LEVELS, LogLine, line_at
 from barnabas.services.console.logs.context import Surroundings, surroundings_of
-from barnabas.services.console.logs.query import Cursor, Wanted
-from barnabas.services.console.logs.search import Buckets, Scan, Stop
+from barnabas.services.console.logs.query import Cursor, LineFilter
+from barnabas.services.console.logs.search import Buckets, LogScan, SearchStop
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.services.console.logs.store import Store, StoreSettings
+from barnabas.services.console.logs.store import LogStore, LogStoreSettings
 from barnabas.services.console.logs.tailer import Tailer, TailerStatus
 
 BUDGET_SECONDS = 10.0
@@ -69,7 +69,7 @@ class Facet(msgspec.Struct):
     count: int
 
 
-class Found(msgspec.Struct):
+class LogSearchResult(msgspec.Struct):
     lines: list[LogLine]
     """The newest first."""
     matched: int
@@ -95,10 +95,10 @@ class LogArchive:
         client: Client,
         folder: Path,
         topics: LogTopics,
-        settings: StoreSettings | None = None,
+        settings: LogStoreSettings | None = None,
         budget: float = BUDGET_SECONDS,
     ) -> None:
-        self.store = Store(folder, settings)
+        self.store = LogStore(folder, settings)
         self.tailer = Tailer(client, self.store, topics)
         self._budget = budget
         self._threads = max(1, min(MAX_THREADS, os.cpu_count() or 1))
@@ -131,23 +131,25 @@ class LogArchive:
         self._pool.shutdown(cancel_futures=True)
         self.store.close()
 
-    async def search(self, wanted: Wanted, limit: int = 100, cursor: Cursor | None = None) -> Found:
+    async def search(
+        self, wanted: LineFilter, limit: int = 100, cursor: Cursor | None = None
+    ) -> LogSearchResult:
         """Cancelling the caller cancels the search."""
         started = time.monotonic()
         chunks = self.store.chunks
         buckets = buckets_of(chunks, wanted)
-        stop = Stop(self._budget)
-        scan = Scan(chunks, wanted, buckets, limit, stop, cursor)
+        stop = SearchStop(self._budget)
+        scan = LogScan(chunks, wanted, buckets, limit, stop, cursor)
         await self._in_threads([scan.work] * self._threads, stop)
         return _found(scan, buckets, chunks, limit, time.monotonic() - started)
 
     async def surroundings(self, tp: TopicPartition, offset: int, around: int) -> Surroundings | None:
         """None: this line is not kept here."""
-        chunks, stop = self.store.chunks, Stop(self._budget)
+        chunks, stop = self.store.chunks, SearchStop(self._budget)
         (found,) = await self._in_threads([lambda: surroundings_of(chunks, tp, offset, around)], stop)
         return found
 
-    async def _in_threads(self, work: list[Callable[[], T]], stop: Stop) -> list[T]:
+    async def _in_threads(self, work: list[Callable[[], T]], stop: SearchStop) -> list[T]:
         loop = asyncio.get_running_loop()
         try:
             return await asyncio.gather(*(loop.run_in_executor(self._pool, each) for each in work))
@@ -155,7 +157,7 @@ class LogArchive:
             stop.tell()
 
 
-def buckets_of(chunks: Iterable[Chunk], wanted: Wanted) -> Buckets:
+def buckets_of(chunks: Iterable[LogChunk], wanted: LineFilter) -> Buckets:
     """Bars of a length that people know, over the time that was asked for, or that lines are of."""
     known = [chunk for chunk in chunks if chunk.rows.num_rows]
     earliest = min((chunk.earliest for chunk in known), default=0)
@@ -168,10 +170,12 @@ def buckets_of(chunks: Iterable[Chunk], wanted: Wanted) -> Buckets:
     return Buckets(start, width, (until - 1 - start) // width + 1)
 
 
-def _found(scan: Scan, buckets: Buckets, chunks: Iterable[Chunk], limit: int, seconds: float) -> Found:
+def _found(
+    scan: LogScan, buckets: Buckets, chunks: Iterable[LogChunk], limit: int, seconds: float
+) -> LogSearchResult:
     tally = scan.result()
     oldest = tally.matches[-1] if tally.matches else None
-    return Found(
+    return LogSearchResult(
         lines=[line_at(match.chunk.rows, match.at, match.row) for match in tally.matches],
         matched=tally.matched,
         scanned=tally.scanned,

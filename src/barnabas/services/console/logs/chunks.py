@@ -23,7 +23,7 @@ UNFINISHED = ".unfinished"
 _METADATA = b"barnabas"
 
 
-class DamagedError(Exception):
+class DamagedChunkError(Exception):
     """The file is incomplete or not a chunk file."""
 
 
@@ -47,7 +47,7 @@ class About(msgspec.Struct):
     positions: Positions
 
 
-class Chunk(NamedTuple):
+class LogChunk(NamedTuple):
     rows: pa.RecordBatch
     first_row: int
     """Rows are numbered from the first that was ever kept here."""
@@ -62,12 +62,12 @@ class Chunk(NamedTuple):
         return self.first_row + int(self.rows.num_rows)
 
 
-def chunk_of(rows: pa.RecordBatch, first_row: int) -> Chunk:
+def chunk_of(rows: pa.RecordBatch, first_row: int) -> LogChunk:
     times = milliseconds(rows.column("time"))
-    return Chunk(rows, first_row, int(times.min()), int(times.max()))
+    return LogChunk(rows, first_row, int(times.min()), int(times.max()))
 
 
-def write_chunk(folder: Path, chunk: Chunk, positions: Positions, now: float) -> Chunk:
+def write_chunk(folder: Path, chunk: LogChunk, positions: Positions, now: float) -> LogChunk:
     """The same chunk, mapped from its file."""
     hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d%H")
     path = folder / f"{chunk.first_row:015d}-{hour}{SUFFIX}"
@@ -84,18 +84,18 @@ def write_chunk(folder: Path, chunk: Chunk, positions: Positions, now: float) ->
     return read_chunk(path)[0]
 
 
-def read_chunk(path: Path) -> tuple[Chunk, Positions]:
+def read_chunk(path: Path) -> tuple[LogChunk, Positions]:
     """DamagedError if this is not a whole file of ours."""
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
             if reader.schema.remove_metadata() != SCHEMA:
-                raise DamagedError(f"{path} has other columns")
+                raise DamagedChunkError(f"{path} has other columns")
             about = msgspec.json.decode((reader.schema.metadata or {})[_METADATA], type=About)
             rows = reader.get_batch(0)
         rows.validate()
     except (pa.ArrowException, OSError, KeyError, msgspec.MsgspecError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}") from error
-    chunk = Chunk(rows, about.first_row, about.earliest, about.latest, path, path.stat().st_size)
+        raise DamagedChunkError(f"{path} cannot be read: {error}") from error
+    chunk = LogChunk(rows, about.first_row, about.earliest, about.latest, path, path.stat().st_size)
     return chunk, about.positions
 
 

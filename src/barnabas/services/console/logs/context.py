@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from barnabas.common.types import TopicPartition
-from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.chunks import LogChunk
 from barnabas.services.console.logs.columns import LogLine, Longs, codes_of, line_at, milliseconds
 from barnabas.services.console.logs.lines import LEVEL_TOPIC
 from barnabas.services.console.logs.search import Mask
@@ -25,7 +25,7 @@ class Surroundings(msgspec.Struct):
 class _Neighbour(NamedTuple):
     order: int
     row: int
-    chunk: Chunk
+    chunk: LogChunk
     at: int
 
     def line(self) -> LogLine:
@@ -33,7 +33,7 @@ class _Neighbour(NamedTuple):
 
 
 def surroundings_of(
-    chunks: Sequence[Chunk], tp: TopicPartition, offset: int, around: int
+    chunks: Sequence[LogChunk], tp: TopicPartition, offset: int, around: int
 ) -> Surroundings | None:
     """Lines of a partition in the order of their offsets. The template `logs` spreads the entries of a file over topics
     by level: those are put together by time."""
@@ -53,7 +53,7 @@ def surroundings_of(
 
 
 class _Neighbours(NamedTuple):
-    chunk: Chunk
+    chunk: LogChunk
     indexes: Longs
     orders: Longs
 
@@ -81,7 +81,7 @@ class _Neighbours(NamedTuple):
         return _Neighbour(int(self.orders[number]), self.chunk.first_row + index, self.chunk, index)
 
 
-def _find(chunks: Sequence[Chunk], tp: TopicPartition, offset: int) -> _Neighbour | None:
+def _find(chunks: Sequence[LogChunk], tp: TopicPartition, offset: int) -> _Neighbour | None:
     for chunk in reversed(chunks):
         mask = _is(chunk.rows, "topic", tp.topic) & _at_partition(chunk.rows, tp.partition)
         found = np.flatnonzero(mask & (_offsets(chunk.rows) == offset))
@@ -92,7 +92,7 @@ def _find(chunks: Sequence[Chunk], tp: TopicPartition, offset: int) -> _Neighbou
     return None
 
 
-def _neighbours(chunk: Chunk, line: LogLine) -> _Neighbours:
+def _neighbours(chunk: LogChunk, line: LogLine) -> _Neighbours:
     rows = chunk.rows
     mask = _is(rows, "source", line.source)
     if mask.any():

@@ -32,7 +32,7 @@ class Term(NamedTuple):
     wanted: bool = True
 
 
-class Wanted(NamedTuple):
+class LineFilter(NamedTuple):
     """All of it must hold for a line."""
 
     terms: tuple[Term, ...] = ()

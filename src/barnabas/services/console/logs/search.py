@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barnabas.services.console.logs.chunks import Chunk
+from barnabas.services.console.logs.chunks import LogChunk
 from barnabas.services.console.logs.columns import LEVELS, Longs, codes_of, milliseconds
-from barnabas.services.console.logs.query import FACETS, Cursor, Term, Wanted
+from barnabas.services.console.logs.query import FACETS, Cursor, LineFilter, Term
 
 MAX_VALUES = 1000
 """Of a name in one chunk: beyond that only the most frequent are counted."""
@@ -41,11 +41,11 @@ class LineMatch(NamedTuple):
 
     time: int
     row: int
-    chunk: Chunk
+    chunk: LogChunk
     at: int
 
 
-class Stop:
+class SearchStop:
     """Signals threads to stop: cancelled or timed out."""
 
     def __init__(self, seconds: float) -> None:
@@ -82,16 +82,16 @@ class Tally:
         self.matches += other.matches
 
 
-class Scan:
+class LogScan:
     """One search; `work` is called by each thread that takes part, `result` when all have returned."""
 
     def __init__(
         self,
-        chunks: Iterable[Chunk],
-        wanted: Wanted,
+        chunks: Iterable[LogChunk],
+        wanted: LineFilter,
         buckets: Buckets,
         limit: int,
-        stop: Stop,
+        stop: SearchStop,
         cursor: Cursor | None = None,
     ) -> None:
         self._wanted = wanted
@@ -123,7 +123,7 @@ class Scan:
         whole.matches = newest(whole.matches, self._limit)
         return whole
 
-    def _look(self, chunk: Chunk, tally: Tally) -> None:
+    def _look(self, chunk: LogChunk, tally: Tally) -> None:
         tally.scanned += chunk.rows.num_rows
         rows = matching_rows(chunk, self._wanted)
         count = chunk.rows.num_rows if rows is None else len(rows)
@@ -136,7 +136,7 @@ class Scan:
         _count_names(tally.facets, chunk.rows, rows)
         self._keep_newest(chunk, tally, times, rows)
 
-    def _keep_newest(self, chunk: Chunk, tally: Tally, times: Longs, rows: Longs | None) -> None:
+    def _keep_newest(self, chunk: LogChunk, tally: Tally, times: Longs, rows: Longs | None) -> None:
         indexes = np.arange(len(times)) if rows is None else rows
         if self._cursor is not None:
             older = _older(times, indexes + chunk.first_row, self._cursor)
@@ -154,7 +154,7 @@ def newest(matches: Sequence[LineMatch], limit: int) -> list[LineMatch]:
     return sorted(matches, key=lambda match: match[:2], reverse=True)[:limit]
 
 
-def matching_rows(chunk: Chunk, wanted: Wanted) -> Longs | None:
+def matching_rows(chunk: LogChunk, wanted: LineFilter) -> Longs | None:
     """Their numbers within the chunk; None: all of them."""
     mask = _mask(chunk, wanted)
     rows = None if mask is None else np.flatnonzero(mask)
@@ -180,13 +180,13 @@ def _hits(texts: pa.Array, term: Term) -> Mask:
     return found if term.wanted else ~found
 
 
-def _mask(chunk: Chunk, wanted: Wanted) -> Mask | None:
+def _mask(chunk: LogChunk, wanted: LineFilter) -> Mask | None:
     """Apply the cheap tests: time, level and names. None: all rows."""
     masks = [mask for mask in (_within(chunk, wanted), *_named(chunk.rows, wanted)) if mask is not None]
     return np.logical_and.reduce(masks) if masks else None
 
 
-def _within(chunk: Chunk, wanted: Wanted) -> Mask | None:
+def _within(chunk: LogChunk, wanted: LineFilter) -> Mask | None:
     since = chunk.earliest if wanted.since is None else wanted.since
     until = chunk.latest + 1 if wanted.until is None else wanted.until
     if chunk.earliest >= since and chunk.latest < until:
@@ -197,7 +197,7 @@ def _within(chunk: Chunk, wanted: Wanted) -> Mask | None:
     return np.asarray((times >= since) & (times < until))
 
 
-def _named(rows: pa.RecordBatch, wanted: Wanted) -> Iterable[Mask | None]:
+def _named(rows: pa.RecordBatch, wanted: LineFilter) -> Iterable[Mask | None]:
     if wanted.levels is not None:
         yield _chosen(rows.column("level"), [code in wanted.levels for code in range(len(LEVELS))])
     for name, values in wanted.names.items():

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Topic
-from barnabas.client.status import Status
+from barnabas.client.metadata import TopicMetadata
+from barnabas.client.status import ProcessStatus
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.errors import BusyError
@@ -34,11 +34,13 @@ DEAD_LETTERS = ".dead-letters"
 class LogTopics:
     """`names` may have `*`; none of them: the topics of agents, which `statuses` tells, and of the template."""
 
-    def __init__(self, names: Iterable[str] = (), statuses: Callable[[], Iterable[Status]] = tuple) -> None:
+    def __init__(
+        self, names: Iterable[str] = (), statuses: Callable[[], Iterable[ProcessStatus]] = tuple
+    ) -> None:
         self._names = tuple(names)
         self._statuses = statuses
 
-    async def find(self, client: Client) -> dict[str, Topic]:
+    async def find(self, client: Client) -> dict[str, TopicMetadata]:
         """Those that there are; what is missing now may come later."""
         wanted = self._names or (*LEVEL_TOPICS, *topics_of_agents(self._statuses()))
         has_patterns = any("*" in name for name in wanted)
@@ -50,7 +52,7 @@ class LogTopics:
         }
 
 
-def topics_of_agents(statuses: Iterable[Status]) -> tuple[str, ...]:
+def topics_of_agents(statuses: Iterable[ProcessStatus]) -> tuple[str, ...]:
     """Topics that running or stopped agents write log lines and syslog messages to."""
     return tuple(
         sorted(
@@ -144,7 +146,7 @@ class LogService:
     def _opened(self) -> LogArchive:
         """In a thread: it imports Arrow and reads the files that are there."""
         from barnabas.services.console.logs.archive import LogArchive
-        from barnabas.services.console.logs.store import StoreSettings
+        from barnabas.services.console.logs.store import LogStoreSettings
 
-        settings = StoreSettings(int(self._settings.logs_gib * 1024**3), self._settings.logs_hours * 3600)
+        settings = LogStoreSettings(int(self._settings.logs_gib * 1024**3), self._settings.logs_hours * 3600)
         return LogArchive(self._client, self._folder, self._topics, settings)

@@ -22,8 +22,8 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.logs.chunks import (
     SUFFIX,
     UNFINISHED,
-    Chunk,
-    DamagedError,
+    DamagedChunkError,
+    LogChunk,
     Positions,
     TopicPositions,
     chunk_of,
@@ -43,7 +43,7 @@ OWNER_ONLY = 0o700
 _logger = safe_logger(__name__)
 
 
-class StoreSettings(msgspec.Struct, frozen=True):
+class LogStoreSettings(msgspec.Struct, frozen=True):
     most_bytes: int = 4 * 1024**3
     """Ten million lines of 150 bytes, twice."""
     keep_seconds: float = 24 * 3600.0
@@ -54,23 +54,23 @@ class InUseError(Exception):
     """Another process writes to the same folder."""
 
 
-class Store:
+class LogStore:
     """Owned by one task; `chunks` may be read by any thread, and what it returns does not change."""
 
     def __init__(
-        self, folder: Path, settings: StoreSettings | None = None, clock: Callable[[], float] = time.time
+        self, folder: Path, settings: LogStoreSettings | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.folder = folder
-        self.settings = settings or StoreSettings()
+        self.settings = settings or LogStoreSettings()
         self._clock = clock
         folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         self._lock = _locked(folder)
         self._flushing = threading.Lock()
         self._files, self.positions = _recover(folder)
-        self._tail: list[Chunk] = []
+        self._tail: list[LogChunk] = []
         self._tail_since = 0.0
         self._next_row = self._files[-1].end_row if self._files else 0
-        self.chunks: tuple[Chunk, ...] = tuple(self._files)
+        self.chunks: tuple[LogChunk, ...] = tuple(self._files)
 
     def __enter__(self) -> Self:
         return self
@@ -157,14 +157,14 @@ class Store:
         self.chunks = (*self._files, *self._tail)
 
 
-def _merge_small(tail: list[Chunk]) -> None:
+def _merge_small(tail: list[LogChunk]) -> None:
     """As a binary counter does: few chunks, and each row is copied a few times only."""
     while len(tail) > 1 and tail[-2].rows.num_rows <= 2 * tail[-1].rows.num_rows:
         last = tail.pop()
         before = tail.pop()
         rows = together([before.rows, last.rows])
         times = min(before.earliest, last.earliest), max(before.latest, last.latest)
-        tail.append(Chunk(rows, before.first_row, *times))
+        tail.append(LogChunk(rows, before.first_row, *times))
 
 
 def _locked(folder: Path) -> TextIO:
@@ -179,17 +179,17 @@ def _locked(folder: Path) -> TextIO:
     return lock
 
 
-def _recover(folder: Path) -> tuple[list[Chunk], Positions]:
+def _recover(folder: Path) -> tuple[list[LogChunk], Positions]:
     """Files up to the first that is damaged. Those behind it go, too: their positions say that its lines were read."""
     for path in folder.glob(f"*{UNFINISHED}"):
         path.unlink()
-    chunks: list[Chunk] = []
+    chunks: list[LogChunk] = []
     positions: Positions = {}
     paths = sorted(folder.glob(f"*{SUFFIX}"))
     for number, path in enumerate(paths):
         try:
             chunk, positions = read_chunk(path)
-        except DamagedError as error:
+        except DamagedChunkError as error:
             _logger.warning("%s; its lines and those behind it are read from the topics again", error)
             for each in paths[number:]:
                 each.unlink()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offsets, end_offsets, list_offsets
 from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -22,7 +22,7 @@ from barnabas.records.columnar.decode import RecordColumns, decode
 from barnabas.records.record import InvalidRecords
 from barnabas.services.console.logs.lines import WANTED, rows_of
 from barnabas.services.console.logs.service import LogTopics
-from barnabas.services.console.logs.store import Store
+from barnabas.services.console.logs.store import LogStore
 
 IDLE_SECONDS = 1.0
 TOPICS_SECONDS = 15.0
@@ -53,11 +53,11 @@ class TailerStatus(msgspec.Struct):
 
 
 class Tailer:
-    def __init__(self, client: Client, store: Store, topics: LogTopics) -> None:
+    def __init__(self, client: Client, store: LogStore, topics: LogTopics) -> None:
         self._client = client
         self._store = store
         self._choice = topics
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, TopicMetadata] = {}
         self._looked = -TOPICS_SECONDS
         self.status = TailerStatus()
 

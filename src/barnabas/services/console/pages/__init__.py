@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.services.console.routes import RouteTable
+from barnabas.services.console.routes import PageTable
 
 
-def route_table() -> RouteTable:
+def route_table() -> PageTable:
     """Imports the pages when a console is made, not when somebody asks for a name of this package."""
     from barnabas.services.console.pages import (
         alarms,
@@ -18,10 +18,9 @@ def route_table() -> RouteTable:
         overview,
         topics,
     )
-    from barnabas.services.console.pages import (
-        shown as search,
-    )
-    from barnabas.services.console.pages.access import acls, api, audit, login, may, quotas, settings, users
+    from barnabas.services.console.pages import list_parts as search
+    from barnabas.services.console.pages.access import acls, api, audit, login, quotas, settings, users
+    from barnabas.services.console.pages.access import permissions as may
     from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
     from barnabas.services.console.pages.records import chart, exporting, listing, one, producing, tail
     from barnabas.services.console.pages.topic.table import routes as of_a_topic
@@ -30,4 +29,4 @@ def route_table() -> RouteTable:
     records = (listing, one, tail, exporting, chart, producing)
     access = (login, acls, may, users, quotas, audit, settings, api)
     subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]
-    return RouteTable([*subjects, of_a_topic, of_the_cluster])
+    return PageTable([*subjects, of_a_topic, of_the_cluster])

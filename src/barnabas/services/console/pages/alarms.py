@@ -13,11 +13,11 @@ from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.services.console.alarms.alarm import Alarm, Subject
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.alarms.tracker import AlarmTracker, Raised
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.rendering import quote
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 
 routes = Routes()
 
@@ -52,7 +52,7 @@ class AlarmRow(msgspec.Struct):
     """The query that silences it."""
 
 
-class Rule(msgspec.Struct):
+class AlarmRuleRow(msgspec.Struct):
     name: str
     severity: str
     sentence: str
@@ -75,13 +75,13 @@ class AlarmsPage(msgspec.Struct):
     pending: int
     """Things that are wrong, and have not been for long enough."""
     silenced: list[Silenced]
-    rules: list[Rule]
+    rules: list[AlarmRuleRow]
     age_seconds: float
     error: str
 
 
-@routes.page("/alarms", needs=SHOWN, template="alarms/list.html", entry=Entry("Alarms", "a", 5))
-async def show_alarms(context: Context, query: AlarmsQuery) -> AlarmsPage:
+@routes.page("/alarms", needs=SHOWN, template="alarms/list.html", entry=NavigationEntry("Alarms", "a", 5))
+async def show_alarms(context: RequestScope, query: AlarmsQuery) -> AlarmsPage:
     """What is wrong now, the worst first. Those of `silence` are left out, with commas between their names."""
     wanted = _silenced(query.silence)
     hidden = wanted | context.settings.silenced_alarms
@@ -97,7 +97,7 @@ async def show_alarms(context: Context, query: AlarmsQuery) -> AlarmsPage:
     )
 
 
-async def raised_alarms(context: Context) -> list[Raised]:
+async def raised_alarms(context: RequestScope) -> list[Raised]:
     """What is wrong, as far as the user may know of it and nobody has silenced it for all."""
     silenced = context.settings.silenced_alarms
     loud = [each for each in context.cluster.alarms.firing if each.alarm.name not in silenced]
@@ -114,7 +114,7 @@ def _silenced(text: str) -> set[str]:
     return names
 
 
-async def _allowed(context: Context, raised: list[Raised]) -> list[Raised]:
+async def _allowed(context: RequestScope, raised: list[Raised]) -> list[Raised]:
     """Those of the cluster are for who may describe it, those of a topic or group for who may describe that."""
     sees_cluster = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     seen = {Subject.CLUSTER: {""} if sees_cluster else set()}
@@ -125,7 +125,7 @@ async def _allowed(context: Context, raised: list[Raised]) -> list[Raised]:
 
 
 def _rows(
-    context: Context, raised: Iterable[Raised], tracker: AlarmTracker, silenced: set[str]
+    context: RequestScope, raised: Iterable[Raised], tracker: AlarmTracker, silenced: set[str]
 ) -> list[AlarmRow]:
     order = {alarm.name: at for at, alarm in enumerate(ALARMS)}
     by_alarm = sorted(raised, key=lambda each: (each.alarm.severity.rank, order[each.alarm.name]))
@@ -135,7 +135,7 @@ def _rows(
     ]
 
 
-def _row(context: Context, alarm: Alarm, found: list[Raised], more: int, silenced: set[str]) -> AlarmRow:
+def _row(context: RequestScope, alarm: Alarm, found: list[Raised], more: int, silenced: set[str]) -> AlarmRow:
     since_ms = min(each.since_ms for each in found)
     shown = sorted(found, key=lambda each: each.since_ms)[:MAX_SHOWN]
     return AlarmRow(
@@ -151,7 +151,7 @@ def _row(context: Context, alarm: Alarm, found: list[Raised], more: int, silence
     )
 
 
-def _url(context: Context, raised: Raised) -> str:
+def _url(context: RequestScope, raised: Raised) -> str:
     kind = {Subject.TOPIC: "topics", Subject.GROUP: "groups"}.get(raised.finding.subject)
     return context.url(f"/{kind}/{quote(raised.finding.resource)}") if kind else ""
 
@@ -164,8 +164,8 @@ def _query(names: set[str]) -> str:
     return "?" + urllib.parse.urlencode({"silence": ",".join(sorted(names))})
 
 
-def _rule(alarm: Alarm) -> Rule:
-    return Rule(
+def _rule(alarm: Alarm) -> AlarmRuleRow:
+    return AlarmRuleRow(
         alarm.name,
         alarm.severity.value,
         alarm.sentence,

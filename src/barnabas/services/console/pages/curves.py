@@ -11,13 +11,13 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.routes import Event, Routes
 from barnabas.services.console.sampling.series import with_past
-from barnabas.services.console.sampling.snapshot import Snapshot, Totals
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot, Totals
 
 routes = Routes()
 
@@ -44,7 +44,7 @@ class Curves(msgspec.Struct):
 
 
 @routes.page("/curves", needs=SHOWN, template="curves/one.html")
-async def show_curves(context: Context, query: CurvesQuery) -> Curves:
+async def show_curves(context: RequestScope, query: CurvesQuery) -> Curves:
     """What was recorded of some series, at even steps of time. Needs DESCRIBE on what they are of."""
     span_ms = int(_span(query.since) * 1000)
     series = [name for text in query.series for name in text.split()]
@@ -64,7 +64,7 @@ def _span(since: str) -> float:
         raise BadInputError(str(error), "since") from None
 
 
-async def _check(context: Context, series: list[str]) -> None:
+async def _check(context: RequestScope, series: list[str]) -> None:
     if len(series) > MAX_SERIES:
         raise BadInputError(f"Ask for at most {MAX_SERIES} series at once", "series")
     for name in series:
@@ -83,7 +83,7 @@ async def _check(context: Context, series: list[str]) -> None:
             raise BadInputError(text, "series")
 
 
-async def _complete(context: Context, series: str, curve: Curve, until_ms: int) -> Curve:
+async def _complete(context: RequestScope, series: str, curve: Curve, until_ms: int) -> Curve:
     """Rates of the time before the console was started come from the cluster itself."""
     if not curve.values or curve.values[0] is not None:
         return curve
@@ -92,7 +92,7 @@ async def _complete(context: Context, series: str, curve: Curve, until_ms: int) 
     return with_past(curve, past)
 
 
-def _partitions(snapshot: Snapshot, series: str) -> list[TopicPartition]:
+def _partitions(snapshot: ClusterSnapshot, series: str) -> list[TopicPartition]:
     if series == "cluster/in":
         names = [name for name, topic in snapshot.topics.items() if not topic.internal]
     elif series.startswith("topic/") and series.endswith("/in"):
@@ -119,7 +119,7 @@ class Tick(msgspec.Struct):
 
 
 @routes.stream("/live", needs=SHOWN)
-async def watch(context: Context, query: LiveQuery) -> AsyncIterator[Event]:
+async def watch(context: RequestScope, query: LiveQuery) -> AsyncIterator[Event]:
     """A `tick` for each refresh of the figures, so that pages know when to ask again; with sums for who may describe
     the cluster."""
     sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -8,13 +8,13 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client.status import STATUS_TOPIC, Kind, Part, Status, forget_status
+from barnabas.client.status import STATUS_TOPIC, Kind, ProcessStatus, StatusPart, forget_status
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError, StaleError
 from barnabas.services.console.needs import topic_named
-from barnabas.services.console.routes import Done, Entry, Routes
-from barnabas.services.console.statuses import Point, StatusBoard, rows_of
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
+from barnabas.services.console.statuses import StatusBoard, StatusPoint, rows_of
 
 routes = Routes()
 
@@ -39,7 +39,7 @@ class ForgetForm(msgspec.Struct):
     name: str
 
 
-class Curve(msgspec.Struct):
+class FlowCurve(msgspec.Struct):
     """A line of the chart, as SVG has it, and what is at its edges."""
 
     path: str
@@ -68,8 +68,8 @@ class Flow(msgspec.Struct):
     broken: dict[str, int]
     """Rows that broke a quality rule, by rule."""
     watermark: str
-    rates: Curve | None = None
-    lags: Curve | None = None
+    rates: FlowCurve | None = None
+    lags: FlowCurve | None = None
 
 
 class Work(msgspec.Struct):
@@ -108,45 +108,49 @@ class WorkPage(msgspec.Struct):
     error: str
 
 
-@routes.page("/pipelines", needs=READS, template="flows/pipelines.html", entry=Entry("Pipelines", "p", 30))
-async def list_pipelines(context: Context, query: ListQuery) -> WorksPage:
+@routes.page(
+    "/pipelines", needs=READS, template="flows/pipelines.html", entry=NavigationEntry("Pipelines", "p", 30)
+)
+async def list_pipelines(context: RequestScope, query: ListQuery) -> WorksPage:
     """Pipelines: state, throughput, lag, late rows, broken quality rules and alarms of each."""
     return _list(context.cluster.statuses, "pipeline", query)
 
 
 @routes.page("/pipelines/{name}", needs=READS, template="flows/pipeline.html")
-async def show_pipeline(context: Context, query: NameQuery) -> WorkPage:
+async def show_pipeline(context: RequestScope, query: NameQuery) -> WorkPage:
     """One pipeline: its flows with throughput, lag and late rows, its quality rules and its alarms."""
     return _show(context.cluster.statuses, "pipeline", query.name)
 
 
-@routes.page("/connectors", needs=READS, template="flows/connectors.html", entry=Entry("Connectors", "c", 32))
-async def list_connectors(context: Context, query: ListQuery) -> WorksPage:
+@routes.page(
+    "/connectors", needs=READS, template="flows/connectors.html", entry=NavigationEntry("Connectors", "c", 32)
+)
+async def list_connectors(context: RequestScope, query: ListQuery) -> WorksPage:
     """Connectors: state, rows moved and rejected, lag and restarts of each."""
     return _list(context.cluster.statuses, "connector", query)
 
 
 @routes.page("/connectors/{name}", needs=READS, template="flows/connector.html")
-async def show_connector(context: Context, query: NameQuery) -> WorkPage:
+async def show_connector(context: RequestScope, query: NameQuery) -> WorkPage:
     """One connector: what it moves from where to where, how fast, and what went wrong last."""
     return _show(context.cluster.statuses, "connector", query.name)
 
 
-@routes.page("/agents", needs=READS, template="flows/agents.html", entry=Entry("Agents", "n", 34))
-async def list_agents(context: Context, query: ListQuery) -> WorksPage:
+@routes.page("/agents", needs=READS, template="flows/agents.html", entry=NavigationEntry("Agents", "n", 34))
+async def list_agents(context: RequestScope, query: ListQuery) -> WorksPage:
     """Ingest agents: state, hosts, and of each source what it took, how far behind it is, and the topics it writes."""
     return _list(context.cluster.statuses, "agent", query)
 
 
 @routes.action("/reports/{kind}/{name}/forget", needs=READS & topic_named(Operation.WRITE, STATUS_TOPIC))
-async def forget_report(context: Context, form: ForgetForm) -> Done:
+async def forget_report(context: RequestScope, form: ForgetForm) -> ActionResult:
     """Remove the last report of a pipeline, a connector or an agent that has ended and will not run again."""
     work = _find(context.cluster.statuses, form.kind, form.name)
     if work.state not in ENDED:
         raise StaleError(f"{form.name} reports that it is {work.state}: stop it first")
     await forget_status(context.client, form.kind, form.name)
     await context.cluster.statuses.refresh()
-    return Done(f"The report of {form.name} is removed.", PATHS[form.kind])
+    return ActionResult(f"The report of {form.name} is removed.", PATHS[form.kind])
 
 
 def _list(board: StatusBoard, kind: Kind, query: ListQuery) -> WorksPage:
@@ -159,14 +163,14 @@ def _show(board: StatusBoard, kind: Kind, name: str) -> WorkPage:
     return WorkPage(work, work.state in ENDED, board.error)
 
 
-def _find(board: StatusBoard, kind: Kind, name: str) -> Status:
+def _find(board: StatusBoard, kind: Kind, name: str) -> ProcessStatus:
     for status in board.current(kind):
         if status.name == name:
             return status
     raise ResourceNotFoundError(f"No {kind} called {name!r} has reported to {STATUS_TOPIC}")
 
 
-def work_of(board: StatusBoard, status: Status, *, with_curves: bool = False) -> Work:
+def work_of(board: StatusBoard, status: ProcessStatus, *, with_curves: bool = False) -> Work:
     flows = [_flow(status, part, board.trend(status, part), with_curves) for part in status.parts]
     lags = [flow.lag for flow in flows if flow.lag is not None]
     rates = [flow.rate for flow in flows if flow.rate is not None]
@@ -190,7 +194,7 @@ def work_of(board: StatusBoard, status: Status, *, with_curves: bool = False) ->
     )
 
 
-def _flow(status: Status, part: Part, points: Sequence[Point], with_curves: bool) -> Flow:
+def _flow(status: ProcessStatus, part: StatusPart, points: Sequence[StatusPoint], with_curves: bool) -> Flow:
     found = Flow(
         part.name,
         status.state if status.state in ENDED else part.state,
@@ -212,7 +216,7 @@ def _flow(status: Status, part: Part, points: Sequence[Point], with_curves: bool
     return found
 
 
-def curve_of(points: Sequence[tuple[int, float | None]]) -> Curve | None:
+def curve_of(points: Sequence[tuple[int, float | None]]) -> FlowCurve | None:
     """A path with a gap where nothing is known; None with fewer than two points."""
     step = max(1, len(points) // MAX_DRAWN)
     drawn = points[::-1][::step][::-1]
@@ -228,4 +232,4 @@ def curve_of(points: Sequence[tuple[int, float | None]]) -> Curve | None:
         x = (ms - since) * CHART_WIDTH / max(1, until - since)
         parts.append(f"{pen}{x:.1f} {CHART_HEIGHT - value * (CHART_HEIGHT - 2) / highest:.1f}")
         pen = "L"
-    return Curve(" ".join(parts), max(known), drawn[-1][1], since, until)
+    return FlowCurve(" ".join(parts), max(known), drawn[-1][1], since, until)

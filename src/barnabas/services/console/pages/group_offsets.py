@@ -9,15 +9,15 @@ import msgspec
 from barnabas.client.cluster import Client
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, ResourceNotFoundError, StaleError
 from barnabas.services.console.groups import offset_plan
 from barnabas.services.console.groups.members import describe_members
 from barnabas.services.console.groups.offset_changes import log_bounds, move_group, offsets_at, offsets_now
-from barnabas.services.console.groups.offset_plan import Change, PlannedChange, differences
+from barnabas.services.console.groups.offset_plan import OffsetChange, PlannedChange, differences
 from barnabas.services.console.needs import group
 from barnabas.services.console.rendering import quote
-from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.routes import ActionResult, Routes
 from barnabas.services.console.sampling.snapshot import GroupSample
 
 routes = Routes()
@@ -57,7 +57,7 @@ class OffsetsPage(msgspec.Struct):
 
 
 @routes.page("/groups/{group}/offsets", needs=group(Operation.DESCRIBE), template="groups/offsets.html")
-async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
+async def plan_offsets(context: RequestScope, query: OffsetsQuery) -> OffsetsPage:
     """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed. Topics that
     the user may not describe are left out."""
     sample = _find(context, query.group)
@@ -66,7 +66,7 @@ async def plan_offsets(context: Context, query: OffsetsQuery) -> OffsetsPage:
         raise BadInputError(f"Offsets are set to {', '.join(offset_plan.WAYS)}", "to")
     planned = await _plan(context, sample, query) if query.to else []
     problem = await _problem(context.client, sample, planned) if query.to else ""
-    changes = [Change(*each.tp, each.before, each.after) for each in planned]
+    changes = [OffsetChange(*each.tp, each.before, each.after) for each in planned]
     return OffsetsPage(
         *(
             sample.name,
@@ -85,12 +85,12 @@ class OffsetsForm(msgspec.Struct):
     group: str
     plan: str = ""
     """The changes as JSON, as the page has them."""
-    changes: list[Change] = []
+    changes: list[OffsetChange] = []
     """The same for callers of the API."""
 
 
 @routes.action("/groups/{group}/offsets", needs=group(Operation.READ))
-async def set_offsets(context: Context, form: OffsetsForm) -> Done:
+async def set_offsets(context: RequestScope, form: OffsetsForm) -> ActionResult:
     """Moves a group that has no members, if it is still where the plan says. Needs READ on the topics, too."""
     sample = _find(context, form.group)
     changes = form.changes or _read_plan(form.plan)
@@ -106,21 +106,21 @@ async def set_offsets(context: Context, form: OffsetsForm) -> Done:
         raise StaleError(text, "changes")
     await _check_bounds(context.client, changes)
     await move_group(context.client, sample.name, sample.type, {each.tp: each.after for each in changes})
-    return Done(f"{sample.name} goes on at the new offsets", f"/groups/{quote(sample.name)}")
+    return ActionResult(f"{sample.name} goes on at the new offsets", f"/groups/{quote(sample.name)}")
 
 
-def _find(context: Context, name: str) -> GroupSample:
+def _find(context: RequestScope, name: str) -> GroupSample:
     sample = context.cluster.sampler.snapshot.groups.get(name)
     if sample is None:
         raise ResourceNotFoundError(f"There is no group {name!r}, or it was made in the last few seconds")
     return sample
 
 
-def _topic_names(context: Context) -> dict[Uuid, str]:
+def _topic_names(context: RequestScope) -> dict[Uuid, str]:
     return {topic.id: name for name, topic in context.cluster.sampler.snapshot.topics.items()}
 
 
-async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> list[PlannedChange]:
+async def _plan(context: RequestScope, sample: GroupSample, query: OffsetsQuery) -> list[PlannedChange]:
     before = await offsets_now(context.client, sample.name, sample.type, _topic_names(context))
     source = await _source(context, query)
     partitions = await _partitions(context, query, {**before, **source})
@@ -139,7 +139,7 @@ async def _plan(context: Context, sample: GroupSample, query: OffsetsQuery) -> l
     return offset_plan.plan(wanted, before, starts, ends, partitions)
 
 
-async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition, int]:
+async def _source(context: RequestScope, query: OffsetsQuery) -> dict[TopicPartition, int]:
     """The offsets of the group that is copied, if one is."""
     if query.to != offset_plan.COPY:
         return {}
@@ -151,7 +151,7 @@ async def _source(context: Context, query: OffsetsQuery) -> dict[TopicPartition,
 
 
 async def _partitions(
-    context: Context, query: OffsetsQuery, known: dict[TopicPartition, int]
+    context: RequestScope, query: OffsetsQuery, known: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
     """A topic that is named may be one in which the group has no offsets yet."""
     for name in query.topic:
@@ -165,7 +165,7 @@ async def _partitions(
     ]
 
 
-async def _described(context: Context, topics: Iterable[str]) -> set[str]:
+async def _described(context: RequestScope, topics: Iterable[str]) -> set[str]:
     return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
 
 
@@ -185,7 +185,7 @@ async def _problem(client: Client, sample: GroupSample, planned: list[PlannedCha
     return ""
 
 
-async def _check_bounds(client: Client, changes: list[Change]) -> None:
+async def _check_bounds(client: Client, changes: list[OffsetChange]) -> None:
     starts, ends = await log_bounds(client, [change.tp for change in changes])
     for change in changes:
         if not starts[change.tp] <= change.after <= ends[change.tp]:
@@ -193,8 +193,8 @@ async def _check_bounds(client: Client, changes: list[Change]) -> None:
             raise BadInputError(f"{change.after} is outside of {change.tp}, which has {bounds}", "changes")
 
 
-def _read_plan(text: str) -> list[Change]:
+def _read_plan(text: str) -> list[OffsetChange]:
     try:
-        return msgspec.json.decode(text or "[]", type=list[Change])
+        return msgspec.json.decode(text or "[]", type=list[OffsetChange])
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise BadInputError(f"The plan cannot be read: {error}", "plan") from None

@@ -10,13 +10,20 @@ import msgspec
 
 from barnabas.client.group_details import rebalance_history
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, BusyError, ResourceNotFoundError
 from barnabas.services.console.groups.exact import exact_group
 from barnabas.services.console.groups.members import GroupMembers, describe_members, within
 from barnabas.services.console.needs import SHOWN, group
-from barnabas.services.console.pages.shown import Freshness, Paging, freshness, known_first, page_of, sparks
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.pages.list_parts import (
+    Freshness,
+    Paging,
+    freshness,
+    known_first,
+    page_of,
+    sparks,
+)
+from barnabas.services.console.routes import NavigationEntry, Routes
 from barnabas.services.console.sampling.series import group_series
 from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
 from barnabas.services.console.turns import ConcurrencyLimit
@@ -72,8 +79,8 @@ _SORTS: dict[str, Callable[[GroupSample], Any]] = {
 }
 
 
-@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=Entry("Groups", "g", 20))
-async def list_groups(context: Context, query: GroupsQuery) -> GroupsPage:
+@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=NavigationEntry("Groups", "g", 20))
+async def list_groups(context: RequestScope, query: GroupsQuery) -> GroupsPage:
     """Groups that the user may describe, a page of fifty of them; the worst lag first."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Groups are sorted by {', '.join(_SORTS)}", "sort")
@@ -116,7 +123,7 @@ class GroupQuery(msgspec.Struct):
     since: str = "2h"
 
 
-class PartitionRow(msgspec.Struct):
+class GroupPartitionRow(msgspec.Struct):
     topic: str
     partition: int
     committed: int
@@ -147,7 +154,7 @@ class GroupPage(msgspec.Struct):
     rate: float | None
     topics: list[TopicLag]
     topic: str
-    partitions: list[PartitionRow]
+    partitions: list[GroupPartitionRow]
     left_out: int
     """Topics in which it has offsets, and which the user may not describe."""
     members: GroupMembers
@@ -163,7 +170,7 @@ MAX_CURVES = 6
 
 
 @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
-async def show_group(context: Context, query: GroupQuery) -> GroupPage:
+async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
     """One group of any type: members and what they have, lag by partition in records and seconds, and its curve. Topics
     that the user may not describe are left out."""
     snapshot = context.cluster.sampler.snapshot
@@ -179,7 +186,7 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
     sample = await exact_group(context.client, sample.within(topics), snapshot.taken_ms)
     owners = {tp: member.id for member in members.members for tp in member.partitions}
     rows = [
-        PartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
+        GroupPartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
         for row in sample.partitions()
         if not query.topic or row.topic == query.topic
     ]
@@ -209,7 +216,7 @@ async def show_group(context: Context, query: GroupQuery) -> GroupPage:
     )
 
 
-async def _described(context: Context, sample: GroupSample, members: GroupMembers) -> set[str]:
+async def _described(context: RequestScope, sample: GroupSample, members: GroupMembers) -> set[str]:
     """Brokers, too, tell of a group's topics only those that one may describe."""
     assigned = {each.topic for member in members.members for each in member.assigned}
     names = assigned | {each.topic for each in sample.topics}
@@ -243,7 +250,7 @@ _reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask aga
 
 
 @routes.page("/groups/{group}/rebalances", needs=group(Operation.DESCRIBE), template="groups/rebalances.html")
-async def show_rebalances(context: Context, query: RebalancesQuery) -> RebalancesPage:
+async def show_rebalances(context: RequestScope, query: RebalancesQuery) -> RebalancesPage:
     """When a group was rebalanced, and why, from the records of its coordinator; the reason is known from Barnabas."""
     sample = context.cluster.sampler.snapshot.groups.get(query.group)
     if not 0 < query.hours <= MAX_HOURS:

@@ -10,14 +10,14 @@ import msgspec
 
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import Needs, topic
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 
 if TYPE_CHECKING:
-    from barnabas.services.console.logs.archive import Found, LogArchive
-    from barnabas.services.console.logs.query import Wanted
+    from barnabas.services.console.logs.archive import LogArchive, LogSearchResult
+    from barnabas.services.console.logs.query import LineFilter
 
 routes = Routes()
 
@@ -121,8 +121,8 @@ class LinePage(msgspec.Struct):
     host: str
 
 
-@routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=Entry("Logs", "l", 28))
-async def search_logs(context: Context, query: LogsQuery) -> LogsPage:
+@routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=NavigationEntry("Logs", "l", 28))
+async def search_logs(context: RequestScope, query: LogsQuery) -> LogsPage:
     """Log lines of the last day, the newest first: by text, level, host, service, topic and time."""
     archive = context.cluster.logs.archive
     if archive is None:
@@ -143,7 +143,7 @@ async def search_logs(context: Context, query: LogsQuery) -> LogsPage:
 
 
 @routes.page("/logs/{topic}/{partition}/{offset}", needs=topic(Operation.READ), template="logs/line.html")
-async def show_line(context: Context, query: LineQuery) -> LinePage:
+async def show_line(context: RequestScope, query: LineQuery) -> LinePage:
     """One log line between those before and after it in the same file or program."""
     archive = context.cluster.logs.archive
     await _refuse_masked(context, query.topic)
@@ -171,7 +171,7 @@ NOTHING_YET = (
 )
 
 
-async def _readable(context: Context, archive: LogArchive) -> set[str]:
+async def _readable(context: RequestScope, archive: LogArchive) -> set[str]:
     """RefusedError if there are lines, and this user may read none of them."""
     known = archive.kept_topics
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, known)
@@ -183,14 +183,20 @@ async def _readable(context: Context, archive: LogArchive) -> set[str]:
     return {name for name in allowed if not await context.hidden(name)}
 
 
-async def _refuse_masked(context: Context, name: str) -> None:
+async def _refuse_masked(context: RequestScope, name: str) -> None:
     """A line may repeat what is masked in a field: of a topic with masks there are no lines at all."""
     if await context.hidden(name):
         raise RefusedError(f"Values of {name} are masked for {context.user.name}, and so are its log lines")
 
 
-def _wanted(query: LogsQuery, readable: set[str]) -> Wanted:
-    from barnabas.services.console.logs.query import BadQueryError, Wanted, read_levels, read_names, read_text
+def _wanted(query: LogsQuery, readable: set[str]) -> LineFilter:
+    from barnabas.services.console.logs.query import (
+        BadQueryError,
+        LineFilter,
+        read_levels,
+        read_names,
+        read_text,
+    )
     from barnabas.services.console.logs.times import moment_of
 
     now, field = time.time(), "find"
@@ -206,7 +212,7 @@ def _wanted(query: LogsQuery, readable: set[str]) -> Wanted:
         raise BadInputError(str(error), field) from None
     names = read_names({"host": query.host, "service": query.service})
     names["topic"] = frozenset(readable & set(query.topic) if query.topic else readable)
-    return Wanted(terms, levels, names, since, until)
+    return LineFilter(terms, levels, names, since, until)
 
 
 def _cursor(query: LogsQuery) -> Any:
@@ -218,7 +224,7 @@ def _cursor(query: LogsQuery) -> Any:
         raise BadInputError(str(error), "before") from None
 
 
-def _page(query: LogsQuery, wanted: Wanted, found: Found) -> LogsPage:
+def _page(query: LogsQuery, wanted: LineFilter, found: LogSearchResult) -> LogsPage:
     page = LogsPage(
         lines=[_line(line, wanted.terms) for line in found.lines],
         matched=found.matched,
@@ -254,7 +260,7 @@ def _line(line: Any, terms: Any, *, here: bool = False) -> ShownLine:
     return ShownLine(**fields, marks=marks_of(line.message, terms), here=here)
 
 
-def _bars(found: Found) -> list[ShownBar]:
+def _bars(found: LogSearchResult) -> list[ShownBar]:
     """Where they are in the chart: a style would have to be inline."""
     highest = max((bar.total for bar in found.bars), default=0) or 1
     width = CHART_WIDTH / max(1, len(found.bars))

@@ -9,12 +9,12 @@ import msgspec
 from barnabas.metrics.text import CONTENT_TYPE
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.clusters import Cluster
-from barnabas.services.console.context import Context, refusal
+from barnabas.services.console.context import RequestScope, refusal
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.exporter.exporter import written
 from barnabas.services.console.exporter.watch import narrowed
 from barnabas.services.console.needs import CHECKED, cluster
-from barnabas.services.console.routes import Download, Routes
+from barnabas.services.console.routes import DownloadResponse, Routes
 
 routes = Routes()
 
@@ -26,13 +26,13 @@ class MetricsQuery(msgspec.Struct):
 
 
 @routes.download("/metrics", needs=cluster(Operation.DESCRIBE))
-async def cluster_metrics(context: Context, query: MetricsQuery) -> Download:
+async def cluster_metrics(context: RequestScope, query: MetricsQuery) -> DownloadResponse:
     """The cluster as Prometheus reads it, without topics and groups that the user may not describe."""
     return await _metrics(context, context.cluster)
 
 
 @routes.download("/metrics", needs=CHECKED, outside=True)
-async def only_metrics(context: Context, query: MetricsQuery) -> Download:
+async def only_metrics(context: RequestScope, query: MetricsQuery) -> DownloadResponse:
     """The same of a console with one cluster; DESCRIBE on the cluster is needed."""
     if len(context.clusters) != 1:
         names = ", ".join(context.clusters)
@@ -46,7 +46,7 @@ async def only_metrics(context: Context, query: MetricsQuery) -> Download:
     return await _metrics(context, shown)
 
 
-async def _metrics(context: Context, shown: Cluster) -> Download:
+async def _metrics(context: RequestScope, shown: Cluster) -> DownloadResponse:
     known = shown.watch.known
     user, topics, groups = (
         context.user.on(shown.name),
@@ -59,7 +59,7 @@ async def _metrics(context: Context, shown: Cluster) -> Download:
         page = await shown.exporter.page()
     else:
         page = await written(narrowed(known, seen, read))
-    return Download("metrics.txt", CONTENT_TYPE, _pieces(page))
+    return DownloadResponse("metrics.txt", CONTENT_TYPE, _pieces(page))
 
 
 async def _pieces(page: bytes) -> AsyncIterator[bytes]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.pages.alarms import raised_alarms
-from barnabas.services.console.pages.shown import Freshness, freshness
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.pages.list_parts import Freshness, freshness
+from barnabas.services.console.routes import NavigationEntry, Routes
 from barnabas.services.console.sampling.refresh import totals_of
-from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
+from barnabas.services.console.sampling.snapshot import BrokerSample, ClusterSnapshot
 
 routes = Routes()
 
@@ -22,7 +22,7 @@ class OverviewQuery(msgspec.Struct):
     since: str = "2h"
 
 
-class BrokerRow(msgspec.Struct):
+class BrokerSummaryRow(msgspec.Struct):
     id: int
     address: str
     rack: str
@@ -49,7 +49,7 @@ class CurveShown(msgspec.Struct):
 class Overview(msgspec.Struct):
     figures: Freshness
     cluster_id: str
-    brokers: list[BrokerRow]
+    brokers: list[BrokerSummaryRow]
     topics: int
     partitions: int
     offline: int
@@ -69,8 +69,8 @@ class Overview(msgspec.Struct):
     since: str
 
 
-@routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=Entry("Overview", "o", 0))
-async def show_overview(context: Context, query: OverviewQuery) -> Overview:
+@routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=NavigationEntry("Overview", "o", 0))
+async def show_overview(context: RequestScope, query: OverviewQuery) -> Overview:
     """The cluster at a glance: brokers, partitions that are in danger, traffic and lag. Who may not describe the
     cluster sees sums of the topics and groups that they may describe."""
     sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -97,7 +97,7 @@ async def show_overview(context: Context, query: OverviewQuery) -> Overview:
     )
 
 
-async def _seen(context: Context, whole: Snapshot) -> Snapshot:
+async def _seen(context: RequestScope, whole: ClusterSnapshot) -> ClusterSnapshot:
     """Without brokers, and without what the user may not describe."""
     names = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, whole.topics)
     read = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, whole.groups)
@@ -107,16 +107,16 @@ async def _seen(context: Context, whole: Snapshot) -> Snapshot:
     return msgspec.structs.replace(whole, brokers={}, topics=topics, groups=groups, totals=totals)
 
 
-def _broker(sample: BrokerSample, snapshot: Snapshot) -> BrokerRow:
+def _broker(sample: BrokerSample, snapshot: ClusterSnapshot) -> BrokerSummaryRow:
     broker = sample.broker
     used = sum(log_dir.used for log_dir in sample.log_dirs)
-    return BrokerRow(
+    return BrokerSummaryRow(
         *(broker.id, str(broker.address), broker.rack or "", broker.id == snapshot.controller),
         *(sample.leaders, sample.replicas, used, sample.error),
     )
 
 
-async def _worst(context: Context, snapshot: Snapshot) -> WorstGroup | None:
+async def _worst(context: RequestScope, snapshot: ClusterSnapshot) -> WorstGroup | None:
     """Somebody who may not see the worst of all is shown none: the next one would say too little."""
     worst = snapshot.totals.worst
     if worst is None or not await context.may(Operation.DESCRIBE, ResourceType.GROUP, worst.group):
@@ -124,7 +124,7 @@ async def _worst(context: Context, snapshot: Snapshot) -> WorstGroup | None:
     return WorstGroup(*worst)
 
 
-async def _curves(context: Context) -> list[CurveShown]:
+async def _curves(context: RequestScope) -> list[CurveShown]:
     shown = [
         CurveShown(
             "Records written and committed", ["cluster/in", "cluster/out"], ["in", "out"], "records/s"

@@ -8,13 +8,20 @@ from typing import Any
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN
-from barnabas.services.console.pages.shown import Freshness, Paging, freshness, known_first, page_of, sparks
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.pages.list_parts import (
+    Freshness,
+    Paging,
+    freshness,
+    known_first,
+    page_of,
+    sparks,
+)
+from barnabas.services.console.routes import NavigationEntry, Routes
 from barnabas.services.console.sampling.series import topic_series
-from barnabas.services.console.sampling.snapshot import Snapshot, TopicSample
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot, TopicSample
 
 routes = Routes()
 
@@ -59,7 +66,7 @@ class TopicsPage(msgspec.Struct):
     topics: list[TopicRow]
 
 
-def _lag_key(snapshot: Snapshot) -> Callable[[TopicSample], Any]:
+def _lag_key(snapshot: ClusterSnapshot) -> Callable[[TopicSample], Any]:
     def key(topic: TopicSample) -> Any:
         worst = snapshot.worst.get(topic.name)
         if worst is None:
@@ -69,7 +76,7 @@ def _lag_key(snapshot: Snapshot) -> Callable[[TopicSample], Any]:
     return key
 
 
-_SORTS: dict[str, Callable[[Snapshot], Callable[[TopicSample], Any]]] = {
+_SORTS: dict[str, Callable[[ClusterSnapshot], Callable[[TopicSample], Any]]] = {
     "name": lambda snapshot: lambda topic: topic.name,
     "partitions": lambda snapshot: lambda topic: -len(topic.layout),
     "rate": lambda snapshot: lambda topic: known_first(topic.rate_in),
@@ -78,8 +85,8 @@ _SORTS: dict[str, Callable[[Snapshot], Callable[[TopicSample], Any]]] = {
 }
 
 
-@routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=Entry("Topics", "t", 10))
-async def list_topics(context: Context, query: TopicsQuery) -> TopicsPage:
+@routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=NavigationEntry("Topics", "t", 10))
+async def list_topics(context: RequestScope, query: TopicsQuery) -> TopicsPage:
     """Topics that the user may describe, a page of fifty of them."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Topics are sorted by {', '.join(_SORTS)}", "sort")
@@ -93,7 +100,7 @@ async def list_topics(context: Context, query: TopicsQuery) -> TopicsPage:
     )
 
 
-async def _find(context: Context, snapshot: Snapshot, query: TopicsQuery) -> list[TopicSample]:
+async def _find(context: RequestScope, snapshot: ClusterSnapshot, query: TopicsQuery) -> list[TopicSample]:
     part = query.q.strip().lower()
     wanted = set(query.name)
     fitting = [
@@ -108,7 +115,9 @@ async def _find(context: Context, snapshot: Snapshot, query: TopicsQuery) -> lis
     return [topic for topic in fitting if topic.name in allowed]
 
 
-async def _rows(context: Context, snapshot: Snapshot, topics: list[TopicSample]) -> list[TopicRow]:
+async def _rows(
+    context: RequestScope, snapshot: ClusterSnapshot, topics: list[TopicSample]
+) -> list[TopicRow]:
     worst = {topic.name: snapshot.worst[topic.name] for topic in topics if topic.name in snapshot.worst}
     groups = {lag.group for lag in worst.values()}
     seen = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, groups)

@@ -12,7 +12,7 @@ from barnabas.client.addresses import Address
 from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import Broker
+from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import fetch
 
@@ -49,7 +49,7 @@ class HealthReader:
         self._addresses: dict[int, Address | None] = {}
         self._asked_at = 0.0
 
-    async def read(self, brokers: Mapping[int, Broker]) -> dict[int, BrokerHealth]:
+    async def read(self, brokers: Mapping[int, BrokerMetadata]) -> dict[int, BrokerHealth]:
         """Of the brokers that serve metrics here, without TLS and without a password."""
         now = asyncio.get_running_loop().time()
         if now - self._asked_at > ASK_AGAIN or brokers.keys() - self._addresses.keys():
@@ -62,7 +62,7 @@ class HealthReader:
             broker_id: health for broker_id, health in zip(asked, read, strict=True) if health is not None
         }
 
-    async def _metrics_address(self, broker: Broker) -> Address | None:
+    async def _metrics_address(self, broker: BrokerMetadata) -> Address | None:
         try:
             async with asyncio.timeout(TIMEOUT):
                 settings = await describe_configs(self._client, BROKER, str(broker.id))

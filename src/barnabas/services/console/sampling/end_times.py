@@ -71,7 +71,7 @@ def _time_in(batch: memoryview, header: BatchHeader, offset: int) -> int:
 MAX_NOTES = 64
 
 
-class Note(NamedTuple):
+class EndSample(NamedTuple):
     ms: int
     ends: Sequence[int]
 
@@ -87,7 +87,7 @@ class EndTimes:
     """Of all topics of a cluster."""
 
     def __init__(self) -> None:
-        self._notes: dict[str, list[Note]] = {}
+        self._notes: dict[str, list[EndSample]] = {}
         self._seen_ms: dict[str, int] = {}
         self._records: dict[TopicPartition, KnownRecord] = {}
 
@@ -95,8 +95,8 @@ class EndTimes:
         notes = self._notes.setdefault(topic, [])
         if not notes or notes[-1].ends != ends:
             if notes and self._seen_ms[topic] > notes[-1].ms:
-                notes.append(Note(self._seen_ms[topic], notes[-1].ends))
-            notes.append(Note(ms, ends))
+                notes.append(EndSample(self._seen_ms[topic], notes[-1].ends))
+            notes.append(EndSample(ms, ends))
             if len(notes) > MAX_NOTES:
                 del notes[1 : MAX_NOTES // 2 : 2]
         self._seen_ms[topic] = ms

@@ -17,7 +17,7 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from barnabas.services.console.sampling.snapshot import UNKNOWN, Slices
-from barnabas.services.console.sampling.topology import TIMEOUT, TopicLayout, Topology
+from barnabas.services.console.sampling.topology import TIMEOUT, ClusterTopology, TopicLayout
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def extended(known: Sequence[int], count: int) -> list[int]:
     return kept + [UNKNOWN] * (count - len(kept))
 
 
-async def read_offsets(client: Client, topology: Topology, moment: int, into: Columns) -> Failures:
+async def read_offsets(client: Client, topology: ClusterTopology, moment: int, into: Columns) -> Failures:
     """Enters what leaders answer for `moment`."""
     by_leader = await _partitions_by_leader(topology)
 
@@ -98,7 +98,7 @@ class TopicPartitions(NamedTuple):
     partitions: list[int]
 
 
-async def _partitions_by_leader(topology: Topology) -> dict[int, list[TopicPartitions]]:
+async def _partitions_by_leader(topology: ClusterTopology) -> dict[int, list[TopicPartitions]]:
     found: dict[int, list[TopicPartitions]] = defaultdict(list)
     slices = Slices()
     for name, layout in topology.topics.items():

@@ -24,14 +24,14 @@ from barnabas.services.console.sampling.sizes import NO_SIZES, read_sizes
 from barnabas.services.console.sampling.snapshot import (
     UNKNOWN,
     BrokerSample,
+    ClusterSnapshot,
     GroupSample,
     Slices,
-    Snapshot,
     TopicSample,
     Totals,
     WorstLag,
 )
-from barnabas.services.console.sampling.topology import TopicLayout, Topology, read_topology
+from barnabas.services.console.sampling.topology import ClusterTopology, TopicLayout, read_topology
 
 # -- Sums over a cluster, made once for each snapshot --------------------------------------------------
 
@@ -97,7 +97,7 @@ class Refresh:
         self._ids: dict[str, Uuid] = {}
         self._silent: set[str] = set()
 
-    async def take(self, before: Snapshot) -> Snapshot:
+    async def take(self, before: ClusterSnapshot) -> ClusterSnapshot:
         began = self._clock.monotonic()
         topology = await read_topology(self._client)
         names = {layout.id: name for name, layout in topology.topics.items()}
@@ -113,7 +113,7 @@ class Refresh:
         groups |= await self._measure_groups(looked_at, moved, seconds)
         topics = await self._measure_topics(topology, ends_before, moved, seconds)
         worst = await _worst_by_topic(groups)
-        return Snapshot(
+        return ClusterSnapshot(
             taken_ms=self._ends_ms,
             cluster_id=topology.cluster_id,
             controller=topology.controller,
@@ -126,7 +126,7 @@ class Refresh:
             error=_sentence(failures),
         )
 
-    def _forget_topics_made_anew(self, topology: Topology) -> None:
+    def _forget_topics_made_anew(self, topology: ClusterTopology) -> None:
         """What was known belongs to another topic of the same name."""
         for name in [
             name for name, layout in topology.topics.items() if self._ids.get(name, layout.id) != layout.id
@@ -136,7 +136,7 @@ class Refresh:
             self._starts = {topic: starts for topic, starts in self._starts.items() if topic != name}
         self._ids = {name: layout.id for name, layout in topology.topics.items()}
 
-    async def _read_ends(self, topology: Topology) -> Failures:
+    async def _read_ends(self, topology: ClusterTopology) -> Failures:
         columns = Columns(topology.topics, self._ends)
         self._ends_ms = self._clock.now_ms()
         failures = await read_offsets(self._client, topology, LATEST, columns)
@@ -148,7 +148,7 @@ class Refresh:
         self._times.keep(topology.topics.keys())
         return failures
 
-    async def _read_slow_things(self, topology: Topology) -> Failures:
+    async def _read_slow_things(self, topology: ClusterTopology) -> Failures:
         due = self._count % SLOW_EVERY == 0 or topology.partition_count <= MANY_PARTITIONS
         self._count += 1
         columns = Columns(topology.topics, self._starts)
@@ -184,7 +184,7 @@ class Refresh:
         return found
 
     async def _measure_topics(
-        self, topology: Topology, before: Numbers, moved: Mapping[str, dict[str, int]], seconds: float
+        self, topology: ClusterTopology, before: Numbers, moved: Mapping[str, dict[str, int]], seconds: float
     ) -> dict[str, TopicSample]:
         out: dict[str, int] = defaultdict(int)
         for topics in moved.values():
@@ -213,7 +213,9 @@ class Refresh:
             rate_out=rate_out,
         )
 
-    async def _measure_brokers(self, topology: Topology, failures: Failures) -> dict[int, BrokerSample]:
+    async def _measure_brokers(
+        self, topology: ClusterTopology, failures: Failures
+    ) -> dict[int, BrokerSample]:
         leaders: dict[int, int] = defaultdict(int)
         replicas: dict[int, int] = defaultdict(int)
         health = await self._health.read(topology.brokers)

@@ -21,7 +21,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.history.history import History
 from barnabas.services.console.sampling.refresh import Refresh
 from barnabas.services.console.sampling.series import PastRates, SeriesNames
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 _logger = safe_logger(__name__)
 
@@ -44,7 +44,7 @@ class Sampler:
         self.client = client
         self.history = history
         self.interval = interval
-        self.snapshot = Snapshot()
+        self.snapshot = ClusterSnapshot()
         self.past = PastRates(client)
         self._clock = clock or SystemClock()
         self._refresh = Refresh(client, self._clock)
@@ -62,7 +62,7 @@ class Sampler:
                 await self._task
             self._task = None
 
-    async def ticks(self) -> AsyncIterator[Snapshot]:
+    async def ticks(self) -> AsyncIterator[ClusterSnapshot]:
         """The snapshot now, if there is one, then each newer one."""
         if not self.snapshot.is_empty:
             yield self.snapshot
@@ -70,7 +70,7 @@ class Sampler:
             await self._taken.wait()
             yield self.snapshot
 
-    async def refresh(self) -> Snapshot:
+    async def refresh(self) -> ClusterSnapshot:
         """A new snapshot now; the old one with a sentence if the cluster does not answer."""
         try:
             self.snapshot = await self._refresh.take(self.snapshot)
@@ -88,7 +88,7 @@ class Sampler:
     def _set_error(self, reason: str) -> None:
         self.snapshot = msgspec.structs.replace(self.snapshot, error=f"No newer figures: {reason}.")
 
-    async def _record(self, snapshot: Snapshot) -> None:
+    async def _record(self, snapshot: ClusterSnapshot) -> None:
         """A full disk leaves a gap in the curves, and everything else as it is."""
         if self.history is None:
             return

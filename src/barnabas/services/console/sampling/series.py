@@ -15,7 +15,7 @@ from barnabas.client.offsets import end_offsets, list_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.history.curve import Curve
-from barnabas.services.console.sampling.snapshot import GroupSample, Slices, Snapshot, TopicSample
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot, GroupSample, Slices, TopicSample
 
 # -- Rates of the time before the console was there: from the offsets that belonged to moments of the past
 
@@ -130,7 +130,7 @@ class SeriesNames:
     def __init__(self) -> None:
         self._active: set[str] = set()
 
-    async def series_of(self, snapshot: Snapshot) -> dict[str, float]:
+    async def series_of(self, snapshot: ClusterSnapshot) -> dict[str, float]:
         """The most important first: when there are too many, the last are not recorded."""
         values = dict(_of_cluster(snapshot))
         slices = Slices()
@@ -145,7 +145,7 @@ class SeriesNames:
         return values
 
 
-def _of_cluster(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+def _of_cluster(snapshot: ClusterSnapshot) -> Iterator[tuple[str, float]]:
     totals = snapshot.totals
     yield "cluster/offline", totals.offline
     yield "cluster/under_replicated", totals.under_replicated

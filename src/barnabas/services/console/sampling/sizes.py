@@ -16,7 +16,7 @@ from barnabas.protocol.messages.cluster import (
 )
 from barnabas.services.console.sampling.offsets import Columns, Failures, Numbers, ask_brokers, batches
 from barnabas.services.console.sampling.snapshot import LogDirSample, Slices
-from barnabas.services.console.sampling.topology import TIMEOUT, Topology
+from barnabas.services.console.sampling.topology import TIMEOUT, ClusterTopology
 
 PARTITIONS_A_REQUEST = 2000
 
@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
 NO_SIZES = Sizes({}, {}, {}, {})
 
 
-async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZES) -> Sizes:
+async def read_sizes(client: Client, topology: ClusterTopology, before: Sizes = NO_SIZES) -> Sizes:
     leaders = Columns(topology.topics, before.leaders)
     topics: dict[str, int] = defaultdict(int)
     log_dirs = dict(before.log_dirs)
@@ -62,7 +62,7 @@ async def read_sizes(client: Client, topology: Topology, before: Sizes = NO_SIZE
     )
 
 
-async def _replicas_by_broker(topology: Topology) -> dict[int, list[DescribableLogDirTopic]]:
+async def _replicas_by_broker(topology: ClusterTopology) -> dict[int, list[DescribableLogDirTopic]]:
     found: dict[int, dict[str, DescribableLogDirTopic]] = {broker_id: {} for broker_id in topology.brokers}
     slices = Slices()
     for name, layout in topology.topics.items():
@@ -88,7 +88,7 @@ def _requests(wanted: list[DescribableLogDirTopic]) -> Iterator[DescribeLogDirsR
 def _take(
     result: DescribeLogDirsResult,
     broker_id: int,
-    topology: Topology,
+    topology: ClusterTopology,
     leaders: Columns,
     topics: dict[str, int],
 ) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client.metadata import Broker
+from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.types import Uuid
 
 # -- Work that gives the loop back after some milliseconds, however much there is of it ----------------
@@ -185,7 +185,7 @@ class LogDirSample(NamedTuple):
 
 
 class BrokerSample(msgspec.Struct, frozen=True):
-    broker: Broker
+    broker: BrokerMetadata
     leaders: int
     replicas: int
     log_dirs: tuple[LogDirSample, ...]
@@ -219,7 +219,7 @@ class Totals(NamedTuple):
     """The group that is most seconds behind, or most records where seconds are not known."""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class ClusterSnapshot(msgspec.Struct, frozen=True):
     taken_ms: int = 0
     """0: there is none yet."""
     cluster_id: str = ""

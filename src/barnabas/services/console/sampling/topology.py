@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.metadata import Broker
+from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.types import Uuid
 from barnabas.protocol.messages.metadata import (
     Cursor,
@@ -31,10 +31,10 @@ class TopicLayout(NamedTuple):
     partitions: tuple[PartitionLayout, ...]
 
 
-class Topology(NamedTuple):
+class ClusterTopology(NamedTuple):
     cluster_id: str
     controller: int
-    brokers: Mapping[int, Broker]
+    brokers: Mapping[int, BrokerMetadata]
     topics: Mapping[str, TopicLayout]
     """Sorted by name."""
 
@@ -43,14 +43,14 @@ class Topology(NamedTuple):
         return sum(len(topic.partitions) for topic in self.topics.values())
 
 
-async def read_topology(client: Client) -> Topology:
+async def read_topology(client: Client) -> ClusterTopology:
     metadata = await client.refresh([])
     try:
         layouts = await _read_pages(client)
     except UnsupportedApiError:  # before Kafka 3.8: all in one answer
         layouts = await _read_at_once(client)
     topics = {name: layouts[name] for name in sorted(layouts)}
-    return Topology(metadata.cluster_id or "", metadata.controller_id, metadata.brokers, topics)
+    return ClusterTopology(metadata.cluster_id or "", metadata.controller_id, metadata.brokers, topics)
 
 
 async def _read_pages(client: Client) -> dict[str, TopicLayout]:

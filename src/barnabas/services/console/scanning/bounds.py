@@ -17,21 +17,21 @@ from barnabas.client.offsets import (
 )
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import iterate_headers
+from barnabas.services.console.scanning.continuation import decode_positions
 from barnabas.services.console.scanning.model import Search, SearchError
-from barnabas.services.console.scanning.places import decode_positions
 
 LATE_MS = 5 * 60_000
 """A record whose timestamp is this much older than that of one before it is still found by a search with `until`."""
 
 
-class Bounds(NamedTuple):
+class ScanBounds(NamedTuple):
     """The offsets to read, without partitions where there is nothing, and what people should know about them."""
 
     ranges: list[OffsetRange]
     notes: list[str]
 
 
-async def find_bounds(client: Client, search: Search) -> Bounds:
+async def find_bounds(client: Client, search: Search) -> ScanBounds:
     partitions = await _partitions(client, search)
     lowest = await beginning_offsets(client, partitions)
     isolation = READ_COMMITTED if search.committed else READ_UNCOMMITTED
@@ -42,7 +42,7 @@ async def find_bounds(client: Client, search: Search) -> Bounds:
     notes = await _narrow_by_time(client, search, first, until)
     _go_on(search, first, until)
     ranges = [OffsetRange(tp, first[tp], until[tp]) for tp in partitions if first[tp] < until[tp]]
-    return Bounds(ranges, notes)
+    return ScanBounds(ranges, notes)
 
 
 async def _partitions(client: Client, search: Search) -> list[TopicPartition]:

@@ -6,14 +6,14 @@ import pickle
 from dataclasses import dataclass, replace
 
 from barnabas.client.cluster import Client
-from barnabas.client.security.settings import PLAINTEXT, Security
+from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
 from barnabas.security.authn.credentials import Secret
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ScanLogin:
     bootstrap: str
-    security: Security = PLAINTEXT
+    security: ClientSecurity = PLAINTEXT
 
 
 async def login_of(client: Client) -> bytes:
@@ -22,11 +22,11 @@ async def login_of(client: Client) -> bytes:
     if security.sasl is not None and callable(security.sasl.token):
         token = Secret(await security.sasl.token())
         security = replace(security, sasl=replace(security.sasl, token=token))
-    return pickle.dumps(Login(client.bootstrap, security))
+    return pickle.dumps(ScanLogin(client.bootstrap, security))
 
 
-def unpack(data: bytes) -> Login:
+def unpack(data: bytes) -> ScanLogin:
     """Only what the process that started this one has sent."""
     found = pickle.loads(data)
-    assert isinstance(found, Login)
+    assert isinstance(found, ScanLogin)
     return found

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from barnabas.services.console.scanning.messages import Found, Range
+from barnabas.services.console.scanning.continuation import encode_positions
+from barnabas.services.console.scanning.messages import Range, ScanHits
 from barnabas.services.console.scanning.model import Hit
-from barnabas.services.console.scanning.places import encode_positions
 
 _NOTHING_YET = -(1 << 62)
 
 
-class Merge:
+class HitMerge:
     """`moments` here grow in the order of the search: timestamps, or their negatives when the newest come first."""
 
     def __init__(self, ranges: Iterable[Range], *, newest_first: bool) -> None:
@@ -30,7 +30,7 @@ class Merge:
         self._waiting: dict[int, deque[Hit]] = {}
         self.size = sum(one.until - one.first for one in ranges)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: ScanHits) -> None:
         for hit in found.hits:
             self._waiting.setdefault(hit.partition, deque()).append(hit)
         for partition, timestamp in found.reached.items():

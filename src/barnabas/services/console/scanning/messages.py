@@ -64,7 +64,7 @@ class RawJob(msgspec.Struct, frozen=True, tag=True):
 Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob | RawJob
 
 
-class Registry(msgspec.Struct, frozen=True):
+class RegistryAccount(msgspec.Struct, frozen=True):
     """A schema registry, and who asks it; without a URL there is none."""
 
     url: str = ""
@@ -73,14 +73,14 @@ class Registry(msgspec.Struct, frozen=True):
     token: str = ""
 
 
-class Run(msgspec.Struct, frozen=True, tag=True):
+class RunScan(msgspec.Struct, frozen=True, tag=True):
     number: int
     login: bytes
-    registry: Registry
+    registry: RegistryAccount
     job: Job
 
 
-class Cancel(msgspec.Struct, frozen=True, tag=True):
+class CancelScan(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
@@ -90,10 +90,10 @@ class Taken(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-Request: TypeAlias = Run | Cancel | Taken
+Request: TypeAlias = RunScan | CancelScan | Taken
 
 
-class Found(msgspec.Struct, frozen=True, tag=True):
+class ScanHits(msgspec.Struct, frozen=True, tag=True):
     """Hits in the order of the search within each partition, and what has been read since the last answer.
 
     `positions`: next offset of each partition; `reached`: the timestamp to which it was read.
@@ -110,12 +110,12 @@ class Found(msgspec.Struct, frozen=True, tag=True):
     skipped: int = 0
 
 
-class Chunk(msgspec.Struct, frozen=True, tag=True):
+class ExportChunk(msgspec.Struct, frozen=True, tag=True):
     number: int
     data: bytes
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class ScanDone(msgspec.Struct, frozen=True, tag=True):
     """The last answer of a job. `error`: what went wrong, in a sentence."""
 
     number: int
@@ -124,7 +124,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     notes: list[str] = []
 
 
-Answer: TypeAlias = Found | Chunk | Done
+Answer: TypeAlias = ScanHits | ExportChunk | ScanDone
 
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)

@@ -27,7 +27,7 @@ class Decode(StrEnum):
     HEX = "hex"
 
 
-class Mask(msgspec.Struct, frozen=True):
+class RecordMask(msgspec.Struct, frozen=True):
     """Mask of a topic's records for users without the right to unmask.
 
     `fields` are paths in the value: `card.number`; `*` is any one name, `**.email` is `email` at any depth. A value
@@ -62,7 +62,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool = True
     limit: int = 100
     decode: Decode = Decode.AUTO
-    masks: tuple[Mask, ...] = ()
+    masks: tuple[RecordMask, ...] = ()
     subjects: frozenset[str] | None = None
     """Subjects whose schemas the user may read, besides those of the topic itself; None: all."""
     continue_at: str = ""
@@ -70,7 +70,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     with_hex: bool = False
 
 
-class Budget(msgspec.Struct, frozen=True):
+class ScanBudget(msgspec.Struct, frozen=True):
     """A search that has read so much stops, says where, and can be continued."""
 
     records: int = 10_000_000
@@ -78,7 +78,7 @@ class Budget(msgspec.Struct, frozen=True):
     seconds: float = 60.0
 
 
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+class ShownValue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key, value or header for display. `format`: null, json, text, hex, masked, avro, protobuf."""
 
     format: str
@@ -95,9 +95,9 @@ class Hit(msgspec.Struct, frozen=True):
     partition: int
     offset: int
     timestamp: int
-    key: Shown
-    value: Shown
-    headers: tuple[tuple[str, Shown], ...] = ()
+    key: ShownValue
+    value: ShownValue
+    headers: tuple[tuple[str, ShownValue], ...] = ()
 
 
 class RawRecord(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Hits(msgspec.Struct, frozen=True):
     continue_at: str
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ScanProgress(msgspec.Struct, frozen=True):
     """`of` is how many offsets there are to read, which may hold fewer records."""
 
     records: int
@@ -129,11 +129,11 @@ class Progress(msgspec.Struct, frozen=True):
     failure: str = ""
 
 
-class End(msgspec.Struct, frozen=True):
+class ScanEnd(msgspec.Struct, frozen=True):
     """`reason`: done, limit, budget. `continue_at` is empty when there is nothing left."""
 
     reason: str
-    progress: Progress
+    progress: ScanProgress
     continue_at: str
     notes: tuple[str, ...] = ()
 
@@ -144,7 +144,7 @@ class Skipped(msgspec.Struct, frozen=True):
     count: int
 
 
-SearchEvent: TypeAlias = Hits | Progress | End
+SearchEvent: TypeAlias = Hits | ScanProgress | ScanEnd
 
 
 class SearchError(BadInputError):

@@ -12,13 +12,13 @@ from barnabas.common.child_process import ChildProcess
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (
     Answer,
-    Cancel,
-    Chunk,
-    Done,
-    Found,
+    CancelScan,
+    ExportChunk,
     Job,
-    Registry,
-    Run,
+    RegistryAccount,
+    RunScan,
+    ScanDone,
+    ScanHits,
     Taken,
     decode_answer,
     encode,
@@ -55,16 +55,16 @@ class SearchProcess:
         await self._process.start()
 
     async def run(
-        self, login: bytes, registry: Registry, job: Job
-    ) -> AsyncGenerator[Found | Chunk | Done, None]:
-        """Yield the answers to a job, `Done` last; raises SearchError if it failed. Closing it cancels the job."""
+        self, login: bytes, registry: RegistryAccount, job: Job
+    ) -> AsyncGenerator[ScanHits | ExportChunk | ScanDone, None]:
+        """Yield the answers to a job, `ScanDone` last; raises SearchError if it failed. Closing it cancels the job."""
         await self.start()
         self._number += 1
         number, answers = self._number, asyncio.Queue[Answer]()
         self._jobs[number] = answers
         try:
-            self._process.send(encode(Run(number, login, registry, job)))
-            while not isinstance(answer := await answers.get(), Done):
+            self._process.send(encode(RunScan(number, login, registry, job)))
+            while not isinstance(answer := await answers.get(), ScanDone):
                 yield answer
                 self._process.send(encode(Taken(number)))
             if answer.error:
@@ -72,7 +72,7 @@ class SearchProcess:
             yield answer
         finally:
             del self._jobs[number]
-            self._process.send(encode(Cancel(number)))
+            self._process.send(encode(CancelScan(number)))
 
     async def stop(self) -> None:
         """It ends when its input does; it is killed if it does not."""
@@ -86,13 +86,13 @@ class SearchProcess:
         if self._jobs:
             logger.error("a search process ended with %d while it had %d searches", code, len(self._jobs))
         for number, answers in self._jobs.items():
-            answers.put_nowait(Done(number, _sentence(code), _DIED))
+            answers.put_nowait(ScanDone(number, _sentence(code), _DIED))
 
 
 _DIED = "process"
 
 
-def _failure(done: Done) -> Exception:
+def _failure(done: ScanDone) -> Exception:
     if done.field == _DIED:
         return ProcessDiedError(done.error)
     return SearchError(done.error, done.field) if done.field else SearchFailedError(done.error)

@@ -16,57 +16,59 @@ from barnabas.client.cluster import Client
 from barnabas.client.offsets import end_offsets
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.filters import Filter, FilterError
-from barnabas.services.console.scanning.bounds import Bounds, find_bounds
+from barnabas.services.console.scanning.bounds import ScanBounds, find_bounds
+from barnabas.services.console.scanning.continuation import decode_positions, encode_positions
 from barnabas.services.console.scanning.login import login_of
-from barnabas.services.console.scanning.merging import Merge
+from barnabas.services.console.scanning.merging import HitMerge
 from barnabas.services.console.scanning.messages import (
-    Chunk,
-    Done,
+    ExportChunk,
     ExportJob,
-    Found,
     Range,
     RawJob,
-    Registry,
+    RegistryAccount,
     ReportJob,
+    ScanDone,
+    ScanHits,
     SearchJob,
     TailJob,
     ValueJob,
 )
 from barnabas.services.console.scanning.model import (
     MAX_HITS,
-    Budget,
-    End,
     Hit,
     Hits,
-    Progress,
     RawRecord,
+    ScanBudget,
+    ScanEnd,
+    ScanProgress,
     Search,
     SearchError,
     SearchEvent,
     Skipped,
 )
-from barnabas.services.console.scanning.places import decode_positions, encode_positions
 from barnabas.services.console.scanning.process import Pool, SearchProcess
 
 PROGRESS_SECONDS = 0.2
 ROWS_PER_SECOND = 50
 MAX_TEXT = 4096
-NO_REGISTRY = Registry()
+NO_REGISTRY = RegistryAccount()
 MAX_REPORTED = 200_000
 MAX_EXPORTED = 1_000_000
 
 
 class Scanner:
-    def __init__(self, pool: Pool, registry: Registry = NO_REGISTRY, budget: Budget | None = None) -> None:
+    def __init__(
+        self, pool: Pool, registry: RegistryAccount = NO_REGISTRY, budget: ScanBudget | None = None
+    ) -> None:
         self._pool, self._registry = pool, registry
-        self._budget = budget or Budget()
+        self._budget = budget or ScanBudget()
 
     async def warm(self) -> None:
         """Have the processes started: the next search does not wait for that."""
         await self._pool.start()
 
     async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
-        """Yield hits as they are found, progress five times a second, and an `End`. Closing it cancels the search."""
+        """Yield hits as they are found, progress five times a second, and a `ScanEnd`. Closing cancels the search."""
         check(search)
         bounds = await find_bounds(client, search)
         ranges = _as_ranges(bounds)
@@ -101,7 +103,7 @@ class Scanner:
         (process,) = self._pool.choose(1)
         async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
             async for answer in answers:
-                if isinstance(answer, Found):
+                if isinstance(answer, ScanHits):
                     if answer.skipped:
                         yield Skipped(answer.skipped)
                     yield Hits(answer.hits, encode_positions(answer.positions))
@@ -139,15 +141,15 @@ class Scanner:
         (process,) = self._pool.choose(1)
         async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
             async for answer in answers:
-                if isinstance(answer, Chunk):
+                if isinstance(answer, ExportChunk):
                     yield answer.data
 
     async def _answers(
         self, login: bytes, search: Search, ranges: list[Range]
-    ) -> AsyncGenerator[Found | Done | None, None]:
+    ) -> AsyncGenerator[ScanHits | ScanDone | None, None]:
         """Of all processes, as they come; None when nothing has come for a while."""
         shares = _shares(ranges, self._pool.choose(len(ranges)))
-        queue: asyncio.Queue[Found | Done | Exception] = asyncio.Queue(2 * len(shares))
+        queue: asyncio.Queue[ScanHits | ScanDone | Exception] = asyncio.Queue(2 * len(shares))
         tasks = [
             asyncio.create_task(_pump(process, login, self._registry, SearchJob(search, share), queue))
             for process, share in shares
@@ -162,7 +164,7 @@ class Scanner:
                     continue
                 if isinstance(answer, Exception):
                     raise answer
-                running -= isinstance(answer, Done)
+                running -= isinstance(answer, ScanDone)
                 yield answer
         finally:
             for task in tasks:
@@ -173,9 +175,9 @@ class Scanner:
 class _Run:
     """State of one search."""
 
-    def __init__(self, search: Search, ranges: list[Range], budget: Budget, notes: list[str]) -> None:
+    def __init__(self, search: Search, ranges: list[Range], budget: ScanBudget, notes: list[str]) -> None:
         self._search, self._budget = search, budget
-        self._merge = Merge(ranges, newest_first=search.newest_first)
+        self._merge = HitMerge(ranges, newest_first=search.newest_first)
         self._began = self._told = time.monotonic()
         self._records = self._bytes = self._hits = 0
         self._failures = 0
@@ -184,14 +186,14 @@ class _Run:
         self._notes = list(notes)
 
     async def follow(
-        self, answers: AsyncGenerator[Found | Done | None, None]
+        self, answers: AsyncGenerator[ScanHits | ScanDone | None, None]
     ) -> AsyncGenerator[SearchEvent, None]:
         async for answer in answers:
-            if isinstance(answer, Found):
+            if isinstance(answer, ScanHits):
                 self._take(answer)
                 if rows := list(self._merge.ready(self._search.limit - self._hits)):
                     yield self._given(rows)
-            elif isinstance(answer, Done):
+            elif isinstance(answer, ScanDone):
                 self._notes += answer.notes
             if self._hits >= self._search.limit or self._is_spent():
                 return
@@ -207,9 +209,9 @@ class _Run:
         reason = self._reason
         if reason == "done" and at:
             reason = "limit"
-        return [*events, End(reason, self._progress(), at, tuple(self._notes))]
+        return [*events, ScanEnd(reason, self._progress(), at, tuple(self._notes))]
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: ScanHits) -> None:
         self._merge.add(found)
         self._records += found.records
         self._bytes += found.bytes
@@ -231,8 +233,8 @@ class _Run:
             self._reason = "budget"
         return spent
 
-    def _progress(self) -> Progress:
-        return Progress(
+    def _progress(self) -> ScanProgress:
+        return ScanProgress(
             self._records, self._bytes, self._merge.offsets, self._merge.size, self._hits,
             round(time.monotonic() - self._began, 3), self._merge.continue_at, self._failures, self._failure,
         )  # fmt: skip
@@ -241,14 +243,14 @@ class _Run:
 async def _pump(
     process: SearchProcess,
     login: bytes,
-    registry: Registry,
+    registry: RegistryAccount,
     job: SearchJob,
-    queue: asyncio.Queue[Found | Done | Exception],
+    queue: asyncio.Queue[ScanHits | ScanDone | Exception],
 ) -> None:
     try:
         async with aclosing(process.run(login, registry, job)) as answers:
             async for answer in answers:
-                assert not isinstance(answer, Chunk)
+                assert not isinstance(answer, ExportChunk)
                 await queue.put(answer)
     except Exception as error:
         await queue.put(error)
@@ -258,7 +260,7 @@ async def _ranges(client: Client, search: Search) -> list[Range]:
     return _as_ranges(await find_bounds(client, search))
 
 
-def _as_ranges(bounds: Bounds) -> list[Range]:
+def _as_ranges(bounds: ScanBounds) -> list[Range]:
     return [Range(one.tp.partition, one.first, one.until) for one in bounds.ranges]
 
 

@@ -18,21 +18,21 @@ from barnabas.services.ingest.files.contents import OpenFile, UnfinishedError
 from barnabas.services.ingest.files.identity import TAIL_BYTES, FilePosition, begins_alike, continues
 
 
-class Verdict(Enum):
+class RotationCheck(Enum):
     SAME = auto()
     HELD = auto()
     ANOTHER = auto()
 
 
-def judge(newcomer: OpenFile, known: FilePosition, original: OpenFile | None) -> Verdict:
+def judge(newcomer: OpenFile, known: FilePosition, original: OpenFile | None) -> RotationCheck:
     """`original` is the known file; None if it has vanished or was truncated."""
     try:
         if original is not None:
-            return Verdict.HELD if _is_part_of(newcomer, known, original) else Verdict.ANOTHER
+            return RotationCheck.HELD if _is_part_of(newcomer, known, original) else RotationCheck.ANOTHER
         alike = begins_alike(newcomer, known) and continues(newcomer, known)
-        return Verdict.SAME if alike else Verdict.ANOTHER
+        return RotationCheck.SAME if alike else RotationCheck.ANOTHER
     except UnfinishedError:
-        return Verdict.HELD
+        return RotationCheck.HELD
 
 
 def _is_part_of(newcomer: OpenFile, known: FilePosition, original: OpenFile) -> bool:

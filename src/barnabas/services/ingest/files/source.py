@@ -20,7 +20,7 @@ from barnabas.records.delays import REASON_HEADER
 from barnabas.records.lines import LineEncoder
 from barnabas.records.record import Header, Record
 from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.files.contents import UnfinishedError
 from barnabas.services.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
@@ -71,14 +71,14 @@ class FilesSource:
         self._clock = clock
         self._next_poll = 0.0
         self._first = 0  # the file that is read first in the next turn
-        self._topics: Topics | None = None
+        self._topics: BatchTopics | None = None
         self._encoders: dict[str, LineEncoder] = {}
 
     @property
     def topics(self) -> list[str]:
         return [self.settings.topic, self.settings.dead_letters]
 
-    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+    def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         """Go on from what is stored."""
         self._topics = topics
         decode = msgspec.json.Decoder(FilePosition).decode

@@ -12,7 +12,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.files.contents import Changed, FileId, OpenFile, UnfinishedError, open_contents
 from barnabas.services.ingest.files.discovery import Discovery
 from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, beginning_of, digest, is_same
-from barnabas.services.ingest.files.rotation import Verdict, judge
+from barnabas.services.ingest.files.rotation import RotationCheck, judge
 
 REMEMBERED_MS = 7 * 24 * 3600 * 1000
 """How long a file that is gone is known: it may come back compressed, or from another disk."""
@@ -166,27 +166,27 @@ class Tracker:
         if contents is None:
             return
         verdict, file = self._judge(contents)
-        if verdict is Verdict.SAME and file is not None:
+        if verdict is RotationCheck.SAME and file is not None:
             self._open(file, contents)
             return
-        if verdict is Verdict.ANOTHER and may_be_new and contents.size:
+        if verdict is RotationCheck.ANOTHER and may_be_new and contents.size:
             self._begin(contents, path)
             return
-        if verdict is Verdict.HELD:
+        if verdict is RotationCheck.HELD:
             self.held[contents.id] = path
         contents.close()
 
-    def _judge(self, contents: OpenFile) -> tuple[Verdict, TrackedFile | None]:
+    def _judge(self, contents: OpenFile) -> tuple[RotationCheck, TrackedFile | None]:
         try:
             head = contents.read(0, HEAD_BYTES)
         except UnfinishedError:
-            return Verdict.HELD, None
-        worst: tuple[Verdict, TrackedFile | None] = (Verdict.ANOTHER, None)
+            return RotationCheck.HELD, None
+        worst: tuple[RotationCheck, TrackedFile | None] = (RotationCheck.ANOTHER, None)
         for file in self._alike(head):
             verdict = judge(contents, file.position, file.contents)
-            if verdict is Verdict.SAME:
+            if verdict is RotationCheck.SAME:
                 return verdict, file
-            if verdict is Verdict.HELD:
+            if verdict is RotationCheck.HELD:
                 worst = (verdict, file)
         return worst
 

@@ -16,7 +16,7 @@ MAX_BYTES = 16 * 1024 * 1024
 _logger = safe_logger(__name__)
 
 
-class Page(NamedTuple):
+class MetricsPage(NamedTuple):
     """Where it is, and of which service it tells."""
 
     service: str
@@ -27,7 +27,7 @@ class PageError(Exception):
     """The page could not be read; the text says why."""
 
 
-def page_of(text: str, service: str) -> Page:
+def page_of(text: str, service: str) -> MetricsPage:
     """`http://...`, or `NAME=http://...`; ValueError for anything else."""
     name, equals, url = text.partition("=") if not text.startswith("http") else ("", "", text)
     parts = urlsplit(url)
@@ -35,7 +35,7 @@ def page_of(text: str, service: str) -> Page:
         raise ValueError(
             f"{text!r} is no page; write http://127.0.0.1:9100/metrics or checkout=http://127.0.0.1:8000/metrics"
         )
-    return Page(name if equals else service, url)
+    return MetricsPage(name if equals else service, url)
 
 
 class Look(NamedTuple):
@@ -56,11 +56,11 @@ def read_page(url: str) -> Look:
 class Pages:
     """`ask` begins to read those that are not being read; `answers` are rates of those that were read since."""
 
-    def __init__(self, pages: list[Page]) -> None:
+    def __init__(self, pages: list[MetricsPage]) -> None:
         self._pages = pages
-        self._last: dict[Page, Look] = {}
-        self._asked: dict[Page, Future[Look]] = {}
-        self._silent: set[Page] = set()
+        self._last: dict[MetricsPage, Look] = {}
+        self._asked: dict[MetricsPage, Future[Look]] = {}
+        self._silent: set[MetricsPage] = set()
         self._threads = ThreadPoolExecutor(min(8, len(pages)), "pages") if pages else None
         self.failures = 0
 
@@ -69,7 +69,7 @@ class Pages:
             if page not in self._asked and self._threads is not None:
                 self._asked[page] = self._threads.submit(read_page, page.url)
 
-    def answers(self) -> list[tuple[Page, dict[str, float]]]:
+    def answers(self) -> list[tuple[MetricsPage, dict[str, float]]]:
         found = []
         for page in [page for page, asked in self._asked.items() if asked.done()]:
             look, before = self._taken(page), self._last.get(page)
@@ -80,7 +80,7 @@ class Pages:
                 found.append((page, rates(before.counters, look.counters, look.at - before.at)))
         return found
 
-    def _taken(self, page: Page) -> Look | None:
+    def _taken(self, page: MetricsPage) -> Look | None:
         try:
             look = self._asked.pop(page).result()
         except PageError as error:

@@ -24,7 +24,7 @@ class Cpu(NamedTuple):
     io_wait: int
 
 
-class Disk(NamedTuple):
+class DiskCounters(NamedTuple):
     operations: int
     read_bytes: int
     written_bytes: int
@@ -50,7 +50,7 @@ class Machine(NamedTuple):
     """At one moment: counters, and how things are."""
 
     cpu: Cpu
-    disks: dict[str, Disk]
+    disks: dict[str, DiskCounters]
     interfaces: dict[str, Interface]
     memory: Memory
     load: float
@@ -90,11 +90,11 @@ def parse_cpu(text: str) -> Cpu:
     return Cpu(sum(times), times[3], times[4])
 
 
-def parse_disks(text: str) -> dict[str, Disk]:
+def parse_disks(text: str) -> dict[str, DiskCounters]:
     """Whole disks that were ever used. A partition has a disk whose name its own begins with."""
     rows = {words[2]: words for line in text.splitlines() if len(words := line.split()) >= 13}
     return {
-        name: Disk(
+        name: DiskCounters(
             int(words[3]) + int(words[7]), int(words[5]) * SECTOR, int(words[9]) * SECTOR, int(words[12])
         )
         for name, words in rows.items()

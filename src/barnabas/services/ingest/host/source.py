@@ -17,10 +17,10 @@ from barnabas.client.producing.record_accumulator import partition_for_key
 from barnabas.common.types import TopicPartition
 from barnabas.records.record import Header, Record
 from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import Topics
+from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
-from barnabas.services.ingest.host.pages import Page, Pages
-from barnabas.services.ingest.host.proc import Disk, Interface, Machine, read_machine
+from barnabas.services.ingest.host.pages import MetricsPage, Pages
+from barnabas.services.ingest.host.proc import DiskCounters, Interface, Machine, read_machine
 
 # -- Two looks at a machine make a sample: how busy it was in between. Pure ----------------------------
 
@@ -52,7 +52,7 @@ def sample(before: Machine, now: Machine, seconds: float) -> dict[str, Any]:
     }
 
 
-def _disk(before: Disk, now: Disk, seconds: float) -> dict[str, float]:
+def _disk(before: DiskCounters, now: DiskCounters, seconds: float) -> dict[str, float]:
     return {
         "operations": _rate(now.operations - before.operations, seconds),
         "read_bytes": _rate(now.read_bytes - before.read_bytes, seconds),
@@ -80,7 +80,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     service: str
     """What samples are counted for; the key of their records."""
     every: float = 5.0
-    pages: tuple[Page, ...] = ()
+    pages: tuple[MetricsPage, ...] = ()
     tps: str | None = None
     """The counter whose rate is the transactions per second."""
     headers: tuple[Header, ...] = ()
@@ -98,7 +98,7 @@ class HostSource:
         self.samples = 0
         self._clock = clock
         self._pages = Pages(list(settings.pages))
-        self._topics: Topics | None = None
+        self._topics: BatchTopics | None = None
         self._last: tuple[float, Machine] = (clock(), read_machine(Path(settings.proc)))
         self._pages.ask()
 
@@ -109,7 +109,7 @@ class HostSource:
     def observe(self) -> Observed:
         return Observed(counts={"samples": self.samples, "errors": self._pages.failures})
 
-    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+    def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         self._topics = topics
 
     def close(self) -> None:

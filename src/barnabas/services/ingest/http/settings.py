@@ -8,7 +8,7 @@ from barnabas.client.addresses import Address, parse_address
 from barnabas.records.record import Header
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.endpoints import is_this_machine
-from barnabas.security.tls.of_files import check_files
+from barnabas.security.tls.pem_files import check_files
 from barnabas.web import WebLimits, parse_networks
 
 DEFAULT_LISTEN = "127.0.0.1:8088"

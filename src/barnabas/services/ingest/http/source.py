@@ -10,9 +10,9 @@ from barnabas.client.addresses import Address
 from barnabas.common.clock import SystemClock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.security.tls.of_files import context_of_files
+from barnabas.security.tls.pem_files import context_of_files
 from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import Topics, batches_of, largest_record
+from barnabas.services.ingest.batches import BatchTopics, batches_of, largest_record
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.http.app import ProduceApp
 from barnabas.services.ingest.http.door import HttpCounts, PublishQueue, RequestBatch
@@ -80,7 +80,7 @@ class HttpSource:
         )  # keys outlive a clock that jumps ahead
         self._server = ProduceServer(settings, self.door)
         self._outbox: Outbox[RequestBatch] = Outbox()
-        self._topics: Topics | None = None
+        self._topics: BatchTopics | None = None
         self._is_ending = False
 
     @property
@@ -104,7 +104,7 @@ class HttpSource:
         self.door.arrived = arrived
         await self._server.start()
 
-    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+    def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         self._topics = topics
         for parcel in self._outbox.begin(positions):
             self.door.committed(parcel)

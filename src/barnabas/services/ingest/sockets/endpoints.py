@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, Protocol
 
 from barnabas.client.addresses import Address, parse_address
-from barnabas.security.tls.of_files import check_files
+from barnabas.security.tls.pem_files import check_files
 
 MIN_MOST = 480
 Transport = Literal["udp", "tcp", "tls"]
 _TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp", "tls")
 
 
-class Endpoint(NamedTuple):
+class SocketEndpoint(NamedTuple):
     transport: Transport
     address: Address
 
@@ -47,7 +47,7 @@ class ListenSettings(Protocol):
     def idle_timeout(self) -> float: ...
 
 
-def endpoints_of(settings: ListenSettings) -> list[Endpoint]:
+def endpoints_of(settings: ListenSettings) -> list[SocketEndpoint]:
     """ValueError or SecuritySettingError with a sentence for what cannot be meant."""
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     if settings.max_message_bytes < MIN_MOST:
@@ -69,13 +69,13 @@ def endpoints_of(settings: ListenSettings) -> list[Endpoint]:
     return found
 
 
-def _endpoints(text: str, has_certificate: bool) -> list[Endpoint]:
+def _endpoints(text: str, has_certificate: bool) -> list[SocketEndpoint]:
     scheme, separator, _ = text.partition("://")
     address = parse_address(text)
     if not separator:
         transports: tuple[Transport, ...] = ("tls",) if has_certificate else ("udp", "tcp")
-        return [Endpoint(transport, address) for transport in transports]
+        return [SocketEndpoint(transport, address) for transport in transports]
     for transport in _TRANSPORTS:
         if scheme.lower() == transport:
-            return [Endpoint(transport, address)]
+            return [SocketEndpoint(transport, address)]
     raise ValueError(f"{text!r}: listen with udp://, tcp:// or tls://, not {scheme}://")

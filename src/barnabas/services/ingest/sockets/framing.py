@@ -25,7 +25,7 @@ class FramingError(Exception):
     """No way to find the next message."""
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """Of one connection. Bytes in, frames out."""
 
     error: FramingError | None

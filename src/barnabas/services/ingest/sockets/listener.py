@@ -12,9 +12,9 @@ from typing import cast
 
 from barnabas.client.addresses import Address
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.tls.of_files import context_of_files
-from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
-from barnabas.services.ingest.sockets.framing import BETWEEN, Decoder, Frame
+from barnabas.security.tls.pem_files import context_of_files
+from barnabas.services.ingest.sockets.endpoints import ListenSettings, SocketEndpoint, endpoints_of
+from barnabas.services.ingest.sockets.framing import BETWEEN, Frame, StreamDecoder
 from barnabas.services.ingest.sockets.inbox import Inbox
 
 # -- UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each
@@ -111,7 +111,7 @@ _logger = rate_limited_logger(__name__)
 
 class SocketListener:
     def __init__(
-        self, name: str, settings: ListenSettings, inbox: Inbox, decoder: Callable[[], Decoder]
+        self, name: str, settings: ListenSettings, inbox: Inbox, decoder: Callable[[], StreamDecoder]
     ) -> None:
         """`name` is what errors call it; each connection has a decoder of its own."""
         self.name = name
@@ -119,9 +119,9 @@ class SocketListener:
         self.decoder = decoder
         self.inbox = inbox
         self.counts = inbox.counts
-        self.endpoints: list[Endpoint] = []
+        self.endpoints: list[SocketEndpoint] = []
         """Where it listens, with the ports that it got."""
-        self.connections: set[Connection] = set()
+        self.connections: set[SenderConnection] = set()
         self._datagrams: list[DatagramSocket] = []
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
@@ -129,14 +129,14 @@ class SocketListener:
 
     async def open(self) -> None:
         """OSError if an address cannot be had."""
-        tls, opened = self._tls(), list[Endpoint]()
+        tls, opened = self._tls(), list[SocketEndpoint]()
         try:
             for transport, address in endpoints_of(self.settings):
                 if transport == "udp":
                     reached = self._open_datagrams(address)
                 else:
                     reached = await self._open_stream(address, tls if transport == "tls" else None)
-                opened.append(Endpoint(transport, reached))
+                opened.append(SocketEndpoint(transport, reached))
         except BaseException:
             self.close()
             raise
@@ -163,7 +163,7 @@ class SocketListener:
         for connection in list(self.connections):
             connection.abort()
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: SenderConnection) -> bool:
         if len(self.connections) >= self.settings.connections:
             self.counts.refused += 1
             _logger.warning(
@@ -175,7 +175,7 @@ class SocketListener:
         self.counts.connections = len(self.connections)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: SenderConnection) -> None:
         self.connections.discard(connection)
         self.counts.connections = len(self.connections)
 
@@ -196,12 +196,14 @@ class SocketListener:
     async def _open_stream(self, address: Address, tls: ssl.SSLContext | None) -> Address:
         listening = bind(address, socket.SOCK_STREAM)
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(self, tls), sock=listening, backlog=BACKLOG)
+        server = await loop.create_server(
+            lambda: SenderConnection(self, tls), sock=listening, backlog=BACKLOG
+        )
         self._servers.append(server)
         return Address(address.host, listening.getsockname()[1])
 
     def _hold(self, is_full: bool) -> None:
-        everybody: list[DatagramSocket | Connection] = [*self._datagrams, *self.connections]
+        everybody: list[DatagramSocket | SenderConnection] = [*self._datagrams, *self.connections]
         for each in everybody:
             if is_full:
                 each.pause()
@@ -216,7 +218,7 @@ class SocketListener:
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
 
 
-class Connection(asyncio.Protocol):
+class SenderConnection(asyncio.Protocol):
     """Of one sender. With TLS it is counted before the handshake, which somebody may never finish."""
 
     def __init__(self, listener: SocketListener, tls: ssl.SSLContext | None) -> None:

@@ -14,11 +14,11 @@ from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.record import Record
 from barnabas.security.endpoints import is_this_machine
 from barnabas.services.ingest.agent import Observed
-from barnabas.services.ingest.batches import Topics, batches_of
+from barnabas.services.ingest.batches import BatchTopics, batches_of
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
-from barnabas.services.ingest.sockets.endpoints import Endpoint, ListenSettings, endpoints_of
-from barnabas.services.ingest.sockets.framing import Decoder
+from barnabas.services.ingest.sockets.endpoints import ListenSettings, SocketEndpoint, endpoints_of
+from barnabas.services.ingest.sockets.framing import StreamDecoder
 from barnabas.services.ingest.sockets.inbox import Inbox, ListenCounts
 from barnabas.services.ingest.sockets.listener import SocketListener
 
@@ -38,7 +38,7 @@ class SocketSource:
 
     kind: ClassVar[str]
 
-    def __init__(self, name: str, settings: SocketSettings, decoder: Callable[[], Decoder]) -> None:
+    def __init__(self, name: str, settings: SocketSettings, decoder: Callable[[], StreamDecoder]) -> None:
         endpoints_of(settings)  # refuses what cannot be meant before anything is opened
         self.name = name
         self.counts = ListenCounts()
@@ -46,7 +46,7 @@ class SocketSource:
         self._inbox = Inbox(self.counts)
         self.listener = SocketListener(self.kind, settings, self._inbox, decoder)
         self._outbox: Outbox[list[Record]] = Outbox()
-        self._topics: Topics | None = None
+        self._topics: BatchTopics | None = None
         self._is_ending = False
 
     def _taken(self, room: int) -> list[Record]:
@@ -58,7 +58,7 @@ class SocketSource:
         return [self._listening.topic]
 
     @property
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[SocketEndpoint]:
         """Where it listens, once it does."""
         return self.listener.endpoints
 
@@ -75,7 +75,7 @@ class SocketSource:
                     *(endpoint, self._listening.topic),
                 )
 
-    def begin(self, positions: Mapping[str, bytes], topics: Topics) -> None:
+    def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         self._topics = topics
         self._outbox.begin(positions)
 

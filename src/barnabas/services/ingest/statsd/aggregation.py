@@ -84,7 +84,7 @@ Reports = list[tuple[Series, dict[str, float]]]
 
 
 @dataclass(slots=True)
-class Timer:
+class TimingAggregate:
     count: float = 0.0
     sum: float = 0.0
     least: float = float("inf")
@@ -128,7 +128,7 @@ class Aggregation:
         self._gauges: dict[Series, float] = {}
         """They stay: a gauge may be changed by `+1`."""
         self._changed: set[Series] = set()
-        self._timers: dict[Series, Timer] = {}
+        self._timers: dict[Series, TimingAggregate] = {}
         self._sets: dict[Series, set[str]] = {}
 
     def add(self, measured: Measured) -> bool:
@@ -140,7 +140,10 @@ class Aggregation:
             if measured.kind == "counter":
                 self._counters[series] = self._counters.get(series, 0.0) + float(value) * measured.weight
             elif measured.kind == "timer":
-                timer, has_room = self._timers.setdefault(series, Timer()), self._bytes < self._max_bytes
+                timer, has_room = (
+                    self._timers.setdefault(series, TimingAggregate()),
+                    self._bytes < self._max_bytes,
+                )
                 self._bytes += SAMPLE_BYTES * timer.add(float(value), measured.weight, has_room=has_room)
             elif measured.kind == "set":
                 self._add_member(self._sets.setdefault(series, set()), value)

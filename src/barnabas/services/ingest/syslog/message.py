@@ -15,7 +15,7 @@ StructuredData = dict[str, dict[str, str | list[str]]]
 """By element, by parameter; a list where a parameter stands there more than once."""
 
 
-class Message(msgspec.Struct, omit_defaults=True):
+class SyslogMessage(msgspec.Struct, omit_defaults=True):
     """What a message does not say is left out of the JSON."""
 
     time: str | None = None
@@ -33,8 +33,8 @@ class Message(msgspec.Struct, omit_defaults=True):
     truncated: bool = False
 
 
-def unparsed(frame: bytes) -> Message:
-    return Message(message=text_of(frame), parsed=False)
+def unparsed(frame: bytes) -> SyslogMessage:
+    return SyslogMessage(message=text_of(frame), parsed=False)
 
 
 def text_of(data: bytes) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from barnabas.services.ingest.syslog.message import FACILITIES, SEVERITIES, Message, StructuredData, text_of
+from barnabas.services.ingest.syslog.message import (
+    FACILITIES,
+    SEVERITIES,
+    StructuredData,
+    SyslogMessage,
+    text_of,
+)
 
 NIL = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -16,7 +22,7 @@ class NotSyslogError(ValueError):
     """It does not read as what it begins like."""
 
 
-def parse(priority: int, frame: bytes, position: int) -> Message:
+def parse(priority: int, frame: bytes, position: int) -> SyslogMessage:
     """`position` is behind the version. NotSyslogError if it is something else."""
     words = frame[position:].split(b" ", _HEADER_WORDS)
     if len(words) <= _HEADER_WORDS:
@@ -26,7 +32,7 @@ def parse(priority: int, frame: bytes, position: int) -> Message:
     data, end = read_structured_data(rest)
     if rest[end : end + 1] not in (b"", b" "):
         raise NotSyslogError("structured data are followed by a space")
-    return Message(
+    return SyslogMessage(
         time=None if time is None else check_time(time),
         host=host,
         facility=FACILITIES[priority >> 3],

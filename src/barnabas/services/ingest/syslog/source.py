@@ -15,8 +15,8 @@ from barnabas.services.ingest.batches import largest_record
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.inbox import Received
 from barnabas.services.ingest.sockets.source import SocketSource
-from barnabas.services.ingest.syslog.message import Message, text_of
-from barnabas.services.ingest.syslog.parsing import parse_message
+from barnabas.services.ingest.syslog.message import SyslogMessage, text_of
+from barnabas.services.ingest.syslog.parser import parse_message
 
 # -- What a user says of a syslog source; the same names on the command line and in agent.yml ----------
 
@@ -83,11 +83,11 @@ class SyslogSource(SocketSource):
         limit = largest_record(self._topics, self.settings.topic)
         return record if largest_encoded_size(record) <= limit else self._cut(received, message, limit)
 
-    def _cut(self, received: Received, message: Message, limit: int) -> Record:
+    def _cut(self, received: Received, message: SyslogMessage, limit: int) -> Record:
         """The topic takes less than this: its beginning, which in JSON may take six bytes for one."""
         self.counts.truncated += not message.truncated
         beginning = received.frame.data[: max(0, limit - 2048) // 8]
-        short = Message(
+        short = SyslogMessage(
             time=message.time,
             facility=message.facility,
             severity=message.severity,
@@ -97,7 +97,7 @@ class SyslogSource(SocketSource):
         )
         return self._written(received, short, beginning)
 
-    def _written(self, received: Received, message: Message, raw: bytes) -> Record:
+    def _written(self, received: Received, message: SyslogMessage, raw: bytes) -> Record:
         host = (message.host or received.peer)[:255]
         key = self.settings.key if self.settings.key is not None else host
         headers = (*self.settings.headers, (PEER_HEADER, received.peer.encode()))
@@ -106,7 +106,7 @@ class SyslogSource(SocketSource):
         return Record(0, received.at, key.encode(), msgspec.json.encode(message), headers)
 
 
-def _said_of(message: Message, host: str) -> list[Header]:
+def _said_of(message: SyslogMessage, host: str) -> list[Header]:
     """What JSON has in fields, of a record whose value is the message as it came."""
     found: list[Header] = [("host", host.encode()), ("parsed", b"true" if message.parsed else b"false")]
     if message.facility is not None and message.severity is not None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.registry import errors
-from barnabas.services.registry.access import Access, Caller, Origins
+from barnabas.services.registry.access import Caller, Origins, RegistryAccess
 from barnabas.services.registry.api import media
 from barnabas.services.registry.api.forwarding import FORWARDED, Forwarder
-from barnabas.services.registry.api.request import RawText, Request, read_query
+from barnabas.services.registry.api.request import RawText, RegistryRequest, read_query
 from barnabas.services.registry.api.routes import Right, check_right, find_route
-from barnabas.services.registry.errors import RegistryError
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError, count_values, load_json
+from barnabas.services.registry.errors import RegistryApiError
+from barnabas.services.registry.formats.parser import SchemaSyntaxError, count_values, load_json
 from barnabas.services.registry.service import SchemaService
 from barnabas.services.registry.store import NotLeadingError
 from barnabas.web import (
@@ -42,7 +42,7 @@ _WITH_BODY = ("POST", "PUT")
 
 class RegistryApp:
     def __init__(
-        self, service: SchemaService, access: Access, forwarder: Forwarder, origins: Origins
+        self, service: SchemaService, access: RegistryAccess, forwarder: Forwarder, origins: Origins
     ) -> None:
         self.service = service
         self.access = access
@@ -57,7 +57,7 @@ class RegistryApp:
         try:
             kind = media.answered(headers.get("accept", ""))
             status, body = await self._answer(scope, headers, receive)
-        except RegistryError as error:
+        except RegistryApiError as error:
             status, body = error.status, _error_body(error)
         except Exception:
             logger.exception("a request could not be answered")
@@ -97,11 +97,13 @@ class RegistryApp:
         scope: Scope,
         headers: dict[str, str],
         body: bytes,
-    ) -> Request:
+    ) -> RegistryRequest:
         repeated = read_query(scope["query_string"].decode("latin-1"))
         query = {name: values[-1] for name, values in repeated.items()}
         new_fields = scope["method"] not in _WITH_BODY or media.takes_new_fields(headers)
-        request = Request(self.service, user, match.parameters, query, repeated, None, context, new_fields)
+        request = RegistryRequest(
+            self.service, user, match.parameters, query, repeated, None, context, new_fields
+        )
         await check_right(match.route.right, request)
         if scope["method"] in _WITH_BODY:
             request.is_large = len(body) > LARGE_BODY
@@ -148,7 +150,7 @@ def _encoded_list(answer: list[Any]) -> bytes:
     return b"[" + b",".join(map(_encoded, answer)) + b"]"
 
 
-def _error_body(error: RegistryError) -> bytes:
+def _error_body(error: RegistryApiError) -> bytes:
     return _encoded({"error_code": error.code, "message": error.message})
 
 

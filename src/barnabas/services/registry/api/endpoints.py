@@ -10,20 +10,20 @@ from barnabas.client.schemas.subjects import context_of
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.registry import errors, settings, subjects
 from barnabas.services.registry.access import allows_cluster, readable_subjects
-from barnabas.services.registry.api.request import RawText, Request
-from barnabas.services.registry.model import Json, Mode, SchemaText, SchemaType, Version
-from barnabas.services.registry.subjects import Shown
+from barnabas.services.registry.api.request import RawText, RegistryRequest
+from barnabas.services.registry.model import Json, RegistryMode, SchemaText, SchemaType, Version
+from barnabas.services.registry.subjects import DeletedFilter
 
 Answer = Any
 SLICE_SECONDS = 0.005  # of CPU, after which others get their turn on the event loop
 MAX_DIGITS = 10  # of an id: four bytes in front of each value
 
 
-async def root(request: Request) -> Answer:
+async def root(request: RegistryRequest) -> Answer:
     return {}
 
 
-async def leader_available(request: Request) -> Answer:
+async def leader_available(request: RegistryRequest) -> Answer:
     """Karapace's question for health checks: could a change be written now?"""
     leadership = request.service.store.leadership
     return {"master_available": leadership is not None and leadership.leader is not None}
@@ -32,7 +32,7 @@ async def leader_available(request: Request) -> Answer:
 # Subjects.
 
 
-async def list_subjects(request: Request) -> Answer:
+async def list_subjects(request: RegistryRequest) -> Answer:
     prefix = request.query.get("subjectPrefix", "")
     if request.context != ".":
         prefix = f":{request.context}:{prefix}"
@@ -40,28 +40,28 @@ async def list_subjects(request: Request) -> Answer:
     return request.page(await readable_subjects(request.user, found))
 
 
-async def list_versions(request: Request) -> Answer:
+async def list_versions(request: RegistryRequest) -> Answer:
     found = subjects.versions_of(request.state, request.subject, request.shown)
     return request.page([one.version for one in found])
 
 
-async def get_version(request: Request) -> Answer:
+async def get_version(request: RegistryRequest) -> Answer:
     version = subjects.find_version(request.state, request.subject, request.path["version"], request.shown)
     return await _shown(request, version)
 
 
-async def get_version_text(request: Request) -> Answer:
+async def get_version_text(request: RegistryRequest) -> Answer:
     version = subjects.find_version(request.state, request.subject, request.path["version"], request.shown)
     return RawText((await _shown(request, version))["schema"])
 
 
-async def get_referenced_by(request: Request) -> Answer:
+async def get_referenced_by(request: RegistryRequest) -> Answer:
     version = subjects.find_version(request.state, request.subject, request.path["version"])
     found = [one.id for one in request.state.referrers(version.subject, version.version)]
     return request.page(sorted(set(found)))
 
 
-async def get_by_metadata(request: Request) -> Answer:
+async def get_by_metadata(request: RegistryRequest) -> Answer:
     """The newest version whose metadata has these properties: `key=a&value=1&key=b&value=2` comes as two lists."""
     from barnabas.services.registry.merging import properties
 
@@ -73,7 +73,7 @@ async def get_by_metadata(request: Request) -> Answer:
     raise errors.schema_not_found()
 
 
-async def register(request: Request) -> Answer:
+async def register(request: RegistryRequest) -> Answer:
     schema, given = await _schema(request)
     submitted = await request.service.submit(
         request.subject, schema, normalize=request.flag("normalize"), given=given
@@ -84,9 +84,9 @@ async def register(request: Request) -> Answer:
     return {"id": version.id}
 
 
-async def lookup(request: Request) -> Answer:
+async def lookup(request: RegistryRequest) -> Answer:
     schema, _ = await _schema(request)
-    shown = Shown(request.flag("deleted"))
+    shown = DeletedFilter(request.flag("deleted"))
     subjects.versions_of(
         request.state, request.subject, shown
     )  # an unknown subject says so before anything else
@@ -94,11 +94,11 @@ async def lookup(request: Request) -> Answer:
     return await _shown(request, await request.service.lookup(request.subject, submitted, shown))
 
 
-async def delete_subject(request: Request) -> Answer:
+async def delete_subject(request: RegistryRequest) -> Answer:
     return await request.service.delete_subject(request.subject, permanent=request.flag("permanent"))
 
 
-async def delete_version(request: Request) -> Answer:
+async def delete_version(request: RegistryRequest) -> Answer:
     return await request.service.delete_version(
         request.subject, request.path["version"], permanent=request.flag("permanent")
     )
@@ -107,7 +107,7 @@ async def delete_version(request: Request) -> Answer:
 # Schemas.
 
 
-async def list_schemas(request: Request) -> Answer:
+async def list_schemas(request: RegistryRequest) -> Answer:
     prefix = request.query.get("subjectPrefix", "") or ":*:"
     names = await readable_subjects(request.user, subjects.subjects_in(request.state, prefix, request.shown))
     found = []
@@ -122,11 +122,11 @@ async def list_schemas(request: Request) -> Answer:
     return request.page(found)
 
 
-async def get_types(request: Request) -> Answer:
+async def get_types(request: RegistryRequest) -> Answer:
     return [str(SchemaType.JSON), str(SchemaType.PROTOBUF), str(SchemaType.AVRO)]
 
 
-async def get_by_id(request: Request) -> Answer:
+async def get_by_id(request: RegistryRequest) -> Answer:
     version = await _with_id(request)
     answer = await _shown(request, version)
     for name in ("subject", "version", "id", "deleted"):
@@ -138,28 +138,28 @@ async def get_by_id(request: Request) -> Answer:
     return answer
 
 
-async def get_text_by_id(request: Request) -> Answer:
+async def get_text_by_id(request: RegistryRequest) -> Answer:
     return RawText((await _shown(request, await _with_id(request)))["schema"])
 
 
-async def get_subjects_of_id(request: Request) -> Answer:
+async def get_subjects_of_id(request: RegistryRequest) -> Answer:
     found = await _users(request)
     return request.page(sorted({one.subject for one in found}))
 
 
-async def get_versions_of_id(request: Request) -> Answer:
+async def get_versions_of_id(request: RegistryRequest) -> Answer:
     found = [{"subject": one.subject, "version": one.version} for one in await _users(request)]
     return request.page(sorted(found, key=lambda one: (one["subject"], one["version"])))
 
 
-async def get_by_guid(request: Request) -> Answer:
+async def get_by_guid(request: RegistryRequest) -> Answer:
     answer = await _shown(request, (await _with_guid(request))[0])
     for name in ("subject", "version", "id", "deleted"):
         answer.pop(name, None)
     return answer
 
 
-async def get_ids_of_guid(request: Request) -> Answer:
+async def get_ids_of_guid(request: RegistryRequest) -> Answer:
     found = await _with_guid(request)
     pairs = sorted({(context_of(one.subject), one.id) for one in found})
     return [{"context": context, "id": number} for context, number in pairs]
@@ -168,12 +168,12 @@ async def get_ids_of_guid(request: Request) -> Answer:
 # Compatibility, configuration, modes, contexts.
 
 
-async def check_all(request: Request) -> Answer:
+async def check_all(request: RegistryRequest) -> Answer:
     older = request.state.live(request.subject)
     return await _check(request, older)
 
 
-async def check_version(request: Request) -> Answer:
+async def check_version(request: RegistryRequest) -> Answer:
     """Nothing is compatible with a version that is not there; with the latest of none, everything."""
     number = subjects.parse_version(request.path["version"])
     if not request.state.live(request.subject):
@@ -184,43 +184,45 @@ async def check_version(request: Request) -> Answer:
     return await _check(request, [version])
 
 
-async def get_config(request: Request) -> Answer:
+async def get_config(request: RegistryRequest) -> Answer:
     return settings.get_config(
         request.state, request.scope, default_to_global=request.flag("defaultToGlobal")
     )
 
 
-async def set_config(request: Request) -> Answer:
+async def set_config(request: RegistryRequest) -> Answer:
     return await request.service.set_config(request.scope, request.document())
 
 
-async def delete_config(request: Request) -> Answer:
+async def delete_config(request: RegistryRequest) -> Answer:
     return await request.service.delete_config(request.scope)
 
 
-async def get_mode(request: Request) -> Answer:
+async def get_mode(request: RegistryRequest) -> Answer:
     return settings.get_mode(request.state, request.scope, default_to_global=request.flag("defaultToGlobal"))
 
 
-async def set_mode(request: Request) -> Answer:
+async def set_mode(request: RegistryRequest) -> Answer:
     """Ids are shared by all subjects of a context: importing some, even to one subject, is a right on the cluster."""
     wanted = request.document().get("mode")
-    if str(wanted).upper() == Mode.IMPORT and not await allows_cluster(request.user, Operation.ALTER_CONFIGS):
+    if str(wanted).upper() == RegistryMode.IMPORT and not await allows_cluster(
+        request.user, Operation.ALTER_CONFIGS
+    ):
         raise errors.forbidden(Operation.ALTER_CONFIGS.name, "the cluster")
     return await request.service.set_mode(request.scope, wanted, force=request.flag("force"))
 
 
-async def delete_mode(request: Request) -> Answer:
+async def delete_mode(request: RegistryRequest) -> Answer:
     return await request.service.delete_mode(request.scope)
 
 
-async def list_contexts(request: Request) -> Answer:
+async def list_contexts(request: RegistryRequest) -> Answer:
     names = await readable_subjects(request.user, list(request.state.subjects()))
     seen = {".", *map(context_of, names)}
     return request.page([one for one in request.state.contexts() if one in seen])
 
 
-async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int | None]]:
+async def _schema(request: RegistryRequest) -> tuple[SchemaText, tuple[int | None, int | None]]:
     """The schema in the body. What it refers to must be readable: errors would tell of it."""
     schema, given = await request.schema()
     named = [one.subject for one in schema.references]
@@ -231,7 +233,7 @@ async def _schema(request: Request) -> tuple[SchemaText, tuple[int | None, int |
     return schema, given
 
 
-async def _check(request: Request, older: list[Version]) -> Json:
+async def _check(request: RegistryRequest, older: list[Version]) -> Json:
     schema, _ = await _schema(request)
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
     await request.service.check_new(request.subject, submitted)
@@ -242,7 +244,7 @@ async def _check(request: Request, older: list[Version]) -> Json:
     return answer
 
 
-async def _shown(request: Request, version: Version) -> Json:
+async def _shown(request: RegistryRequest, version: Version) -> Json:
     answer = version.to_json(with_guid=request.wants_guid)
     wanted = request.query.get("format", "")
     if wanted:
@@ -250,7 +252,7 @@ async def _shown(request: Request, version: Version) -> Json:
     return answer
 
 
-async def _users(request: Request) -> list[Version]:
+async def _users(request: RegistryRequest) -> list[Version]:
     """Versions with the id that the user may read; 40403 if there is no such id."""
     number = _id(request)
     found = request.state.users_of(request.context_of_query(), number)
@@ -262,7 +264,7 @@ async def _users(request: Request) -> list[Version]:
     return [one for one in found if request.shown(one) and one.subject in readable]
 
 
-async def _with_id(request: Request) -> Version:
+async def _with_id(request: RegistryRequest) -> Version:
     """A soft-deleted schema is still found by its id: records that were written with it are still there."""
     number, context = _id(request), request.context_of_query()
     found = request.state.users_of(context, number)
@@ -276,7 +278,7 @@ async def _with_id(request: Request) -> Version:
     return next((one for one in allowed if one.schema == first), allowed[0])
 
 
-async def _with_guid(request: Request) -> list[Version]:
+async def _with_guid(request: RegistryRequest) -> list[Version]:
     guid = request.path["guid"]
     found = request.state.with_guid(guid)
     if not found:
@@ -287,7 +289,7 @@ async def _with_guid(request: Request) -> list[Version]:
     return [one for one in found if one.subject in readable]
 
 
-def _id(request: Request) -> int:
+def _id(request: RegistryRequest) -> int:
     text = request.path["id"]
     if not text.isascii() or not text.isdecimal():
         raise errors.http_error(404)

@@ -9,7 +9,7 @@ from barnabas.client.schemas.client import MAX_ANSWER
 from barnabas.common.http_client import fetch
 from barnabas.services.registry import errors
 from barnabas.services.registry.api.media import ACCEPT_UNKNOWN
-from barnabas.services.registry.leadership import Identity
+from barnabas.services.registry.leadership import RegistryIdentity
 
 FORWARDED = "x-forward"  # Confluent's header: whoever gets it does not forward again
 TIMEOUT = 35.0  # a little longer than the leader takes for a change
@@ -23,7 +23,7 @@ class Forwarder:
         self._tls = tls
 
     async def forward(
-        self, leader: Identity, method: str, target: str, headers: dict[str, str], body: bytes
+        self, leader: RegistryIdentity, method: str, target: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, bytes]:
         passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
         passed_on[FORWARDED] = "true"

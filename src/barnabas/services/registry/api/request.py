@@ -20,8 +20,8 @@ from barnabas.services.registry.model import (
     scope_of,
 )
 from barnabas.services.registry.service import SchemaService
-from barnabas.services.registry.state import State, is_reference, read_references
-from barnabas.services.registry.subjects import MAX_REFERENCES, Shown
+from barnabas.services.registry.state import RegistryState, is_reference, read_references
+from barnabas.services.registry.subjects import MAX_REFERENCES, DeletedFilter
 from barnabas.web import CurrentUser
 
 MAX_INT = 2**31 - 1
@@ -42,7 +42,7 @@ class RawText:
 
 
 @dataclass(slots=True)
-class Request:
+class RegistryRequest:
     service: SchemaService
     user: CurrentUser
     path: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Request:
     is_large: bool = False  # the body takes too long to read for the event loop
 
     @property
-    def state(self) -> State:
+    def state(self) -> RegistryState:
         return self.service.state
 
     @property
@@ -75,8 +75,8 @@ class Request:
         return self.repeated.get(name, [])
 
     @property
-    def shown(self) -> Shown:
-        return Shown(self.flag("deleted"), self.flag("deletedOnly"))
+    def shown(self) -> DeletedFilter:
+        return DeletedFilter(self.flag("deleted"), self.flag("deletedOnly"))
 
     def number(self, name: str, default: int) -> int:
         text = self.query.get(name, "")

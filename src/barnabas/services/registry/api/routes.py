@@ -11,7 +11,7 @@ from barnabas.security.authz.authorizer import Operation
 from barnabas.services.registry import errors
 from barnabas.services.registry.access import allows_cluster, allows_subject
 from barnabas.services.registry.api import endpoints
-from barnabas.services.registry.api.request import Request
+from barnabas.services.registry.api.request import RegistryRequest
 from barnabas.services.registry.model import check_context
 from barnabas.web import Match, MethodNotAllowedError, NotFoundError, Route, Router
 
@@ -102,7 +102,7 @@ def find_route(method: str, raw_path: str) -> tuple[Match[Route[Right]], str]:
         raise errors.http_error(405) from None
 
 
-async def check_right(right: Right, request: Request) -> None:
+async def check_right(right: Right, request: RegistryRequest) -> None:
     """403 without the right. Endpoints that list subjects omit those that the user may not read.
 
     The decision depends on what the request changes, not on its path: `/config/__GLOBAL__` is the global configuration.

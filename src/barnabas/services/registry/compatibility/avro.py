@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.services.registry.formats.avro import PRIMITIVES, AvroSchema
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.limits import StepBudget
 
 MAX_PROBLEMS = 100  # that a pair of types keeps, and that are reported
 UNION = "union"
@@ -27,7 +27,7 @@ _PROMOTED = {
 Problems = list[str]
 
 
-def problems(reader: AvroSchema, writer: AvroSchema, budget: Budget) -> Problems:
+def problems(reader: AvroSchema, writer: AvroSchema, budget: StepBudget) -> Problems:
     """Why the reader cannot read all that the writer writes; nothing if it can."""
     mine, others = _Names(reader), _Names(writer)
     found = _Comparison(mine, others, budget).between(mine.root, others.root)
@@ -114,7 +114,7 @@ class _Branches:
 
 
 class _Comparison:
-    def __init__(self, reader: _Names, writer: _Names, budget: Budget) -> None:
+    def __init__(self, reader: _Names, writer: _Names, budget: StepBudget) -> None:
         self.reader, self.writer = reader, writer
         self.budget = budget
         self._known: dict[tuple[int, int], Problems] = {}  # of named types, by the ids of both

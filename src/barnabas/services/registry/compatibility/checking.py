@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from barnabas.services.registry.formats.parsing import ParsedSchema
-from barnabas.services.registry.limits import Budget, TooComplexError
-from barnabas.services.registry.model import Level, SchemaType
+from barnabas.services.registry.formats.parser import ParsedSchema
+from barnabas.services.registry.limits import StepBudget, TooComplexError
+from barnabas.services.registry.model import CompatibilityLevel, SchemaType
 
 
 def find_problems(
-    level: Level,
+    level: CompatibilityLevel,
     new: tuple[SchemaType, ParsedSchema],
     older: tuple[SchemaType, ParsedSchema],
-    budget: Budget,
+    budget: StepBudget,
 ) -> list[str]:
     """Why two versions do not fit. TooComplexError if that takes more steps than the budget has."""
-    if level is Level.NONE:
+    if level is CompatibilityLevel.NONE:
         return []
     (kind, schema), (old_kind, old) = new, older
     if kind is not old_kind:
@@ -30,7 +30,7 @@ def find_problems(
     return list(dict.fromkeys(found))
 
 
-def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema, budget: Budget) -> list[str]:
+def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema, budget: StepBudget) -> list[str]:
     """Why a reader with one schema cannot read everything that is written with another."""
     if kind is SchemaType.AVRO:
         from barnabas.services.registry.compatibility import avro as rules

@@ -17,8 +17,8 @@ from barnabas.services.registry.compatibility.json_values import (
     value_problems,
 )
 from barnabas.services.registry.formats.json_schema import JsonSchema, Node
-from barnabas.services.registry.formats.parsing import Path
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.formats.parser import Path
+from barnabas.services.registry.limits import StepBudget
 
 MAX_PROBLEMS = 100  # that a pair of nodes keeps, and that are reported
 COMPILE_STEPS = 20  # a pattern takes as long to compile as so many pairs to compare
@@ -33,13 +33,13 @@ ANNOTATIONS = frozenset(
 Problems = list[Problem]
 
 
-def problems(reader: JsonSchema, writer: JsonSchema, budget: Budget) -> list[str]:
+def problems(reader: JsonSchema, writer: JsonSchema, budget: StepBudget) -> list[str]:
     found = _Comparison(reader, writer, budget).between(reader.root, writer.root, Path("#"))
     return list(map(str, found))
 
 
 class _Comparison:
-    def __init__(self, reader: JsonSchema, writer: JsonSchema, budget: Budget) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema, budget: StepBudget) -> None:
         self.reader, self.writer = reader, writer
         self.budget = budget
         self._known: dict[int, Problems] = {}  # by both ids in one number: there may be many

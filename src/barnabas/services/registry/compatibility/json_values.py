@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from barnabas.services.registry.formats.json_schema import TYPES, Node
-from barnabas.services.registry.formats.parsing import Path, compact
+from barnabas.services.registry.formats.parser import Path, compact
 
 
 class Problem(NamedTuple):

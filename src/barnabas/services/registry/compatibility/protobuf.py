@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.services.registry.formats.parsing import Path
+from barnabas.services.registry.formats.parser import Path
 from barnabas.services.registry.formats.protobuf import ProtobufSchema
-from barnabas.services.registry.limits import Budget
+from barnabas.services.registry.limits import StepBudget
 
 _MESSAGE, _GROUP, _ENUM = 11, 10, 14
 _REPEATED, _REQUIRED = 3, 2
@@ -32,7 +32,7 @@ _NUMERIC = frozenset({"varint", "zigzag", "fixed32", "fixed64", "double", "float
 MAX_PROBLEMS = 100
 
 
-def problems(reader: ProtobufSchema, writer: ProtobufSchema, budget: Budget) -> list[str]:
+def problems(reader: ProtobufSchema, writer: ProtobufSchema, budget: StepBudget) -> list[str]:
     """The first of them; all that was looked at counts as steps."""
     return _Comparison(_Types(reader), _Types(writer), budget).compare()
 
@@ -76,7 +76,7 @@ class _Types:
 class _Comparison:
     reader: _Types
     writer: _Types
-    budget: Budget
+    budget: StepBudget
     found: list[str] = field(default_factory=list)
     _compared: set[tuple[str, str]] = field(default_factory=set)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.formats.parser import SchemaSyntaxError, compact, read_json
 from barnabas.services.registry.limits import limits
 
 MAX_NAME = 4096  # of a full name, with its namespace

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.services.registry.formats.parsing import Path, SchemaSyntaxError, compact, read_json
+from barnabas.services.registry.formats.parser import Path, SchemaSyntaxError, compact, read_json
 from barnabas.services.registry.limits import limits
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})

@@ -19,7 +19,7 @@ from typing import Any
 
 from barnabas.client.schemas.formats.protobuf import well_known_files
 from barnabas.services.registry.errors import store_error
-from barnabas.services.registry.formats.parsing import SchemaSyntaxError
+from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text
 
 # -- Runs protoc on texts from strangers: a process with limits, which sees nothing but the files that are given to it

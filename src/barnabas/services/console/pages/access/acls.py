@@ -12,15 +12,15 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import ADMINISTER, administer, cluster
-from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
 # -- May the user change anything on a page? Then it shows forms ------------------------------------
 
 
-async def may_administer(context: Context, operation: Operation) -> bool:
+async def may_administer(context: RequestScope, operation: Operation) -> bool:
     return (
         not context.settings.read_only
         and await context.user.allows(ADMINISTER)
@@ -88,9 +88,9 @@ class RemovedAcl(msgspec.Struct):
     "/access/acls",
     needs=cluster(Operation.DESCRIBE),
     template="access/acls.html",
-    entry=Entry("Access", "w", 90),
+    entry=NavigationEntry("Access", "w", 90),
 )
-async def show_acls(context: Context, query: AclsQuery) -> AclsPage:
+async def show_acls(context: RequestScope, query: AclsQuery) -> AclsPage:
     """The ACLs of the cluster, those of one principal, or those that decide about a topic or group."""
     is_enabled, found = True, []
     try:
@@ -106,15 +106,15 @@ async def show_acls(context: Context, query: AclsQuery) -> AclsPage:
 
 
 @routes.action("/access/acls", needs=cluster(Operation.ALTER) & administer())
-async def add_acls(context: Context, form: AclForm) -> Done:
+async def add_acls(context: RequestScope, form: AclForm) -> ActionResult:
     """Allow or deny a principal operations on a resource; a rule for each operation."""
     wanted = _bindings(form)
     await create_acls(context.client, wanted)
-    return Done(f"{len(wanted)} rules are there", "/access/acls")
+    return ActionResult(f"{len(wanted)} rules are there", "/access/acls")
 
 
 @routes.action("/access/acls/remove", needs=cluster(Operation.ALTER) & administer())
-async def remove_acl(context: Context, form: RemovedAcl) -> Done:
+async def remove_acl(context: RequestScope, form: RemovedAcl) -> ActionResult:
     """Remove one rule: exactly this one, and no other that looks like it."""
     try:
         [operation] = words.operations(form.operation)
@@ -131,7 +131,7 @@ async def remove_acl(context: Context, form: RemovedAcl) -> Done:
     )
     if not await delete_acls(context.client, [exact]):
         raise StaleError("There is no such rule any longer")
-    return Done("The rule is removed", "/access/acls")
+    return ActionResult("The rule is removed", "/access/acls")
 
 
 def _filter(query: AclsQuery) -> AclFilter:

@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 
 from barnabas.services.console.api_documentation import ApiRoute, described
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import SIGNED_IN
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 
 routes = Routes()
 
@@ -23,8 +23,10 @@ class ApiPage(msgspec.Struct):
     routes: list[ApiRoute]
 
 
-@routes.page("/api", needs=SIGNED_IN, template="access/api.html", entry=Entry("API", "j", 99), outside=True)
-async def show_api(context: Context, query: ApiQuery) -> ApiPage:
+@routes.page(
+    "/api", needs=SIGNED_IN, template="access/api.html", entry=NavigationEntry("API", "j", 99), outside=True
+)
+async def show_api(context: RequestScope, query: ApiQuery) -> ApiPage:
     """Every path of the JSON API, with what it takes, what it answers and the right that it needs."""
     wanted = query.q.lower()
     known = await asyncio.to_thread(described, context.table)  # 25 ms for the first time

@@ -14,10 +14,10 @@ from barnabas.common.types import TopicPartition
 from barnabas.security.authz.audit import TOPIC, Event
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.access.audit import ConsoleAudit
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import ADMINISTER, Needs
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 
 routes = Routes()
 
@@ -55,8 +55,10 @@ class AuditPage(msgspec.Struct):
     missing: str = ""
 
 
-@routes.page("/audit", needs=OWN, template="access/audit.html", entry=Entry("Audit", "h", 95), outside=True)
-async def show_audit(context: Context, query: AuditQuery) -> AuditPage:
+@routes.page(
+    "/audit", needs=OWN, template="access/audit.html", entry=NavigationEntry("Audit", "h", 95), outside=True
+)
+async def show_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
     """Changes that were made through this console, logins and refusals; the newest first."""
     if not isinstance(context.audit, ConsoleAudit):
         raise ResourceNotFoundError("This console writes no audit log")
@@ -66,7 +68,7 @@ async def show_audit(context: Context, query: AuditQuery) -> AuditPage:
 
 
 @routes.page("/audit", needs=READ, template="access/audit.html")
-async def show_broker_audit(context: Context, query: AuditQuery) -> AuditPage:
+async def show_broker_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
     """The brokers' own audit log, from the topic `__barnabas_audit` (barnabas.audit.topic.enable)."""
     await context.demand(Operation.READ, ResourceType.TOPIC, TOPIC)
     partition = TopicPartition(TOPIC, 0)
@@ -80,7 +82,7 @@ async def show_broker_audit(context: Context, query: AuditQuery) -> AuditPage:
     return _page(events, query, is_broker=True)
 
 
-async def _read(context: Context, partition: TopicPartition, start: int, end: int) -> list[Event]:
+async def _read(context: RequestScope, partition: TopicPartition, start: int, end: int) -> list[Event]:
     """The newest first."""
     found: list[Event] = []
     deadline = Deadline(READ_SECONDS)

@@ -6,12 +6,12 @@ from typing import NoReturn
 
 import msgspec
 
-from barnabas.services.console.access.gates import LoginGate, inner_path
+from barnabas.services.console.access.authenticators import LoginGate, inner_path
 from barnabas.services.console.access.oidc import OidcError
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ElsewhereError, UnauthorizedError
 from barnabas.services.console.needs import NOBODY
-from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.routes import ActionResult, Routes
 from barnabas.services.console.users import Head
 
 routes = Routes()
@@ -53,7 +53,7 @@ class CallbackQuery(msgspec.Struct):
 
 
 @routes.page("/login", needs=NOBODY, template="access/login.html", outside=True)
-async def show_login(context: Context, query: LoginQuery) -> LoginPage:
+async def show_login(context: RequestScope, query: LoginQuery) -> LoginPage:
     """How people log in here."""
     gate, _ = _gate(context)
     return LoginPage(
@@ -66,23 +66,23 @@ async def show_login(context: Context, query: LoginQuery) -> LoginPage:
 
 
 @routes.action("/login", needs=NOBODY, outside=True)
-async def log_in(context: Context, form: LoginForm) -> Done:
+async def log_in(context: RequestScope, form: LoginForm) -> ActionResult:
     """Log in with a name and a password. The answer sets a cookie; programs send a token with each request instead."""
     gate, head = _gate(context)
     context.headers.append(await gate.log_in(head, form.name, form.password))
-    return Done("", inner_path(form.next))
+    return ActionResult("", inner_path(form.next))
 
 
 @routes.action("/logout", needs=NOBODY, outside=True)
-async def log_out(context: Context, form: LogoutForm) -> Done:
+async def log_out(context: RequestScope, form: LogoutForm) -> ActionResult:
     """End the session."""
     gate, head = _gate(context)
     context.headers.append(await gate.log_out(head))
-    return Done("", "/login")
+    return ActionResult("", "/login")
 
 
 @routes.page("/login/oidc", needs=NOBODY, template="access/login.html", outside=True)
-async def begin_oidc(context: Context, query: LoginQuery) -> LoginPage:
+async def begin_oidc(context: RequestScope, query: LoginQuery) -> LoginPage:
     """Go to the identity provider to log in."""
     gate, _ = _gate(context)
     try:
@@ -93,19 +93,19 @@ async def begin_oidc(context: Context, query: LoginQuery) -> LoginPage:
 
 
 @routes.page("/login/oidc/callback", needs=NOBODY, template="access/login.html", outside=True)
-async def end_oidc(context: Context, query: CallbackQuery) -> LoginPage:
+async def end_oidc(context: RequestScope, query: CallbackQuery) -> LoginPage:
     """Where the identity provider sends people back to."""
     gate, head = _gate(context)
     see, cookies = await gate.end_oidc(head, query.state, "" if query.error else query.code, query.iss)
     _go(context, see, cookies)
 
 
-def _go(context: Context, location: str, cookies: list[tuple[str, str]]) -> NoReturn:
+def _go(context: RequestScope, location: str, cookies: list[tuple[str, str]]) -> NoReturn:
     context.headers.extend(cookies)
     raise ElsewhereError(location)
 
 
-def _gate(context: Context) -> tuple[LoginGate, Head]:
+def _gate(context: RequestScope) -> tuple[LoginGate, Head]:
     if not isinstance(context.gate, LoginGate) or context.head is None:
         raise ElsewhereError("/")  # nobody needs to log in
     return context.gate, context.head

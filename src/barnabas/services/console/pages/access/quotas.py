@@ -7,11 +7,11 @@ import msgspec
 from barnabas.client.access.users import alter_quotas, describe_quotas
 from barnabas.security.authz.authorizer import Operation
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import administer, cluster
 from barnabas.services.console.pages.access.acls import may_administer
-from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.routes import ActionResult, Routes
 
 routes = Routes()
 
@@ -55,7 +55,7 @@ class QuotaForm(msgspec.Struct):
 
 
 @routes.page("/access/quotas", needs=cluster(Operation.DESCRIBE_CONFIGS), template="access/quotas.html")
-async def show_quotas(context: Context, query: QuotasQuery) -> QuotasPage:
+async def show_quotas(context: RequestScope, query: QuotasQuery) -> QuotasPage:
     """Limits of users, client ids and addresses."""
     found = await describe_quotas(context.client)
     rows = [
@@ -68,12 +68,12 @@ async def show_quotas(context: Context, query: QuotasQuery) -> QuotasPage:
 
 
 @routes.action("/access/quotas", needs=cluster(Operation.ALTER_CONFIGS) & administer())
-async def set_quota(context: Context, form: QuotaForm) -> Done:
+async def set_quota(context: RequestScope, form: QuotaForm) -> ActionResult:
     """Set one limit, or take it away."""
     entity = _entity(form)
     await alter_quotas(context.client, entity, {form.limit: form.value})
     done = "is removed" if form.value is None else f"is {form.value:g}"
-    return Done(f"The limit {form.limit} {done}", "/access/quotas")
+    return ActionResult(f"The limit {form.limit} {done}", "/access/quotas")
 
 
 def _entity(form: QuotaForm) -> QuotaEntity:

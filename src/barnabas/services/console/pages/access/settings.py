@@ -10,9 +10,9 @@ import msgspec
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.access.model import Grant, MaskRule, Role
 from barnabas.services.console.access.roles import rights_of
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import ADMINISTER, Needs
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 from barnabas.services.console.settings import ClusterSettings
 
 routes = Routes()
@@ -75,10 +75,10 @@ class SettingsPage(msgspec.Struct):
     "/settings",
     needs=OWN,
     template="access/settings.html",
-    entry=Entry("Settings", "s", 98),
+    entry=NavigationEntry("Settings", "s", 98),
     outside=True,
 )
-async def show_settings(context: Context, query: SettingsQuery) -> SettingsPage:
+async def show_settings(context: RequestScope, query: SettingsQuery) -> SettingsPage:
     """How this console is set up."""
     settings, access = context.settings, context.settings.access
     page = SettingsPage(

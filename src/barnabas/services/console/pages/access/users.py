@@ -10,11 +10,11 @@ from barnabas.client.access.users import delete_user, describe_users, set_passwo
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import administer, cluster
 from barnabas.services.console.pages.access.acls import may_administer
-from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.routes import ActionResult, Routes
 
 routes = Routes()
 
@@ -55,7 +55,7 @@ class RemovedUser(msgspec.Struct):
 
 
 @routes.page("/access/users", needs=cluster(Operation.DESCRIBE), template="access/users.html")
-async def show_users(context: Context, query: UsersQuery) -> UsersPage:
+async def show_users(context: RequestScope, query: UsersQuery) -> UsersPage:
     """Who can log in with SCRAM. Brokers keep no passwords, and tell none."""
     found = [each for each in await describe_users(context.client) if query.q.lower() in each.name.lower()]
     rows = [
@@ -67,7 +67,7 @@ async def show_users(context: Context, query: UsersQuery) -> UsersPage:
 
 
 @routes.action("/access/users", needs=cluster(Operation.ALTER) & administer())
-async def set_user_password(context: Context, form: PasswordForm) -> Done:
+async def set_user_password(context: RequestScope, form: PasswordForm) -> ActionResult:
     """Create a user, or give one another password. The password is not sent to the brokers: they get keys."""
     _check(form)
     is_there = bool(await describe_users(context.client, [form.user]))
@@ -78,14 +78,14 @@ async def set_user_password(context: Context, form: PasswordForm) -> Done:
     mechanisms = [each for each in ScramMechanism if form.mechanism in ("both", each.sasl_name)]
     await set_password(context.client, form.user, form.password, mechanisms, form.iterations)
     done = "has another password" if form.existing else "is there"
-    return Done(f"The user {form.user} {done}", "/access/users")
+    return ActionResult(f"The user {form.user} {done}", "/access/users")
 
 
 @routes.action("/access/users/remove", needs=cluster(Operation.ALTER) & administer())
-async def remove_user(context: Context, form: RemovedUser) -> Done:
+async def remove_user(context: RequestScope, form: RemovedUser) -> ActionResult:
     """Remove a user from every mechanism. ACLs of the user stay."""
     await delete_user(context.client, form.user)
-    return Done(f"The user {form.user} is removed", "/access/users")
+    return ActionResult(f"The user {form.user} is removed", "/access/users")
 
 
 def _check(form: PasswordForm) -> None:

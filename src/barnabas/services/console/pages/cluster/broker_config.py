@@ -10,7 +10,7 @@ from barnabas.client import admin
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.administration.configuration import apply_changes, parse_changes, read_settings
 from barnabas.services.console.administration.rights import may_change_cluster
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, RefusedError
 from barnabas.services.console.needs import ADMINISTER, cluster
 from barnabas.services.console.pages.topic.config import (
@@ -50,7 +50,7 @@ class BrokerConfigForm(msgspec.Struct):
 @routes.page(
     "/brokers/{id}/config", needs=cluster(Operation.DESCRIBE_CONFIGS), template="cluster/broker_config.html"
 )
-async def show_broker_config(context: Context, query: BrokerConfigQuery) -> ConfigPage:
+async def show_broker_config(context: RequestScope, query: BrokerConfigQuery) -> ConfigPage:
     """The settings of a broker (`default`: of all brokers): value, default, source, documentation."""
     name = resource_name(query.id)
     may_alter = await may_change_cluster(context, Operation.ALTER_CONFIGS)
@@ -66,7 +66,7 @@ async def show_broker_config(context: Context, query: BrokerConfigQuery) -> Conf
 
 
 @routes.action("/brokers/{id}/config", needs=cluster(Operation.ALTER_CONFIGS))
-async def change_broker_config(context: Context, form: BrokerConfigForm) -> ConfigDone:
+async def change_broker_config(context: RequestScope, form: BrokerConfigForm) -> ConfigDone:
     """Change settings of a broker while it runs. Refused if they are no longer what the preview showed."""
     name = resource_name(form.id)
     await _demand_admin(context, form.changes)
@@ -75,7 +75,7 @@ async def change_broker_config(context: Context, form: BrokerConfigForm) -> Conf
     return ConfigDone(told(changed, what), f"/brokers/{form.id}/config", changed)
 
 
-async def _demand_admin(context: Context, changes: str) -> None:
+async def _demand_admin(context: RequestScope, changes: str) -> None:
     """RefusedError for settings with which an operator could let others in."""
     found = next((name for name in parse_changes(changes) if OF_SECURITY.search(name)), None)
     if found is not None and not await context.user.allows(ADMINISTER):

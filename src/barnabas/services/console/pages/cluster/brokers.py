@@ -7,17 +7,17 @@ from collections import Counter
 import msgspec
 
 from barnabas.client import admin
-from barnabas.client.metadata import Broker
+from barnabas.client.metadata import BrokerMetadata
 from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
 from barnabas.protocol.messages.cluster import DescribeLogDirsResult
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import cluster
-from barnabas.services.console.pages.shown import Freshness, freshness
-from barnabas.services.console.routes import Done, Entry, Routes
-from barnabas.services.console.sampling.snapshot import BrokerSample, Snapshot
+from barnabas.services.console.pages.list_parts import Freshness, freshness
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
+from barnabas.services.console.sampling.snapshot import BrokerSample, ClusterSnapshot
 
 routes = Routes()
 
@@ -39,7 +39,7 @@ class UnregisterForm(msgspec.Struct):
     """The broker's id, typed out."""
 
 
-class LogDir(msgspec.Struct):
+class LogDirRow(msgspec.Struct):
     path: str
     online: bool
     replicas: int
@@ -79,7 +79,7 @@ class TopicOnBroker(msgspec.Struct):
 
 class BrokerPage(msgspec.Struct):
     broker: BrokerRow
-    log_dirs: list[LogDir]
+    log_dirs: list[LogDirRow]
     largest: list[TopicOnBroker]
     may_see_configs: bool
     may_alter: bool
@@ -89,9 +89,9 @@ class BrokerPage(msgspec.Struct):
     "/brokers",
     needs=cluster(Operation.DESCRIBE),
     template="cluster/brokers.html",
-    entry=Entry("Brokers", "b", 50),
+    entry=NavigationEntry("Brokers", "b", 50),
 )
-async def show_brokers(context: Context, query: BrokersQuery) -> BrokersPage:
+async def show_brokers(context: RequestScope, query: BrokersQuery) -> BrokersPage:
     """All brokers, up or down: what they hold and lead, and what their disks have left."""
     described = await brokers_of_cluster(context.client)
     snapshot = context.cluster.sampler.snapshot
@@ -105,7 +105,7 @@ async def show_brokers(context: Context, query: BrokersQuery) -> BrokersPage:
 
 
 @routes.page("/brokers/{id}", needs=cluster(Operation.DESCRIBE), template="cluster/broker.html")
-async def show_broker(context: Context, query: BrokerQuery) -> BrokerPage:
+async def show_broker(context: RequestScope, query: BrokerQuery) -> BrokerPage:
     """One broker: curves, log dirs with sizes, the largest topics on it."""
     everything = await show_brokers(context, BrokersQuery())
     broker = next((each for each in everything.brokers if each.id == query.id), None)
@@ -122,14 +122,16 @@ async def show_broker(context: Context, query: BrokerQuery) -> BrokerPage:
 
 
 @routes.action("/brokers/{id}/unregister", needs=cluster(Operation.ALTER))
-async def unregister_broker(context: Context, form: UnregisterForm) -> Done:
+async def unregister_broker(context: RequestScope, form: UnregisterForm) -> ActionResult:
     """Forget a broker that is stopped and will not come back, with the replicas that it may still have."""
     confirmed(form.confirm, str(form.id))
     await admin.unregister_broker(context.client, form.id)
-    return Done(f"Broker {form.id} is no longer part of the cluster.", "/brokers")
+    return ActionResult(f"Broker {form.id} is no longer part of the cluster.", "/brokers")
 
 
-def row_of(broker: Broker, described: ClusterBrokers, sample: BrokerSample | None, missing: int) -> BrokerRow:
+def row_of(
+    broker: BrokerMetadata, described: ClusterBrokers, sample: BrokerSample | None, missing: int
+) -> BrokerRow:
     """A broker that is not in the snapshot has just come, or is down."""
     dirs = sample.log_dirs if sample is not None else ()
     return BrokerRow(
@@ -147,7 +149,7 @@ def row_of(broker: Broker, described: ClusterBrokers, sample: BrokerSample | Non
     )
 
 
-def missing_of(snapshot: Snapshot) -> Counter[int]:
+def missing_of(snapshot: ClusterSnapshot) -> Counter[int]:
     """By broker, how many of its replicas are not in sync."""
     return Counter(
         broker
@@ -159,9 +161,9 @@ def missing_of(snapshot: Snapshot) -> Counter[int]:
     )
 
 
-def log_dir_of(result: DescribeLogDirsResult) -> LogDir:
+def log_dir_of(result: DescribeLogDirsResult) -> LogDirRow:
     partitions = [part for topic in result.topics for part in topic.partitions]
-    return LogDir(
+    return LogDirRow(
         result.log_dir,
         result.error_code == 0,
         len(partitions),

@@ -9,14 +9,14 @@ import msgspec
 from barnabas.client.mirrors import control
 from barnabas.client.mirrors.control import MirrorInfo
 from barnabas.client.mirrors.store import MIRROR_TOPIC
-from barnabas.client.status import STATUS_TOPIC, Status, read_statuses
+from barnabas.client.status import STATUS_TOPIC, ProcessStatus, read_statuses
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.needs import SHOWN, cluster, topic
-from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
 routes = Routes()
 
@@ -53,7 +53,7 @@ class MirrorRow(msgspec.Struct):
     reason: str
 
 
-class Link(msgspec.Struct):
+class MirrorLinkRow(msgspec.Struct):
     name: str
     state: str
     error: str
@@ -63,14 +63,16 @@ class Link(msgspec.Struct):
 
 
 class MirrorsPage(msgspec.Struct):
-    links: list[Link]
+    links: list[MirrorLinkRow]
     topics: list[MirrorRow]
     may_alter: bool
     note: str
 
 
-@routes.page("/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=Entry("Mirrors", "r", 85))
-async def show_mirrors(context: Context, query: MirrorsQuery) -> MirrorsPage:
+@routes.page(
+    "/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=NavigationEntry("Mirrors", "r", 85)
+)
+async def show_mirrors(context: RequestScope, query: MirrorsQuery) -> MirrorsPage:
     """Topics that are mirrored to this cluster, and the processes that do it. Topics that the user may not describe
     are left out; the processes are shown to who may read their reports, in `__barnabas_status`."""
     mirrors, note = await _mirrors(context)
@@ -84,37 +86,37 @@ async def show_mirrors(context: Context, query: MirrorsQuery) -> MirrorsPage:
 
 
 @routes.action("/mirrors/{topic}/pause", needs=ALTERED)
-async def pause_mirror(context: Context, form: MirrorForm) -> Done:
+async def pause_mirror(context: RequestScope, form: MirrorForm) -> ActionResult:
     """Stop mirroring a topic for a while; it stays read-only."""
     await control.pause(context.client, [await _find(context, form.topic)])
-    return Done(f"{form.topic} is paused.", "/mirrors")
+    return ActionResult(f"{form.topic} is paused.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/resume", needs=ALTERED)
-async def resume_mirror(context: Context, form: MirrorForm) -> Done:
+async def resume_mirror(context: RequestScope, form: MirrorForm) -> ActionResult:
     """Go on with a topic that is paused, or that has failed after its cause was removed."""
     await control.resume(context.client, [await _find(context, form.topic)])
-    return Done(f"{form.topic} is mirrored again.", "/mirrors")
+    return ActionResult(f"{form.topic} is mirrored again.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/promote", needs=ALTERED)
-async def promote_mirror(context: Context, form: PromoteForm) -> Done:
+async def promote_mirror(context: RequestScope, form: PromoteForm) -> ActionResult:
     """Make a topic one of this cluster's own once it has everything that its source has. Nobody should write to the
     source meanwhile. If it is still behind when the time is over, nothing is promoted."""
     confirmed(form.confirm, form.topic)
     await control.promote(context.client, [await _find(context, form.topic)], None, form.within)
-    return Done(f"{form.topic} is promoted: it can be written to.", "/mirrors")
+    return ActionResult(f"{form.topic} is promoted: it can be written to.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/failover", needs=ALTERED)
-async def fail_over_mirror(context: Context, form: PromoteForm) -> Done:
+async def fail_over_mirror(context: RequestScope, form: PromoteForm) -> ActionResult:
     """The same without asking the source: what it had and the mirror had not is lost."""
     confirmed(form.confirm, form.topic)
     await control.failover(context.client, [await _find(context, form.topic)])
-    return Done(f"{form.topic} is promoted with what it had.", "/mirrors")
+    return ActionResult(f"{form.topic} is promoted with what it had.", "/mirrors")
 
 
-async def _mirrors(context: Context) -> tuple[list[MirrorInfo], str]:
+async def _mirrors(context: RequestScope) -> tuple[list[MirrorInfo], str]:
     try:
         return await control.mirrors_of(context.client), ""
     except KafkaError as error:
@@ -123,14 +125,14 @@ async def _mirrors(context: Context) -> tuple[list[MirrorInfo], str]:
         return [], f"It needs READ on {MIRROR_TOPIC} to see what is mirrored: {error}"
 
 
-async def _find(context: Context, name: str) -> MirrorInfo:
+async def _find(context: RequestScope, name: str) -> MirrorInfo:
     found = next((each for each in await control.mirrors_of(context.client) if each.name == name), None)
     if found is None:
         raise ResourceNotFoundError(f"{name} is not mirrored")
     return found
 
 
-def row_of(mirror: MirrorInfo, status: Status | None) -> MirrorRow:
+def row_of(mirror: MirrorInfo, status: ProcessStatus | None) -> MirrorRow:
     part = next((part for part in status.parts if part.name == mirror.name), None) if status else None
     is_gone = status is None or status.state in ("lost", "stopped")
     lag_ms = part.counts.get("lag_ms") if part is not None and not is_gone else None
@@ -148,5 +150,5 @@ def row_of(mirror: MirrorInfo, status: Status | None) -> MirrorRow:
     )
 
 
-def link_of(status: Status) -> Link:
-    return Link(status.name, status.state, status.error, status.alarms, status.host, status.updated)
+def link_of(status: ProcessStatus) -> MirrorLinkRow:
+    return MirrorLinkRow(status.name, status.state, status.error, status.alarms, status.host, status.updated)

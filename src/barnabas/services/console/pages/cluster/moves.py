@@ -8,21 +8,27 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.client.placement import reassignments
-from barnabas.client.placement.layout import Layout, describe_layout, describe_moving
-from barnabas.client.placement.planning import NoPlanError
-from barnabas.client.placement.plans import Plan, plan_drain, plan_move, plan_rebalance, with_copies
+from barnabas.client.placement.layout import ClusterLayout, describe_layout, describe_moving
+from barnabas.client.placement.planner import NoPlanError
+from barnabas.client.placement.plans import (
+    ReassignmentPlan,
+    plan_drain,
+    plan_move,
+    plan_rebalance,
+    with_copies,
+)
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.administration.moving import AT_ONCE, Progress, digest, progress_of
+from barnabas.services.console.administration.moving import AT_ONCE, MoveProgress, digest, progress_of
 from barnabas.services.console.administration.partitions import NOT_PREFERRED, flags_of
 from barnabas.services.console.administration.rights import may_change_cluster
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import cluster
 from barnabas.services.console.pages.cluster.brokers import BrokerRow, BrokersQuery, show_brokers
-from barnabas.services.console.pages.shown import Freshness, freshness
-from barnabas.services.console.routes import Done, Entry, Routes
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.pages.list_parts import Freshness, freshness
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 routes = Routes()
 
@@ -89,7 +95,7 @@ class PlanShown(msgspec.Struct):
 class MovesPage(msgspec.Struct):
     figures: Freshness
     brokers: list[BrokerRow]
-    under_way: list[Progress]
+    under_way: list[MoveProgress]
     copied: int
     total: int
     rate: float | None
@@ -105,9 +111,12 @@ class MovesPage(msgspec.Struct):
 
 
 @routes.page(
-    "/moves", needs=cluster(Operation.DESCRIBE), template="cluster/moves.html", entry=Entry("Moves", "m", 60)
+    "/moves",
+    needs=cluster(Operation.DESCRIBE),
+    template="cluster/moves.html",
+    entry=NavigationEntry("Moves", "m", 60),
 )
-async def show_moves(context: Context, query: PlanQuery) -> MovesPage:
+async def show_moves(context: RequestScope, query: PlanQuery) -> MovesPage:
     """What is on the move, by bytes; with `plan`, what it would move and copy."""
     mover, snapshot = context.cluster.mover, context.cluster.sampler.snapshot
     layout = await (describe_layout(context.client) if query.plan else describe_moving(context.client))
@@ -131,7 +140,7 @@ async def show_moves(context: Context, query: PlanQuery) -> MovesPage:
 
 
 @routes.action("/moves/start", needs=cluster(Operation.ALTER))
-async def start_moves(context: Context, form: StartForm) -> Done:
+async def start_moves(context: RequestScope, form: StartForm) -> ActionResult:
     """Carry out a plan, a few partitions at a time. Refused if the cluster has changed and the plan with it."""
     layout = await describe_layout(context.client)
     query = PlanQuery(form.plan, form.broker, form.topic, form.partition, form.to)
@@ -144,13 +153,13 @@ async def start_moves(context: Context, form: StartForm) -> Done:
             "The cluster has changed since this plan was made. Look at the new plan, then decide"
         )
     if plan.is_empty:
-        return Done("Everything is as it should be; nothing was moved.", "/moves")
+        return ActionResult("Everything is as it should be; nothing was moved.", "/moves")
     context.cluster.mover.start(context.client, plan, form.at_once)
-    return Done(f"{len(plan.moves)} partitions and {len(plan.elections)} leaders change.", "/moves")
+    return ActionResult(f"{len(plan.moves)} partitions and {len(plan.elections)} leaders change.", "/moves")
 
 
 @routes.action("/moves/cancel", needs=cluster(Operation.ALTER))
-async def cancel_moves(context: Context, form: CancelForm) -> Done:
+async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
     """Call off what is on the move: everything, or of one topic or partition. New replicas are removed again."""
     if not form.topic:
         await context.cluster.mover.stop()
@@ -161,11 +170,11 @@ async def cancel_moves(context: Context, form: CancelForm) -> Done:
     ]
     if partitions:
         await reassignments.alter(context.client, dict.fromkeys(partitions))
-    return Done(f"{len(partitions)} moves are called off.", "/moves")
+    return ActionResult(f"{len(partitions)} moves are called off.", "/moves")
 
 
 @routes.action("/moves/elect", needs=cluster(Operation.ALTER))
-async def elect_leaders(context: Context, form: ElectForm) -> Done:
+async def elect_leaders(context: RequestScope, form: ElectForm) -> ActionResult:
     """Give partitions their first replica as leader, where it is in sync."""
     topics = await (context.client.topics([form.topic]) if form.topic else context.client.all_topics())
     wanted = [
@@ -178,11 +187,11 @@ async def elect_leaders(context: Context, form: ElectForm) -> Done:
     text = f"{len(wanted) - len(failed)} partitions have got their preferred leader."
     for tp, why in list(failed.items())[:3]:
         text += f" {tp} has not: {why}."
-    return Done(text, "/moves")
+    return ActionResult(text, "/moves")
 
 
 async def _plan_and_problem(
-    context: Context, layout: Layout, query: PlanQuery
+    context: RequestScope, layout: ClusterLayout, query: PlanQuery
 ) -> tuple[PlanShown | None, str]:
     if not query.plan:
         return None, ""
@@ -192,7 +201,7 @@ async def _plan_and_problem(
         return None, str(error)
 
 
-async def _planned(context: Context, layout: Layout, query: PlanQuery) -> Plan:
+async def _planned(context: RequestScope, layout: ClusterLayout, query: PlanQuery) -> ReassignmentPlan:
     if query.plan == "drain":
         if query.broker is None:
             raise BadInputError("Say which broker shall be emptied", "broker")
@@ -205,7 +214,7 @@ async def _planned(context: Context, layout: Layout, query: PlanQuery) -> Plan:
     return await with_copies(context.client, layout, plan)
 
 
-def parse_brokers(text: str, layout: Layout) -> list[int]:
+def parse_brokers(text: str, layout: ClusterLayout) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
         raise BadInputError(f"{text!r} is no list of different broker ids such as 1,2,3", "to")
@@ -217,7 +226,7 @@ def parse_brokers(text: str, layout: Layout) -> list[int]:
     return found
 
 
-def _shown(plan: Plan) -> PlanShown:
+def _shown(plan: ReassignmentPlan) -> PlanShown:
     rows = [
         PlannedMove(
             *move.partition,
@@ -239,7 +248,7 @@ def _shown(plan: Plan) -> PlanShown:
     )
 
 
-def not_preferred(snapshot: Snapshot) -> int:
+def not_preferred(snapshot: ClusterSnapshot) -> int:
     """Partitions that are led, and not by their first replica."""
     return sum(
         0 <= partition.leader != partition.replicas[0]

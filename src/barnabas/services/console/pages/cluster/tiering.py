@@ -11,9 +11,9 @@ from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
 from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import SHOWN
-from barnabas.services.console.routes import Entry, Routes
+from barnabas.services.console.routes import NavigationEntry, Routes
 
 routes = Routes()
 
@@ -72,8 +72,10 @@ class TieringPage(msgspec.Struct):
     """Why something cannot be told."""
 
 
-@routes.page("/tiering", needs=SHOWN, template="cluster/tiering.html", entry=Entry("Tiering", "i", 80))
-async def show_tiering(context: Context, query: TieringQuery) -> TieringPage:
+@routes.page(
+    "/tiering", needs=SHOWN, template="cluster/tiering.html", entry=NavigationEntry("Tiering", "i", 80)
+)
+async def show_tiering(context: RequestScope, query: TieringQuery) -> TieringPage:
     """Tiered topics: bytes on disk and in the store, how far copying is behind, errors; the brokers' caches."""
     client = context.client
     known = [query.topic] if query.topic else list(context.cluster.sampler.snapshot.topics)
@@ -96,7 +98,7 @@ async def show_tiering(context: Context, query: TieringQuery) -> TieringPage:
     )
 
 
-async def _brokers(context: Context) -> list[TierBroker] | None:
+async def _brokers(context: RequestScope) -> list[TierBroker] | None:
     if not await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
     found = await ask_brokers_if_allowed(context.client)

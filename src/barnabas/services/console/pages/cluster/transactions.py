@@ -17,10 +17,10 @@ from barnabas.protocol.messages.transactions import (
 )
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change, may_change_cluster
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN, cluster, topic, transactional_id
-from barnabas.services.console.routes import Done, Entry, Routes
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
 routes = Routes()
 
@@ -105,9 +105,9 @@ class TransactionPage(msgspec.Struct):
     "/transactions",
     needs=SHOWN,
     template="cluster/transactions.html",
-    entry=Entry("Transactions", "x", 70),
+    entry=NavigationEntry("Transactions", "x", 70),
 )
-async def show_transactions(context: Context, query: TransactionsQuery) -> TransactionsPage:
+async def show_transactions(context: RequestScope, query: TransactionsQuery) -> TransactionsPage:
     """Transactional ids that the user may describe, the longest open first; with `hanging`, what hangs."""
     listed = await transactions.list_transactions(
         context.client,
@@ -135,7 +135,7 @@ async def show_transactions(context: Context, query: TransactionsQuery) -> Trans
     needs=transactional_id(Operation.DESCRIBE),
     template="cluster/transaction.html",
 )
-async def show_transaction(context: Context, query: TransactionQuery) -> TransactionPage:
+async def show_transaction(context: RequestScope, query: TransactionQuery) -> TransactionPage:
     """One transactional id: its state, and the partitions of its open transaction, of topics that the user may
     describe."""
     coordinator, state = await transactions.describe_transaction(context.client, query.transactional_id)
@@ -159,23 +159,25 @@ async def show_transaction(context: Context, query: TransactionQuery) -> Transac
 
 
 @routes.action("/transactions/{transactional_id}/abort", needs=transactional_id(Operation.WRITE))
-async def abort_transaction(context: Context, form: AbortForm) -> Done:
+async def abort_transaction(context: RequestScope, form: AbortForm) -> ActionResult:
     """Abort the transaction of an id and shut out its producer, as if a new instance of it had started."""
     confirmed(form.confirm, form.transactional_id)
     await transactions.describe_transaction(
         context.client, form.transactional_id
     )  # nobody is brought to life
     await transactions.fence(context.client, form.transactional_id)
-    return Done(f"{form.transactional_id} has no open transaction now.", "/transactions")
+    return ActionResult(f"{form.transactional_id} has no open transaction now.", "/transactions")
 
 
 @routes.action("/topics/{topic}/abort-hanging", needs=cluster(Operation.ALTER) & topic(Operation.READ))
-async def abort_hanging(context: Context, form: AbortHangingForm) -> Done:
+async def abort_hanging(context: RequestScope, form: AbortHangingForm) -> ActionResult:
     """Write the marker that nobody else will write, for a transaction that hangs in a partition."""
     confirmed(form.confirm, str(form.start_offset))
     tp = TopicPartition(form.topic, form.partition)
     producer = await transactions.abort_hanging(context.client, tp, form.start_offset)
-    return Done(f"The transaction of producer {producer.producer_id} in {tp} is aborted.", "/transactions")
+    return ActionResult(
+        f"The transaction of producer {producer.producer_id} in {tp} is aborted.", "/transactions"
+    )
 
 
 def row_of(
@@ -210,7 +212,7 @@ def hanging_row(tp: TopicPartition, producer: ProducerState, now_ms: int) -> Han
     )
 
 
-async def _find_hanging(context: Context, query: TransactionsQuery, now_ms: int) -> list[HangingRow]:
+async def _find_hanging(context: RequestScope, query: TransactionsQuery, now_ms: int) -> list[HangingRow]:
     """In topics that the user may read: brokers tell nobody else who writes to them."""
     topics = await (context.client.topics([query.topic]) if query.topic else context.client.all_topics())
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, list(topics))

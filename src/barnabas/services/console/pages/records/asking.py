@@ -11,9 +11,9 @@ import msgspec
 from barnabas.client.schemas.subjects import topic_of
 from barnabas.common.durations import seconds_of
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
-from barnabas.services.console.scanning.model import MAX_HITS, Decode, Mask, Search
+from barnabas.services.console.scanning.model import MAX_HITS, Decode, RecordMask, Search
 from barnabas.web import AnonymousUser
 
 _OFFSET = re.compile(r"\s*(?:offset|@)\s*(\d{1,18})\s*", re.IGNORECASE | re.ASCII)
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, kw_only=True):
     decode: Decode = Decode.AUTO
 
 
-async def search_of(context: Context, asked: Asked, limit: int, continue_at: str = "") -> Search:
+async def search_of(context: RequestScope, asked: Asked, limit: int, continue_at: str = "") -> Search:
     since, first_offset = _moment_or_offset(asked.since, "since")
     until, until_offset = _moment_or_offset(asked.until, "until")
     return Search(
@@ -70,13 +70,13 @@ async def search_of(context: Context, asked: Asked, limit: int, continue_at: str
     )
 
 
-async def masks_of(context: Context, topic: str) -> tuple[Mask, ...]:
+async def masks_of(context: RequestScope, topic: str) -> tuple[RecordMask, ...]:
     """What is hidden from this user."""
     hidden = await context.hidden(topic)
-    return (Mask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
+    return (RecordMask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
 
 
-async def readable_subjects(context: Context) -> frozenset[str] | None:
+async def readable_subjects(context: RequestScope) -> frozenset[str] | None:
     """Subjects whose topics the user may read; None, without a login: all of them."""
     if isinstance(context.user, AnonymousUser):
         return None

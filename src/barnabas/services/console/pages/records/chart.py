@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, search_of
 from barnabas.services.console.routes import Routes
@@ -26,7 +26,7 @@ class ChartQuery(Asked, kw_only=True):
     keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
-class Curve(msgspec.Struct):
+class FieldCurve(msgspec.Struct):
     field: str
     values: list[float | None]
     lowest: float
@@ -40,7 +40,7 @@ class ChartPage(msgspec.Struct):
     records: int = 0
     newest: list[Hit] = []
     times: list[int] = []
-    curves: list[Curve] = []
+    curves: list[FieldCurve] = []
     left_out: int = 0
     stopped: bool = False
     columns: list[str] = []
@@ -48,7 +48,7 @@ class ChartPage(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/chart", needs=topic(Operation.READ), template="records/chart.html")
-async def show_chart(context: Context, query: ChartQuery) -> ChartPage:
+async def show_chart(context: RequestScope, query: ChartQuery) -> ChartPage:
     """The newest value of each key, and each numeric field over time: means of slices, of the newest records."""
     search = msgspec.structs.replace(
         await search_of(context, query, query.records), newest_first=True, shown_bytes=_VALUE_BYTES

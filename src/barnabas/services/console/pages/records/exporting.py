@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, search_of
-from barnabas.services.console.routes import Download, Routes
+from barnabas.services.console.routes import DownloadResponse, Routes
 from barnabas.services.console.scanning.scanner import MAX_EXPORTED, check
 
 routes = Routes()
@@ -29,9 +29,9 @@ class ExportQuery(Asked, kw_only=True):
 
 
 @routes.download("/topics/{topic}/records/export", needs=topic(Operation.READ))
-async def export_records(context: Context, query: ExportQuery) -> Download:
+async def export_records(context: RequestScope, query: ExportQuery) -> DownloadResponse:
     """Records that a search finds, the oldest first, as JSON lines, CSV or Parquet; what is masked stays masked."""
     search = msgspec.structs.replace(await search_of(context, query, query.limit), newest_first=False)
     check(search, MAX_EXPORTED)
     chunks = context.cluster.scanner.export(context.client, search, query.format)
-    return Download(f"{query.topic}.{_ENDINGS[query.format]}", _TYPES[query.format], chunks)
+    return DownloadResponse(f"{query.topic}.{_ENDINGS[query.format]}", _TYPES[query.format], chunks)

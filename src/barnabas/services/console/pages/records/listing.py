@@ -11,12 +11,12 @@ import msgspec
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ConsoleError, explain
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, Limit, search_of
 from barnabas.services.console.routes import Event, Routes
-from barnabas.services.console.scanning.model import Decode, End, Hit, Hits, Progress, SearchEvent
+from barnabas.services.console.scanning.model import Decode, Hit, Hits, ScanEnd, ScanProgress, SearchEvent
 
 routes = Routes()
 
@@ -35,7 +35,7 @@ class RecordsPage(msgspec.Struct):
     may_write: bool
     decodes: list[str]
     rows: list[Hit]
-    end: End | None = None
+    end: ScanEnd | None = None
     onward: str = ""
     """The query of the next page."""
 
@@ -46,7 +46,7 @@ class Failure(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/records", needs=topic(Operation.READ), template="records/listing.html")
-async def show_records(context: Context, query: RecordsQuery) -> RecordsPage:
+async def show_records(context: RequestScope, query: RecordsQuery) -> RecordsPage:
     """Search a topic's records. With `wait=true` the records are in the answer, otherwise in `records/search`."""
     await context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
@@ -59,13 +59,13 @@ async def show_records(context: Context, query: RecordsQuery) -> RecordsPage:
             async for event in events:
                 if isinstance(event, Hits):
                     page.rows += event.rows
-                elif isinstance(event, End):
+                elif isinstance(event, ScanEnd):
                     page.end = event
         page.onward = _onward(query, page.end)
     return page
 
 
-def _onward(query: RecordsQuery, end: End | None) -> str:
+def _onward(query: RecordsQuery, end: ScanEnd | None) -> str:
     if end is None or not end.continue_at:
         return ""
     asked = msgspec.to_builtins(msgspec.structs.replace(query, at=end.continue_at))
@@ -80,7 +80,7 @@ def _word(value: object) -> str:
 
 
 @routes.stream("/topics/{topic}/records/search", needs=topic(Operation.READ))
-async def search_records(context: Context, query: RecordsQuery) -> AsyncGenerator[Event, None]:
+async def search_records(context: RequestScope, query: RecordsQuery) -> AsyncGenerator[Event, None]:
     """The search as events: `hits`, `progress`, then `end`, or `failed` with a sentence."""
     try:
         async with aclosing(_events(context, query)) as events:
@@ -90,7 +90,7 @@ async def search_records(context: Context, query: RecordsQuery) -> AsyncGenerato
         yield failed(error)
 
 
-async def _events(context: Context, query: RecordsQuery) -> AsyncGenerator[SearchEvent, None]:
+async def _events(context: RequestScope, query: RecordsQuery) -> AsyncGenerator[SearchEvent, None]:
     search = await search_of(context, query, query.limit, query.at)
     async with aclosing(context.cluster.scanner.search(context.client, search)) as events:
         async for event in events:
@@ -99,14 +99,14 @@ async def _events(context: Context, query: RecordsQuery) -> AsyncGenerator[Searc
 
 def _without_bytes(event: SearchEvent) -> SearchEvent:
     """How many bytes a record has would tell how long what is masked in it is."""
-    if isinstance(event, Progress):
+    if isinstance(event, ScanProgress):
         return msgspec.structs.replace(event, bytes=0)
-    if isinstance(event, End):
+    if isinstance(event, ScanEnd):
         return msgspec.structs.replace(event, progress=msgspec.structs.replace(event.progress, bytes=0))
     return event
 
 
-_NAMES = {Hits: "hits", Progress: "progress", End: "end"}
+_NAMES = {Hits: "hits", ScanProgress: "progress", ScanEnd: "end"}
 
 
 def failed(error: Exception) -> Event:

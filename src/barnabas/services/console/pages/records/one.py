@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import masks_of, readable_subjects
-from barnabas.services.console.routes import Download, Routes
+from barnabas.services.console.routes import DownloadResponse, Routes
 from barnabas.services.console.scanning.model import WHOLE_BYTES, Decode, Hit, Search
 
 routes = Routes()
@@ -37,7 +37,7 @@ class RecordPage(msgspec.Struct):
 @routes.page(
     "/topics/{topic}/records/{partition}/{offset}", needs=topic(Operation.READ), template="records/one.html"
 )
-async def show_record(context: Context, query: RecordQuery) -> RecordPage:
+async def show_record(context: RequestScope, query: RecordQuery) -> RecordPage:
     """One record with its headers, its value as JSON, text or what its schema says, and its bytes."""
     search = await search_for_one(context, query)
     found = await context.cluster.scanner.record(context.client, search)
@@ -53,15 +53,17 @@ async def show_record(context: Context, query: RecordQuery) -> RecordPage:
 
 
 @routes.download("/topics/{topic}/records/{partition}/{offset}/value", needs=topic(Operation.READ))
-async def download_value(context: Context, query: RecordQuery) -> Download:
+async def download_value(context: RequestScope, query: RecordQuery) -> DownloadResponse:
     """The bytes of a record's value, whole. Not for topics of which something is masked."""
     search = await search_for_one(context, query)
     refuse_masked(search)
     chunks = context.cluster.scanner.value(context.client, search)
-    return Download(f"{query.topic}-{query.partition}-{query.offset}", "application/octet-stream", chunks)
+    return DownloadResponse(
+        f"{query.topic}-{query.partition}-{query.offset}", "application/octet-stream", chunks
+    )
 
 
-async def search_for_one(context: Context, query: RecordQuery) -> Search:
+async def search_for_one(context: RequestScope, query: RecordQuery) -> Search:
     return Search(
         topic=query.topic,
         partitions=(query.partition,),

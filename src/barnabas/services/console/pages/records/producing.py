@@ -16,7 +16,7 @@ from barnabas.client.schemas.client import RegistryError, SchemaClient
 from barnabas.client.schemas.serdes import Encoder, UnfitValueError
 from barnabas.records.record import Header
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.one import (
@@ -96,7 +96,7 @@ class Produced(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/produce", needs=topic(Operation.WRITE), template="records/produce.html")
-async def show_produce(context: Context, query: ProduceQuery) -> ProducePage:
+async def show_produce(context: RequestScope, query: ProduceQuery) -> ProducePage:
     """The form for a record. With `partition` and `offset` it begins with that one (READ is needed for it)."""
     found = (await context.client.topics([query.topic]))[query.topic]
     has_registry = bool(context.cluster.settings.registry)
@@ -109,7 +109,7 @@ async def show_produce(context: Context, query: ProduceQuery) -> ProducePage:
 
 
 @routes.action("/topics/{topic}/produce", needs=topic(Operation.WRITE))
-async def produce(context: Context, form: ProduceForm) -> Produced:
+async def produce(context: RequestScope, form: ProduceForm) -> Produced:
     """Write one record. `encoding`: text, json, base64, or schema (JSON by the latest schema of TOPIC-value)."""
     key = _bytes(form.key, form.key_encoding, "key") if form.key else None
     value = None if form.is_null else await _value(context, form)
@@ -121,7 +121,7 @@ async def produce(context: Context, form: ProduceForm) -> Produced:
     "/topics/{topic}/records/{partition}/{offset}/replay",
     needs=topic(Operation.READ) & topic(Operation.WRITE, "target"),
 )
-async def replay(context: Context, form: ReplayForm) -> Produced:
+async def replay(context: RequestScope, form: ReplayForm) -> Produced:
     """Write a record again, as it is, to a topic: with its key, value and headers, and the time of now."""
     raw = await _record(context, RecordQuery(form.topic, form.partition, form.offset))
     headers = [(name.decode("utf-8", "surrogateescape"), value) for name, value in raw.headers]
@@ -129,14 +129,14 @@ async def replay(context: Context, form: ReplayForm) -> Produced:
     return _produced(form.target, delivered)
 
 
-async def _record(context: Context, query: RecordQuery) -> RawRecord:
+async def _record(context: RequestScope, query: RecordQuery) -> RawRecord:
     search = await search_for_one(context, query)
     refuse_masked(search)
     return await context.cluster.scanner.raw(context.client, search)
 
 
 async def _send(
-    context: Context,
+    context: RequestScope,
     topic: str,
     value: bytes | None,
     key: bytes | None,
@@ -154,7 +154,7 @@ def _produced(topic: str, delivered: Delivered) -> Produced:
     return Produced(message, f"/topics/{quote(topic)}/records/{partition}/{offset}", topic, partition, offset)
 
 
-async def _value(context: Context, form: ProduceForm) -> bytes:
+async def _value(context: RequestScope, form: ProduceForm) -> bytes:
     if form.encoding is not Encoding.SCHEMA:
         return _bytes(form.value, form.encoding, "value")
     if not context.cluster.settings.registry:

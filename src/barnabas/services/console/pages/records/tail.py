@@ -10,7 +10,7 @@ import msgspec
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz.authorizer import Operation
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ConsoleError
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, search_of
@@ -33,7 +33,7 @@ class TailPage(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/tail", needs=topic(Operation.READ), template="records/tail.html")
-async def show_tail(context: Context, query: TailQuery) -> TailPage:
+async def show_tail(context: RequestScope, query: TailQuery) -> TailPage:
     """New records of a topic as they come; the records are in `tail/stream`."""
     await context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
@@ -41,7 +41,7 @@ async def show_tail(context: Context, query: TailQuery) -> TailPage:
 
 
 @routes.stream("/topics/{topic}/tail/stream", needs=topic(Operation.READ))
-async def tail_records(context: Context, query: TailQuery) -> AsyncGenerator[Event, None]:
+async def tail_records(context: RequestScope, query: TailQuery) -> AsyncGenerator[Event, None]:
     """`hits` with the records of the last half second, `skipped` with how many there was no room for."""
     try:
         search = await search_of(context, query, 100, query.at)

@@ -13,12 +13,12 @@ from barnabas.protocol.messages.topics import CreatableTopicResult
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.configuration import parse_changes
 from barnabas.services.console.administration.rights import confirmed
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import CHECKED, topic
 from barnabas.services.console.pages.topic.summary import find_topic
 from barnabas.services.console.rendering import quote
-from barnabas.services.console.routes import Done, Routes
+from barnabas.services.console.routes import ActionResult, Routes
 
 routes = Routes()
 
@@ -46,7 +46,7 @@ class CreatePage(msgspec.Struct):
     may_create: bool
 
 
-class TopicCreated(msgspec.Struct):
+class TopicCreatedResult(msgspec.Struct):
     message: str
     see: str
     topic: str
@@ -85,7 +85,7 @@ class Purged(msgspec.Struct):
 
 
 @routes.page("/create-topic", needs=CHECKED, template="topic/create.html")
-async def show_create(context: Context, query: CreateQuery) -> CreatePage:
+async def show_create(context: RequestScope, query: CreateQuery) -> CreatePage:
     """The form for a new topic; with a name, whether the controller would create it."""
     if query.topic:
         await _demand_create(context, query.topic)
@@ -101,13 +101,13 @@ async def show_create(context: Context, query: CreateQuery) -> CreatePage:
 
 
 @routes.action("/create-topic", needs=CHECKED)
-async def create_topic(context: Context, form: CreateQuery) -> TopicCreated:
+async def create_topic(context: RequestScope, form: CreateQuery) -> TopicCreatedResult:
     """Create a topic. It needs CREATE on the topic or on the cluster."""
     if not form.topic:
         raise BadInputError("A topic needs a name", "topic")
     await _demand_create(context, form.topic)
     result = await _create(context, form, validate_only=False)
-    return TopicCreated(
+    return TopicCreatedResult(
         f"Topic {form.topic} is created.",
         f"/topics/{quote(form.topic)}",
         form.topic,
@@ -117,15 +117,15 @@ async def create_topic(context: Context, form: CreateQuery) -> TopicCreated:
 
 
 @routes.action("/topics/{topic}/delete", needs=topic(Operation.DELETE))
-async def delete_topic(context: Context, form: DeleteForm) -> Done:
+async def delete_topic(context: RequestScope, form: DeleteForm) -> ActionResult:
     """Delete a topic with all its records, for good. `confirm` is the topic's name, typed out."""
     confirmed(form.confirm, form.topic)
     await admin.delete_topics(context.client, [form.topic])
-    return Done(f"Topic {form.topic} is deleted.", "/topics")
+    return ActionResult(f"Topic {form.topic} is deleted.", "/topics")
 
 
 @routes.action("/topics/{topic}/grow", needs=topic(Operation.ALTER))
-async def grow_topic(context: Context, form: GrowForm) -> Done:
+async def grow_topic(context: RequestScope, form: GrowForm) -> ActionResult:
     """Give a topic more partitions. Records with a key may then go to another partition than before."""
     now = len((await find_topic(context, form.topic)).partitions)
     if form.seen is not None and form.seen != now:
@@ -133,11 +133,11 @@ async def grow_topic(context: Context, form: GrowForm) -> Done:
     if form.partitions <= now:
         raise BadInputError(f"{form.topic} has {now} partitions already, and can only get more", "partitions")
     await admin.create_partitions(context.client, form.topic, form.partitions)
-    return Done(f"{form.topic} has {form.partitions} partitions now.", f"/topics/{quote(form.topic)}")
+    return ActionResult(f"{form.topic} has {form.partitions} partitions now.", f"/topics/{quote(form.topic)}")
 
 
 @routes.action("/topics/{topic}/purge", needs=topic(Operation.DELETE))
-async def purge_topic(context: Context, form: PurgeForm) -> Purged:
+async def purge_topic(context: RequestScope, form: PurgeForm) -> Purged:
     """Remove records of a topic, but not the topic; offsets go on where they were. `confirm` is the topic's name."""
     confirmed(form.confirm, form.topic)
     partitions = (await find_topic(context, form.topic)).partitions
@@ -148,7 +148,9 @@ async def purge_topic(context: Context, form: PurgeForm) -> Purged:
     return Purged(f"Removed records of {form.topic}.", f"/topics/{quote(form.topic)}/partitions", starts)
 
 
-async def purge(context: Context, name: str, partitions: list[int], before: int | None) -> dict[int, int]:
+async def purge(
+    context: RequestScope, name: str, partitions: list[int], before: int | None
+) -> dict[int, int]:
     """All are checked before the first is changed."""
     tps = [TopicPartition(name, index) for index in partitions]
     if before is not None:
@@ -161,12 +163,12 @@ async def purge(context: Context, name: str, partitions: list[int], before: int 
     return {tp.partition: await admin.delete_records(context.client, tp, offset) for tp in tps}
 
 
-async def _demand_create(context: Context, name: str) -> None:
+async def _demand_create(context: RequestScope, name: str) -> None:
     if not await context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
         await context.demand(Operation.CREATE, ResourceType.TOPIC, name)
 
 
-async def _create(context: Context, wanted: CreateQuery, *, validate_only: bool) -> CreatableTopicResult:
+async def _create(context: RequestScope, wanted: CreateQuery, *, validate_only: bool) -> CreatableTopicResult:
     settings = parse_changes(wanted.settings) if wanted.settings.strip() else {}
     return await admin.create_topic(
         context.client,

@@ -7,14 +7,14 @@ import msgspec
 from barnabas.client import admin
 from barnabas.security.authz.authorizer import Operation
 from barnabas.services.console.administration.configuration import (
-    Change,
-    Setting,
+    ConfigRow,
+    ConfigRowChange,
     apply_changes,
     read_settings,
     seen_of,
 )
 from barnabas.services.console.administration.rights import may_change_topic
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Routes
@@ -41,9 +41,9 @@ class ConfigForm(msgspec.Struct):
 
 class ConfigPage(msgspec.Struct):
     resource: str
-    settings: list[Setting]
+    settings: list[ConfigRow]
     total: int
-    preview: list[Change] | None
+    preview: list[ConfigRowChange] | None
     """The difference that `changes` would make; the broker has said that it would take it."""
     seen: str
     may_alter: bool
@@ -52,11 +52,11 @@ class ConfigPage(msgspec.Struct):
 class ConfigDone(msgspec.Struct):
     message: str
     see: str
-    changed: list[Change]
+    changed: list[ConfigRowChange]
 
 
 @routes.page("/topics/{topic}/config", needs=topic(Operation.DESCRIBE_CONFIGS), template="topic/config.html")
-async def show_config(context: Context, query: ConfigQuery) -> ConfigPage:
+async def show_config(context: RequestScope, query: ConfigQuery) -> ConfigPage:
     """The settings of a topic: value, default, source, documentation; with `changes`, what they would change."""
     may_alter = await may_change_topic(context, Operation.ALTER_CONFIGS, query.topic)
     settings = await read_settings(context.client, admin.TOPIC, query.topic)
@@ -69,7 +69,7 @@ async def show_config(context: Context, query: ConfigQuery) -> ConfigPage:
 
 
 @routes.action("/topics/{topic}/config", needs=topic(Operation.ALTER_CONFIGS))
-async def change_config(context: Context, form: ConfigForm) -> ConfigDone:
+async def change_config(context: RequestScope, form: ConfigForm) -> ConfigDone:
     """Change settings of a topic. Refused with the difference if they are no longer what the preview showed."""
     changed = await apply_changes(context.client, admin.TOPIC, form.topic, form.changes, form.seen)
     return ConfigDone(told(changed, form.topic), f"/topics/{quote(form.topic)}/config", changed)
@@ -77,9 +77,9 @@ async def change_config(context: Context, form: ConfigForm) -> ConfigDone:
 
 def config_page(
     resource: str,
-    settings: list[Setting],
+    settings: list[ConfigRow],
     query: ConfigQuery,
-    preview: list[Change] | None,
+    preview: list[ConfigRowChange] | None,
     *,
     may_alter: bool,
 ) -> ConfigPage:
@@ -91,6 +91,6 @@ def config_page(
     return ConfigPage(resource, shown, len(settings), preview, seen_of(preview or ()), may_alter)
 
 
-def told(changed: list[Change], resource: str) -> str:
+def told(changed: list[ConfigRowChange], resource: str) -> str:
     names = ", ".join(each.name for each in changed)
     return f"Changed {names} of {resource}." if changed else "Everything was like this already."

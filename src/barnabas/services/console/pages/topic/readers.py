@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.topic.summary import TopicQuery, find_topic
 from barnabas.services.console.routes import Routes
-from barnabas.services.console.sampling.snapshot import Snapshot
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 routes = Routes()
 
@@ -33,7 +33,7 @@ class ReadersPage(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
-async def show_readers(context: Context, query: TopicQuery) -> ReadersPage:
+async def show_readers(context: RequestScope, query: TopicQuery) -> ReadersPage:
     """The groups that have committed offsets in a topic, the one furthest behind first. Groups that the user may not
     describe are left out."""
     await find_topic(context, query.topic)
@@ -45,7 +45,7 @@ async def show_readers(context: Context, query: TopicQuery) -> ReadersPage:
     return ReadersPage(query.topic, readers, snapshot.age, snapshot.error)
 
 
-def readers_of(snapshot: Snapshot, name: str) -> list[Reader]:
+def readers_of(snapshot: ClusterSnapshot, name: str) -> list[Reader]:
     found = [
         Reader(group.name, group.type, group.state, len(read.indexes), read.lag, read.lag_seconds)
         for group in snapshot.groups.values()

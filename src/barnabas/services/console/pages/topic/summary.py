@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.client import admin
-from barnabas.client.metadata import Topic
+from barnabas.client.metadata import TopicMetadata
 from barnabas.common.types import uuid_to_text
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.console.administration.configuration import read_settings
@@ -17,7 +17,7 @@ from barnabas.services.console.administration.partitions import (
     read_partitions,
 )
 from barnabas.services.console.administration.rights import may_change_cluster, may_change_topic
-from barnabas.services.console.context import Context
+from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.routes import Routes
 
@@ -63,7 +63,7 @@ class PartitionsPage(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}", needs=topic(Operation.DESCRIBE), template="topic/summary.html")
-async def show_topic(context: Context, query: TopicQuery) -> TopicPage:
+async def show_topic(context: RequestScope, query: TopicQuery) -> TopicPage:
     """One topic: partitions, records, bytes, changed settings, and what is wrong with it."""
     found = await find_topic(context, query.topic)
     rights = await _rights(context, query.topic)
@@ -72,7 +72,7 @@ async def show_topic(context: Context, query: TopicQuery) -> TopicPage:
 
 
 @routes.page("/topics/{topic}/partitions", needs=topic(Operation.DESCRIBE), template="topic/partitions.html")
-async def show_partitions(context: Context, query: TopicQuery) -> PartitionsPage:
+async def show_partitions(context: RequestScope, query: TopicQuery) -> PartitionsPage:
     """The partitions of a topic: leader, replicas, ISR, offsets, size, producers, what is tiered."""
     found = await find_topic(context, query.topic)
     may_read = await context.may(Operation.READ, ResourceType.TOPIC, query.topic)
@@ -81,12 +81,12 @@ async def show_partitions(context: Context, query: TopicQuery) -> PartitionsPage
     return PartitionsPage(query.topic, rows, any(row.tiered is not None for row in rows), may_elect)
 
 
-async def find_topic(context: Context, name: str) -> Topic:
+async def find_topic(context: RequestScope, name: str) -> TopicMetadata:
     return (await context.client.topics([name]))[name]
 
 
 def summary_of(
-    found: Topic, rows: list[PartitionRow], changed: dict[str, str], rights: TopicRights
+    found: TopicMetadata, rows: list[PartitionRow], changed: dict[str, str], rights: TopicRights
 ) -> TopicPage:
     sizes = [row.total_bytes for row in rows if row.total_bytes is not None]
     return TopicPage(
@@ -109,7 +109,7 @@ def _flagged(rows: list[PartitionRow], flag: str) -> int:
     return sum(flag in row.flags for row in rows)
 
 
-async def _rights(context: Context, name: str) -> TopicRights:
+async def _rights(context: RequestScope, name: str) -> TopicRights:
     return TopicRights(
         await context.may(Operation.READ, ResourceType.TOPIC, name),
         await may_change_topic(context, Operation.WRITE, name),
@@ -119,7 +119,7 @@ async def _rights(context: Context, name: str) -> TopicRights:
     )
 
 
-async def _changed(context: Context, rights: TopicRights, name: str) -> dict[str, str]:
+async def _changed(context: RequestScope, rights: TopicRights, name: str) -> dict[str, str]:
     if not rights.see_configs:
         return {}
     settings = await read_settings(context.client, admin.TOPIC, name)

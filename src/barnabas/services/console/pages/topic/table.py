@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.services.console.pages.topic import changing, config, many, readers, summary
+from barnabas.services.console.pages.topic import bulk as many
+from barnabas.services.console.pages.topic import changing, config, readers, summary
 
 routes = [route for module in (summary, config, readers, changing, many) for route in module.routes]

@@ -17,7 +17,7 @@ from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.scanning.messages import ExportJob
 from barnabas.services.console.scanning.model import RawRecord, Search, SearchError
-from barnabas.services.console.scanning.worker.reading import forwards
+from barnabas.services.console.scanning.worker.reader import forwards
 from barnabas.services.console.scanning.worker.searching import Looker, as_rows
 from barnabas.services.console.scanning.worker.showing import Schemas
 
@@ -39,7 +39,7 @@ _SCHEMA = pa.schema(
 )
 
 
-class Writer(Protocol):
+class ExportWriter(Protocol):
     def write(self, columns: RecordColumns, partition: int) -> bytes: ...
 
     def close(self) -> bytes: ...
@@ -156,7 +156,7 @@ class _Parquet:
         return data
 
 
-_WRITERS: dict[str, type[Writer]] = {"json": _JsonLines, "csv": _Csv, "parquet": _Parquet}
+_WRITERS: dict[str, type[ExportWriter]] = {"json": _JsonLines, "csv": _Csv, "parquet": _Parquet}
 
 
 def safe_cell(text: str) -> str:

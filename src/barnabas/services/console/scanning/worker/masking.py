@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.records.columnar.decode import HEADERS, RecordColumns
-from barnabas.services.console.scanning.model import Mask
+from barnabas.services.console.scanning.model import RecordMask
 
 HIDDEN = "*****"
 HIDDEN_BYTES = HIDDEN.encode()
@@ -24,7 +24,7 @@ Decode = Callable[[bytes], Any]
 class Masking:
     """Of the records of one search. `decode` makes objects of values and raises ValueError for what is none."""
 
-    def __init__(self, masks: Iterable[Mask], decode: Decode) -> None:
+    def __init__(self, masks: Iterable[RecordMask], decode: Decode) -> None:
         masks = tuple(masks)
         self._decode = decode
         self._paths = tuple(tuple(path.split(".")) for mask in masks for path in mask.fields)

@@ -17,18 +17,24 @@ import pyarrow as pa
 from barnabas.client.cluster import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import BITS, RecordColumns
-from barnabas.services.console.scanning.messages import Found
+from barnabas.services.console.scanning.messages import ScanHits
 from barnabas.services.console.scanning.model import Hit, Search
 from barnabas.services.console.scanning.worker.masking import Masking
 from barnabas.services.console.scanning.worker.matching import Matcher, begins_with_id
-from barnabas.services.console.scanning.worker.reading import Part, Section, Window, fetching, forwards
+from barnabas.services.console.scanning.worker.reader import (
+    FetchedSection,
+    RecordRun,
+    ScanWindow,
+    fetching,
+    forwards,
+)
 from barnabas.services.console.scanning.worker.showing import Schemas, Viewer
 
 REPORT_SECONDS = 0.1
 WHOLE = frozenset(BITS) - {"timestampType"}
 
 T = TypeVar("T")
-Send = Callable[[Found], Awaitable[None]]
+Send = Callable[[ScanHits], Awaitable[None]]
 
 
 class Looked(NamedTuple):
@@ -51,20 +57,22 @@ class Looker:
         self.viewer = Viewer(search, schemas, value_is_masked=self._masking.hides_value)
         self._wanted = WHOLE if self._masking else (self.matcher.sources - {"partition"}) | {"offset"}
 
-    async def look(self, part: Part, partition: int, most: int) -> Looked:
+    async def look(self, part: RecordRun, partition: int, most: int) -> Looked:
         return await self._call(self._find, part, partition, most)
 
-    async def take_later(self, part: Part, partition: int, most: int) -> tuple[int, int, RecordColumns]:
+    async def take_later(self, part: RecordRun, partition: int, most: int) -> tuple[int, int, RecordColumns]:
         return await self._call(self.take, part, partition, most)
 
-    async def _call(self, work: Callable[[Part, int, int], T], part: Part, partition: int, most: int) -> T:
+    async def _call(
+        self, work: Callable[[RecordRun, int, int], T], part: RecordRun, partition: int, most: int
+    ) -> T:
         if self._schemas is not None:
             return await asyncio.to_thread(work, part, partition, most)
         found = work(part, partition, most)
         await asyncio.sleep(0)  # a word from the console is heard between two parts
         return found
 
-    def take(self, part: Part, partition: int, most: int) -> tuple[int, int, RecordColumns]:
+    def take(self, part: RecordRun, partition: int, most: int) -> tuple[int, int, RecordColumns]:
         """(records, how many match, the first or the newest of those as columns with all that a record has)."""
         columns = self._masked(part.columns(self._wanted))
         chosen = self.matcher.rows(columns, partition)
@@ -75,7 +83,7 @@ class Looker:
         full = columns if columns.arrays.keys() >= WHOLE else self._masked(part.columns(WHOLE))
         return columns.rows, matched, taken(full, chosen)
 
-    def _find(self, part: Part, partition: int, most: int) -> Looked:
+    def _find(self, part: RecordRun, partition: int, most: int) -> Looked:
         records, matched, columns = self.take(part, partition, most)
         return Looked(records, matched, self.viewer.hits(as_rows(columns), partition) if matched else [])
 
@@ -125,7 +133,7 @@ class Searching:
             self._positions.update({tp.partition: until for tp, _, until in self._ranges})
         await self._report(now=True)
 
-    async def _take_forwards(self, section: Section) -> None:
+    async def _take_forwards(self, section: FetchedSection) -> None:
         partition = section.tp.partition
         self._bytes += section.bytes
         for part in section.parts():
@@ -139,7 +147,7 @@ class Searching:
         self._reached[partition] = max(section.newest, self._reached.get(partition, -1))
 
     async def _backwards(self) -> None:
-        windows = {whole.tp: Window(whole, len(self._ranges)) for whole in self._ranges}
+        windows = {whole.tp: ScanWindow(whole, len(self._ranges)) for whole in self._ranges}
         while windows and self._left > 0:
             found = await self._read_windows(windows)
             for hit in in_order(found):
@@ -156,7 +164,7 @@ class Searching:
             await self._report(now=bool(self._hits))
         await self._report(now=True)
 
-    async def _read_windows(self, windows: dict[Any, Window]) -> dict[int, list[Hit]]:
+    async def _read_windows(self, windows: dict[Any, ScanWindow]) -> dict[int, list[Hit]]:
         """Hits of one window of each partition, the newest first."""
         found: dict[int, list[Hit]] = {tp.partition: [] for tp in windows}
         ranges = [window.range for window in windows.values()]
@@ -167,7 +175,7 @@ class Searching:
                     await self._take_backwards(section, found[fetched.tp.partition])
         return {partition: hits[::-1] for partition, hits in found.items()}
 
-    async def _take_backwards(self, section: Section, hits: list[Hit]) -> None:
+    async def _take_backwards(self, section: FetchedSection, hits: list[Hit]) -> None:
         partition = section.tp.partition
         self._bytes += section.bytes
         for part in section.parts():
@@ -175,7 +183,7 @@ class Searching:
             del hits[: -self._left]
         self._reached[partition] = section.oldest
 
-    async def _look(self, part: Part, partition: int) -> list[Hit]:
+    async def _look(self, part: RecordRun, partition: int) -> list[Hit]:
         looked = await self._looker.look(part, partition, self._left)
         self._records += looked.records
         return looked.hits
@@ -186,7 +194,7 @@ class Searching:
         self._reported = time.monotonic()
         matcher = self._looker.matcher
         failed, self._failed = matcher.failures - self._failed, matcher.failures
-        answer = Found(
+        answer = ScanHits(
             self._number, self._hits, self._positions, self._reached, self._records, self._bytes,
             failed, matcher.failure,
         )  # fmt: skip

@@ -23,17 +23,17 @@ from barnabas.services.console.scanning.login import unpack
 from barnabas.services.console.scanning.messages import (
     CREDITS,
     Answer,
-    Cancel,
-    Chunk,
-    Done,
+    CancelScan,
+    ExportChunk,
     ExportJob,
-    Found,
     Job,
     Range,
     RawJob,
-    Registry,
+    RegistryAccount,
     ReportJob,
-    Run,
+    RunScan,
+    ScanDone,
+    ScanHits,
     SearchJob,
     TailJob,
     Taken,
@@ -42,8 +42,8 @@ from barnabas.services.console.scanning.messages import (
 )
 from barnabas.services.console.scanning.model import Hit, Search, SearchError, SearchFailedError
 from barnabas.services.console.scanning.worker.exporting import export, raw_record, whole_value
-from barnabas.services.console.scanning.worker.reading import Section, fetching
-from barnabas.services.console.scanning.worker.reporting import report
+from barnabas.services.console.scanning.worker.reader import FetchedSection, fetching
+from barnabas.services.console.scanning.worker.reporter import report
 from barnabas.services.console.scanning.worker.searching import Looker, Searching, Send
 from barnabas.services.console.scanning.worker.showing import RegistryReader, Schemas
 
@@ -55,7 +55,7 @@ MAX_OFFSETS = 20_000
 MAX_BYTES = 8 << 20
 
 
-class Tail:
+class TailRun:
     def __init__(
         self, client: Client, job: TailJob, schemas: Schemas | None, send: Send, number: int
     ) -> None:
@@ -84,7 +84,7 @@ class Tail:
         self._ends.update({tp: max(end, self._ends[tp]) for tp, end in ends.items()})
         records, size, hits = await self._read(ranges) if ranges else (0, 0, [])
         positions = {tp.partition: end for tp, end in self._ends.items()}
-        answer = Found(self._number, hits, positions, {}, records, size, skipped=self._skipped)
+        answer = ScanHits(self._number, hits, positions, {}, records, size, skipped=self._skipped)
         self._skipped = 0
         await self._send(answer)
 
@@ -95,7 +95,7 @@ class Tail:
         async with fetching(self._client, ranges, self._search.committed, lambda what: None) as fetcher:
             while not fetcher.is_done and size < MAX_BYTES:
                 for found in await fetcher.next():
-                    section = Section(*found)
+                    section = FetchedSection(*found)
                     size += section.bytes
                     left[section.tp] = max(0, found.until - found.planned.next_offset)
                     for part in section.parts():
@@ -124,7 +124,7 @@ class _Kept:
     closing: asyncio.TimerHandle | None = field(default=None, repr=False)
 
 
-class Clients:
+class ClientPool:
     """Keyed by the whole login, password included, so that connections are never shared between users."""
 
     def __init__(self) -> None:
@@ -166,25 +166,25 @@ TIMEOUT = 10.0
 _UNLIMITED = asyncio.Semaphore(1 << 30)
 
 
-class Server:
+class ScanServer:
     """Jobs run side by side, each as far as its answers are taken."""
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
-        self._clients = Clients()
-        self._registries: dict[Registry, RegistryReader] = {}
+        self._clients = ClientPool()
+        self._registries: dict[RegistryAccount, RegistryReader] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
         self._others, self._exports = asyncio.Semaphore(MAX_JOBS), asyncio.Semaphore(MAX_EXPORTS)
 
-    def hear(self, message: Run | Cancel | Taken) -> None:
+    def hear(self, message: RunScan | CancelScan | Taken) -> None:
         number = message.number
-        if isinstance(message, Run):
+        if isinstance(message, RunScan):
             self._credits[number] = asyncio.Semaphore(CREDITS)
             task = asyncio.get_running_loop().create_task(self._run(message))
             self._jobs[number] = task
             task.add_done_callback(lambda _: self._forget(number))
-        elif isinstance(message, Cancel) and number in self._jobs:
+        elif isinstance(message, CancelScan) and number in self._jobs:
             self._jobs[number].cancel()
         elif isinstance(message, Taken) and number in self._credits:
             self._credits[number].release()
@@ -192,22 +192,22 @@ class Server:
     def _forget(self, number: int) -> None:
         del self._jobs[number], self._credits[number]
 
-    async def _run(self, message: Run) -> None:
-        done = Done(message.number)
+    async def _run(self, message: RunScan) -> None:
+        done = ScanDone(message.number)
         try:
             async with self._turn(message.job):
                 notes = await self._work(message)
-            done = Done(message.number, notes=notes)
+            done = ScanDone(message.number, notes=notes)
         except asyncio.CancelledError:
             return
         except FilterError as error:
-            done = Done(message.number, str(error), "where")
+            done = ScanDone(message.number, str(error), "where")
         except SearchError as error:
-            done = Done(message.number, str(error), error.field)
+            done = ScanDone(message.number, str(error), error.field)
         except (ClientError, KafkaError, SearchFailedError, ValueError) as error:
-            done = Done(message.number, str(error) or type(error).__name__)
+            done = ScanDone(message.number, str(error) or type(error).__name__)
         except Exception as error:
-            done = Done(message.number, f"the search failed: {type(error).__name__}: {error}")
+            done = ScanDone(message.number, f"the search failed: {type(error).__name__}: {error}")
         await self._write(encode(done))
 
     @asynccontextmanager
@@ -231,13 +231,13 @@ class Server:
         finally:
             turns.release()
 
-    async def _work(self, message: Run) -> list[str]:
+    async def _work(self, message: RunScan) -> list[str]:
         client = self._clients.borrow(message.login)
         try:
             job, send = message.job, self._sender(message.number)
             schemas = self._schemas(message.registry, job.search)
             if isinstance(job, TailJob):
-                await Tail(client, job, schemas, send, message.number).run()
+                await TailRun(client, job, schemas, send, message.number).run()
                 return []
             ranges = _ranges(job.search.topic, job.ranges)
             if isinstance(job, SearchJob):
@@ -246,7 +246,7 @@ class Server:
                 return searching.notes
             if isinstance(job, ReportJob):
                 found = await report(client, job, ranges, schemas)
-                await send(Chunk(message.number, msgspec.json.encode(found)))
+                await send(ExportChunk(message.number, msgspec.json.encode(found)))
                 return []
             if isinstance(job, ExportJob):
                 pieces = export(client, job, ranges, schemas)
@@ -255,19 +255,19 @@ class Server:
             else:
                 pieces = whole_value(client, job.search, ranges)
             async for data in pieces:
-                await send(Chunk(message.number, data))
+                await send(ExportChunk(message.number, data))
             return []
         finally:
             self._clients.give_back(message.login)
 
-    def _sender(self, number: int) -> Callable[[Found | Chunk], Awaitable[None]]:
+    def _sender(self, number: int) -> Callable[[ScanHits | ExportChunk], Awaitable[None]]:
         async def send(answer: Answer) -> None:
             await self._credits[number].acquire()
             await self._write(encode(answer))
 
         return send
 
-    def _schemas(self, registry: Registry, search: Search) -> Schemas | None:
+    def _schemas(self, registry: RegistryAccount, search: Search) -> Schemas | None:
         if not registry.url:
             return None
         if registry not in self._registries:
@@ -295,7 +295,7 @@ async def serve() -> None:
         writer.write(frame(data))
         await writer.drain()
 
-    server = Server(write)
+    server = ScanServer(write)
     try:
         while True:
             server.hear(decode_request(await read_frame(reader)))

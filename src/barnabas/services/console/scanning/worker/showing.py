@@ -11,13 +11,13 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient
-from barnabas.client.schemas.serdes import Decoder, plain
+from barnabas.client.schemas.serdes import SchemaDecoder, plain
 from barnabas.client.schemas.subjects import topic_of
-from barnabas.services.console.scanning.messages import Registry
-from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, Shown
+from barnabas.services.console.scanning.messages import RegistryAccount
+from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, ShownValue
 from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
 
-NULL = Shown("null")
+NULL = ShownValue("null")
 REGISTRY_TIMEOUT = 3.0
 REGISTRY_PAUSE = 10.0  # seconds without a question to a registry that did not answer
 _json = msgspec.json.Decoder()
@@ -30,7 +30,7 @@ MAX_OWNERS = 10_000
 class RegistryReader:
     """A registry that is asked from search processes; one that is away is not asked for every record."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: RegistryAccount) -> None:
         self._client = SchemaClient(
             registry.url,
             user=registry.user,
@@ -38,7 +38,7 @@ class RegistryReader:
             token=registry.token,
             timeout=REGISTRY_TIMEOUT,
         )
-        self._decoder = Decoder(self._client)
+        self._decoder = SchemaDecoder(self._client)
         self._owners: dict[int, tuple[float, frozenset[str]]] = {}
         self._away_until = 0.0
         self._problem = ""
@@ -123,24 +123,24 @@ class Viewer:
             for row in rows
         ]
 
-    def header(self, data: bytes | None) -> Shown:
+    def header(self, data: bytes | None) -> ShownValue:
         return NULL if data is None else self._cut(*_text_or_hex(data), len(data))
 
-    def show(self, data: bytes | None) -> Shown:
+    def show(self, data: bytes | None) -> ShownValue:
         if data is None:
             return NULL
         if data == HIDDEN_BYTES:
-            return Shown("masked", HIDDEN, len(data))
+            return ShownValue("masked", HIDDEN, len(data))
         shown = self._shown(data)
         return msgspec.structs.replace(shown, hex=data[:CUT_BYTES].hex()) if self._with_hex else shown
 
-    def _value(self, data: bytes | None) -> Shown:
+    def _value(self, data: bytes | None) -> ShownValue:
         """A masked value has been decoded, and is JSON now."""
         if self._value_is_masked and data is not None and data != HIDDEN_BYTES:
             return self._cut("json", data.decode(), len(data))
         return self.show(data)
 
-    def _shown(self, data: bytes) -> Shown:
+    def _shown(self, data: bytes) -> ShownValue:
         size = len(data)
         if self._how is Decode.HEX:
             return self._cut("hex", data[: self._most].hex(" "), size)
@@ -162,7 +162,7 @@ class Viewer:
             note = "not valid JSON"
         return self._cut(form, text, size, note=note)
 
-    def _by_schema(self, data: bytes) -> Shown:
+    def _by_schema(self, data: bytes) -> ShownValue:
         if self._schemas is None:
             raise NotFramedError("no schema registry is configured for this cluster")
         value = self._schemas.decode(data)
@@ -172,12 +172,12 @@ class Viewer:
         shown = self._cut(form, text, len(data), schema=schema_id)
         return msgspec.structs.replace(shown, schema_text=schema_text) if self._with_schema else shown
 
-    def _cut(self, form: str, text: str, size: int, *, schema: int = 0, note: str = "") -> Shown:
+    def _cut(self, form: str, text: str, size: int, *, schema: int = 0, note: str = "") -> ShownValue:
         most = self._most
         if most >= WHOLE_BYTES and max(size, len(text)) > most:
             most = CUT_BYTES
         cut = len(text) > most or (form == "hex" and 3 * size > len(text) + 1)
-        return Shown(form, text[:most], size, cut, schema, note)
+        return ShownValue(form, text[:most], size, cut, schema, note)
 
 
 def _text_or_hex(data: bytes) -> tuple[str, str]:

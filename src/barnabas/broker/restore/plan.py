@@ -1,0 +1,170 @@
+"""What an object store has of a cluster, and what a restore would make of it. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries, image_from_snapshot
+from barnabas.common.types import Uuid
+from barnabas.controller.restoring import TIERED, RestoredTopics, StoredTopic, sort_topics
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.tiering.objects.layout import PartitionFolder
+from barnabas.tiering.restoring.discovery import (
+    DamagedStateError,
+    find_clusters,
+    find_partitions,
+    read_incarnation,
+)
+from barnabas.tiering.restoring.partitions import RestoredPartition, for_each, look
+from barnabas.tiering.restoring.state import (
+    ClusterState,
+    SavedGroupState,
+    read_cluster_state,
+    read_group_state,
+)
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+
+PROBLEMS_SHOWN = 10
+
+
+class RestoreRefusedError(StoreError):
+    """What was asked cannot be done; nothing has been changed. The text says what to do."""
+
+
+class Tell(NamedTuple):
+    """Where progress is shown."""
+
+    total: Callable[[str, int], None] = lambda what, count: None
+    one_done: Callable[[], None] = lambda: None
+
+
+class RestorePlan(NamedTuple):
+    cluster_id: str
+    state: ClusterState
+    image: MetadataImage
+    """As it was written down."""
+    found: tuple[RestoredPartition, ...]
+    topics: RestoredTopics
+    offsets: tuple[SavedGroupState, ...]
+    """By partition of `__consumer_offsets`."""
+
+    @property
+    def deleted(self) -> set[Uuid]:
+        return {each.folder.topic_id for each in self.found if each.is_deleted}
+
+    @property
+    def kept(self) -> list[RestoredPartition]:
+        """The partitions that come back."""
+        left_out = {topic.topic_id for topic in self.topics.unnamed}
+        return [each for each in self.found if not each.is_deleted and each.folder.topic_id not in left_out]
+
+    @property
+    def stored(self) -> list[StoredTopic]:
+        return stored_topics(self.kept)
+
+    @property
+    def cuts(self) -> list[RestoredPartition]:
+        return [each for each in self.kept if each.cut_at is not None]
+
+    @property
+    def loses(self) -> bool:
+        """More than what was not copied yet."""
+        return bool(self.topics.empty or self.cuts)
+
+
+def stored_topics(found: list[RestoredPartition]) -> list[StoredTopic]:
+    topics: dict[tuple[str, Uuid], dict[int, int]] = {}
+    for each in found:
+        folder = each.folder
+        epochs = topics.setdefault((folder.topic, folder.topic_id), {})
+        epochs[folder.partition] = each.manifest.latest_epoch
+    return [StoredTopic(name, topic_id, epochs) for (name, topic_id), epochs in sorted(topics.items())]
+
+
+async def choose_cluster(store: ObjectStore, url: str, wanted: str | None) -> str:
+    """The one that is named, or the only one."""
+    there = await find_clusters(store)
+    if not there:
+        raise RestoreRefusedError(f"{url} holds nothing of Barnabas: is this the right bucket and prefix?")
+    listed = "\n".join(f"  {each}" for each in there)
+    if wanted is None:
+        if len(there) > 1:
+            raise RestoreRefusedError(f"{url} holds several clusters; say which with --cluster-id:\n{listed}")
+        return there[0]
+    if wanted not in there:
+        raise RestoreRefusedError(f"{url} holds nothing of cluster {wanted}. It holds:\n{listed}")
+    return wanted
+
+
+async def make_plan(store: ObjectStore, cluster_id: str, tell: Tell = Tell()) -> RestorePlan:  # noqa: B008 - immutable
+    """RestoreRefusedError if something cannot be read: nothing is guessed."""
+    state, image = await read_image(store, cluster_id)
+    await read_incarnation(store, cluster_id)  # is it sound?
+    folders = await _folders(store, cluster_id, image)
+    tell.total("looking at partitions", len(folders))
+    looked = await for_each(folders, lambda folder: look(store, folder), tell.one_done)
+    groups = await for_each(
+        _group_partitions(image), lambda index: _offsets(store, state, index), lambda: None
+    )
+    if errors := [each for each in (*looked, *groups) if isinstance(each, StoreError)]:
+        raise _unreadable(errors)
+    found = tuple(each for each in looked if isinstance(each, RestoredPartition))
+    offsets = tuple(each for each in groups if isinstance(each, SavedGroupState))
+    live = [each for each in found if not each.is_deleted]
+    deleted = {each.folder.topic_id for each in found if each.is_deleted}
+    topics = sort_topics(image, stored_topics(live), deleted)
+    return RestorePlan(cluster_id, state, image, found, topics, offsets)
+
+
+def _group_partitions(image: MetadataImage) -> range:
+    topic = image.topics.get(CONSUMER_OFFSETS)
+    return range(len(topic.partitions)) if topic is not None else range(0)
+
+
+async def _offsets(store: ObjectStore, state: ClusterState, index: int) -> SavedGroupState:
+    cluster_id = state.key.partition("/")[0]
+    found = await read_group_state(store, cluster_id, state.incarnation, index)
+    return found or SavedGroupState(0, 0, ())
+
+
+async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState, MetadataImage]:
+    """The metadata that the cluster has written down last."""
+    try:
+        state = await read_cluster_state(store, cluster_id)
+    except DamagedStateError as error:
+        raise RestoreRefusedError(error.message) from error
+    if state is None:
+        raise RestoreRefusedError(
+            f"There are objects of cluster {cluster_id}, but no metadata: it has written none down yet "
+            f"({cluster_id}/cluster/ is empty)."
+        )
+    try:
+        entries, end = decode_entries(state.data)
+    except DamagedMetadataError as error:
+        raise RestoreRefusedError(f"{state.key}: {error}") from error
+    if len(entries) != 1 or end != len(state.data):
+        raise RestoreRefusedError(
+            f"{state.key} is damaged or cut short. It is left as it is. If an older one lies beside it, remove this "
+            "one, and restore from that."
+        )
+    return state, image_from_snapshot(entries[0].deltas, entries[0].offset)
+
+
+async def _folders(store: ObjectStore, cluster_id: str, image: MetadataImage) -> list[PartitionFolder]:
+    """Of tiered topics, and of those that only the store knows."""
+    folders = [
+        PartitionFolder(cluster_id, topic.name, topic.topic_id, index)
+        for topic, index, _ in image.partitions()
+        if image.topic_configs(topic.name).get(TIERED, "").lower() == "true"
+    ]
+    known = {(folder.topic, folder.topic_id) for folder in folders}
+    return folders + [each async for each in find_partitions(store, cluster_id, known)]
+
+
+def _unreadable(errors: list[StoreError]) -> RestoreRefusedError:
+    lines = [error.message for error in errors[:PROBLEMS_SHOWN]]
+    if len(errors) > PROBLEMS_SHOWN:
+        lines.append(f"and {len(errors) - PROBLEMS_SHOWN} more")
+    return RestoreRefusedError("Nothing was changed:\n" + "\n".join(lines))

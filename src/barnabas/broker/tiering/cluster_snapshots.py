@@ -1,0 +1,166 @@
+"""What a cluster writes down of itself in the object store, for `barnabas cluster restore`.
+
+At most once in `barnabas.remote.state.interval.ms` the controller writes its metadata, and each group coordinator the
+offsets of its partitions, where they have changed. No request waits for that. A cluster that was restored elsewhere is
+of an earlier incarnation: it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
+
+from barnabas.broker.coordinators import Coordinators
+from barnabas.cluster.image import MetadataImage
+from barnabas.cluster.snapshots import MetadataEntry, encode_entry, snapshot_of
+from barnabas.common.clock import Clock
+from barnabas.common.cooperative import pieces
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import uuid_to_text
+from barnabas.config.broker import BrokerConfig
+from barnabas.controller.controller import Controller
+from barnabas.groups.offsets import Offsets, OffsetStore
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.replication.manager import ReplicaManager
+from barnabas.tiering.objects.layout import group_state_key
+from barnabas.tiering.restoring.discovery import begin_incarnation, read_incarnation
+from barnabas.tiering.restoring.state import (
+    SavedGroupOffset,
+    SavedGroupState,
+    encode_group_state,
+    write_cluster_state,
+    write_group_state,
+)
+from barnabas.tiering.stores.store import ObjectStore, StoreError
+
+T = TypeVar("T")
+GROUPS_IN_A_STEP = 200
+
+logger = safe_logger(__name__)
+
+
+class Host(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def coordinators(self) -> Coordinators: ...
+    @property
+    def replicas(self) -> ReplicaManager: ...
+    async def in_thread(self, work: Callable[[], T]) -> T: ...
+
+
+class _Written(NamedTuple):
+    leader_epoch: int
+    log_end: int
+    version: str | None
+
+
+_NOTHING = _Written(-1, -1, None)
+
+
+class StateRecorder:
+    """`run` is its task."""
+
+    def __init__(self, host: Host, store: ObjectStore, may_write: Callable[[], bool]) -> None:
+        self._host = host
+        self._store = store
+        self._may_write = may_write
+        self._has_begun = False
+        self._image: tuple[int, int] | None = None  # what was written last: incarnation and offset
+        self._groups: dict[int, _Written] = {}  # by partition
+
+    async def run(self) -> None:
+        """Until a later incarnation writes."""
+        while True:
+            await asyncio.sleep(self._host.config["barnabas.remote.state.interval.ms"] / 1000)
+            image = self._host.controller.image
+            if not image.cluster_id or not self._may_write():
+                continue
+            try:
+                if await self._is_over(image):
+                    logger.error(
+                        "cluster %s was restored from the object store elsewhere: nothing of it is copied from here "
+                        "any more",
+                        image.cluster_id,
+                    )
+                    return
+                await self.record(image)
+            except StoreError as error:
+                logger.warning("the state of the cluster is not written down: %s", error)
+
+    async def record(self, image: MetadataImage) -> None:
+        """What has changed since it was written."""
+        if self._host.controller.is_active and self._image != (image.incarnation, image.offset):
+            data = await self._host.in_thread(lambda: encode_image(image))
+            await write_cluster_state(self._store, image.cluster_id, image.incarnation, image.offset, data)
+            self._image = image.incarnation, image.offset
+        await self._record_groups(image)
+
+    async def _is_over(self, image: MetadataImage) -> bool:
+        if not self._has_begun:
+            await begin_incarnation(self._store, image.cluster_id, self._host.clock.now_ms())
+            self._has_begun = True
+        return await read_incarnation(self._store, image.cluster_id) > image.incarnation
+
+    async def _record_groups(self, image: MetadataImage) -> None:
+        led = self._host.replicas.by_name.get(CONSUMER_OFFSETS, {})
+        for index, shard in list(self._host.coordinators.groups.runtime.shards()):
+            partition = led.get(index)
+            if partition is not None and partition.is_leader:
+                # The high watermark: what was not committed may never have been.
+                await self._record_shard(
+                    image, index, shard.offsets, partition.leader_epoch, partition.log.high_watermark
+                )
+
+    async def _record_shard(
+        self, image: MetadataImage, index: int, store: OffsetStore, leader_epoch: int, end: int
+    ) -> None:
+        before = self._groups.get(index, _NOTHING)
+        if (before.leader_epoch, before.log_end) == (leader_epoch, end):
+            return
+        offsets = [
+            each
+            async for some in _in_turns(store.groups())
+            for group in some
+            for each in _of_group(group, store.of_group(group))
+        ]
+        state = SavedGroupState(leader_epoch, end, tuple(offsets))
+        data = await self._host.in_thread(lambda: encode_group_state(state))
+        key = group_state_key(image.cluster_id, image.incarnation, index)
+        known = before.version if before.leader_epoch == leader_epoch else None
+        version = await write_group_state(self._store, key, leader_epoch, data, known)
+        if version is None:
+            self._groups.pop(index, None)
+        else:
+            self._groups[index] = _Written(leader_epoch, end, version)
+
+
+async def _in_turns(groups: Iterable[str]) -> AsyncIterator[Iterable[str]]:
+    for some in pieces(groups, GROUPS_IN_A_STEP):
+        yield some
+        await asyncio.sleep(0)
+
+
+def _of_group(group: str, offsets: Offsets) -> Iterator[SavedGroupOffset]:
+    for tp, committed in list(offsets.items()):
+        yield SavedGroupOffset(
+            group,
+            tp.topic,
+            tp.partition,
+            committed.offset,
+            committed.leader_epoch,
+            committed.metadata,
+            committed.commit_ms,
+            committed.expire_ms,
+            uuid_to_text(committed.topic_id),
+        )
+
+
+def encode_image(image: MetadataImage) -> bytes:
+    """An entry of the metadata log that holds all of it."""
+    return encode_entry(MetadataEntry(image.offset, image.controller_epoch, list(snapshot_of(image))))

@@ -1,0 +1,194 @@
+"""The log of a partition that this broker leads, as the writer of its remote part sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from barnabas.broker.tiering.compacted_restore import take_back
+from barnabas.broker.tiering.restored_partitions import settled
+from barnabas.common.clock import Clock
+from barnabas.common.safe_logging import safe_logger
+from barnabas.log.log import Log
+from barnabas.log.offsets import NOTHING_TIERED
+from barnabas.log.segments.scan import BadBatch
+from barnabas.log.tiering.copying import CompactedSegment, SealedSegment, is_still_there, to_copy, whole_parts
+from barnabas.log.tiering.markers import lost_markers, write_lost_markers
+from barnabas.log.tiering.rebuilding import is_lost as is_lost_log
+from barnabas.log.tiering.retention import RemoteSegment
+from barnabas.replication.partition import Partition
+from barnabas.tiering.objects.manifest import Manifest
+from barnabas.tiering.objects.segment_build import InThread
+from barnabas.tiering.objects.segment_object import BadObjectError
+from barnabas.tiering.reading.remote_log import RemoteLog
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.claim import Claim, Decision, LogView
+
+logger = safe_logger(__name__)
+
+
+class TieredLeaderLog:
+    """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
+
+    def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
+        self._partition = partition
+        self._log: Log = partition.log
+        self._remote = remote
+        self._clock = clock
+        self._in_thread = in_thread
+        self._end_at_claim = -1
+
+    def view(self) -> LogView:
+        log = self._log
+        self._end_at_claim = log.log_end_offset
+        return LogView(log.log_start_offset, log.offsets.local_start, log.log_end_offset, log.epochs.entries)
+
+    async def next_sealed(self, start: int) -> SealedSegment | None:
+        log = self._log
+        chosen = log.next_to_copy(self._clock.now_ms())
+        if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
+            return None  # the high watermark of a new leader is still below what was copied
+        try:
+            copied = await self._in_thread(chosen.read)
+        except BadBatch as bad:
+            raise BadObjectError(f"{chosen.segments[0].file.path} is damaged: {bad}") from bad
+        return copied if chosen.generation == log.generation else None
+
+    def note_tiered_end(self, offset: int) -> None:
+        self._log.note_tiered(offset)
+
+    @property
+    def is_offline(self) -> bool:
+        return self._partition.is_recovering
+
+    async def follow_claim(self, claim: Claim) -> None:
+        log, partition = self._log, self._partition
+        _log_claim(partition, claim)
+        if claim.decision is Decision.START_AT:
+            await self._start_at(claim.start_at)
+        elif not log.lower_tiered(claim.file.manifest.tiered_end):
+            raise StoreError(
+                f"{partition.topic_partition}: the remote part ends at {claim.file.manifest.tiered_end}, the local one "
+                f"begins at {log.local_start_offset}: what is between is lost. kafka-delete-records up to "
+                f"{log.local_start_offset} gives it up, and copying goes on"
+            )
+        if lost_markers(log):
+            await self._end_transactions()
+        self._go_on(claim)
+
+    def _go_on(self, claim: Claim) -> None:
+        """The log is in order: it leads, and starts where the manifest does."""
+        log, partition = self._log, self._partition
+        partition.recover()
+        start = min(claim.log_start, log.high_watermark)
+        if start > log.log_start_offset:
+            log.advance_log_start(start)
+            partition.log_start_moved()
+
+    async def _start_at(self, tiered_end: int) -> None:
+        """Begin at the tiered end, with nothing of one's own."""
+        log, end = self._log, self._end_at_claim
+        found = await self._remote.bootstrap()
+        if log.log_end_offset != end or found.tiered_end != tiered_end:
+            raise StoreError(
+                f"{self._partition.topic_partition} has taken records while its remote part was looked at"
+            )
+        epoch = self._partition.leader_epoch
+        log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
+        await settled(log)
+        if self._partition.leader_epoch != epoch or self._partition.is_retired:
+            raise StoreError(f"{self._partition.topic_partition} is not led here any more")
+        self._partition.begin_again()
+
+    async def _end_transactions(self) -> None:
+        """Those that were open at the tiered end. A broker that was killed before it had written all goes on here."""
+        found = await self._remote.bootstrap()
+        epoch, now_ms = self._partition.leader_epoch, self._clock.now_ms()
+        ended = write_lost_markers(self._log, found.open_transactions, epoch, now_ms)
+        logger.info(
+            "%s: %d transactions have lost their ends, and are ended", self._log.topic_partition, ended
+        )
+        self._partition.begin_again()
+
+    def note_log_start(self, offset: int) -> None:
+        start = min(offset, self._log.high_watermark)
+        if start > self._log.log_start_offset:
+            self._log.advance_log_start(start)
+            self._partition.log_start_moved()
+
+
+def _log_claim(partition: Partition, claim: Claim) -> None:
+    tp, end = partition.topic_partition, partition.log.log_end_offset
+    if claim.decision is Decision.START_AT:
+        logger.warning(
+            "%s ends at %d, below what is in the object store: it goes on at %d", tp, end, claim.start_at
+        )
+    elif claim.cut_at is not None:
+        logger.error(
+            "%s has other records from offset %d on than the object store: those there are in quarantine now, "
+            "until `barnabas tier quarantine %s --delete` deletes them",
+            tp,
+            claim.cut_at,
+            partition.topic,
+        )
+    elif partition.is_recovering:
+        logger.info("%s has all that is in the object store: it is online", tp)
+
+
+class WholeLedLog(TieredLeaderLog):
+    """A compacted one. See `tiering.writing.whole_copier.WholeLog`."""
+
+    def view(self) -> LogView:
+        is_lost = self._partition.is_recovering and is_lost_log(self._log)
+        return super().view()._replace(is_lost=is_lost)
+
+    async def follow_claim(self, claim: Claim) -> None:
+        if claim.decision is Decision.START_AT:
+            epoch = self._partition.leader_epoch
+            await take_back(self._log, self._remote, epoch, self._clock, lambda: self._is_offline_in(epoch))
+        else:
+            _log_claim(self._partition, claim)
+        self._go_on(claim)
+
+    def _is_offline_in(self, leader_epoch: int) -> bool:
+        return self._partition.is_recovering and self._partition.leader_epoch == leader_epoch
+
+    def parts(self) -> tuple[CompactedSegment, ...]:
+        return whole_parts(self._log)
+
+    async def read(self, part: CompactedSegment) -> SealedSegment | None:
+        chosen = to_copy(self._log, part)
+        if chosen is None:
+            return None
+        try:
+            copied = await self._in_thread(chosen.read)
+        except OSError:
+            if is_still_there(self._log, chosen):
+                raise
+            return None
+        return copied if is_still_there(self._log, chosen) else None
+
+
+class ManifestSegments:
+    """The remote segments of a log, for its retention. A page counts as one segment: it expires as a whole."""
+
+    def __init__(self, manifest: Callable[[], Manifest | None]) -> None:
+        self._manifest = manifest
+
+    @property
+    def is_known(self) -> bool:
+        return self._manifest() is not None
+
+    @property
+    def end(self) -> int:
+        manifest = self._manifest()
+        return manifest.tiered_end if manifest is not None else NOTHING_TIERED
+
+    @property
+    def size_bytes(self) -> int:
+        manifest = self._manifest()
+        return manifest.size if manifest is not None else 0
+
+    def oldest(self) -> Iterator[RemoteSegment]:
+        manifest = self._manifest()
+        for part in manifest.parts if manifest is not None else ():
+            yield RemoteSegment(part.base, part.end, part.size, part.largest_timestamp)

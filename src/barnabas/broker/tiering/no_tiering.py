@@ -1,0 +1,144 @@
+"""A broker without tiered storage: what others ask of `tiering.Tiering`, answered without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.broker.tiering.status import TieringProblem, describe_partition
+from barnabas.cluster.deltas import Delta
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.common.clock import Clock, Timers
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.remote_origin import origin_of
+from barnabas.log import names
+from barnabas.log.log import Log
+from barnabas.log.tiering.markers import lost_markers
+from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
+from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication.flusher import BackgroundThread
+from barnabas.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from barnabas.broker.tiering import needs
+    from barnabas.broker.tiering.tiering import Tiering
+
+logger = safe_logger(__name__)
+
+
+def tiering_from(
+    host: needs.Host, platform: needs.TieringPlatform, config: BrokerConfig
+) -> Tiering | Untiered:
+    if not config["remote.log.storage.system.enable"]:
+        return Untiered(host)
+    # With these come fifty modules that other brokers do not need.
+    from barnabas.broker.tiering.settings import tiering_settings
+    from barnabas.broker.tiering.tiering import THREADS, Tiering
+
+    settings = tiering_settings(config)
+    store = platform.object_store(settings.url, settings.options)
+    threads = platform.threads(THREADS, "barnabas-remote")
+    return Tiering(host, store, threads, settings, platform.probe_rounds)
+
+
+def end_tiering(partition: Partition) -> None:
+    """Once a topic is tiered no longer, its logs start on their disks; the controller has the objects deleted."""
+    log = partition.log
+    if log.is_tiered and not log.config.remote_storage_enable and not partition.is_retired:
+        logger.info(
+            "%s is no longer tiered: it starts at %d", partition.topic_partition, log.local_start_offset
+        )
+        log.end_tiering()
+        partition.log_start_moved()
+
+
+def log_recovering(partition: Partition) -> None:
+    logger.error(
+        "%s %s: it is offline until its leader, this broker, has read what is in the object store. "
+        "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it take records without",
+        partition.topic_partition,
+        "has lost its log" if partition.has_lost_log else "was elected uncleanly",
+        partition.topic,
+    )
+
+
+class Host(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def awaits_store(image: MetadataImage, partition: Partition) -> bool:
+    """Must its leader look into the store first?"""
+    log = partition.log
+    if lost_markers(log):
+        return True
+    origin = origin_of(image.topic_configs(partition.topic))
+    return origin is not None and partition.index < origin.partitions and _has_not_begun(partition.topic, log)
+
+
+def _has_not_begun(topic: str, log: Log) -> bool:
+    is_empty = log.log_end_offset == 0 and not log.is_tiered
+    return is_empty or is_unfinished(log) or (topic == CONSUMER_OFFSETS and log.fs.exists(unfinished(log)))
+
+
+def unfinished(log: Log) -> str:
+    return f"{log.folder}/{names.BEGINNING}"
+
+
+class Untiered:
+    """A broker without tiered storage."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._told: set[TopicPartition] = set()
+
+    def page_cache(self, background: BackgroundThread, timers: Timers) -> ColdReads:
+        return ColdReads(background)
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def use_config(self, config: BrokerConfig) -> None: ...
+
+    def follow(self, partition: Partition) -> None:
+        end_tiering(partition)
+        if partition.is_recovering:
+            log_recovering(partition)
+
+    def applied(self, deltas: Iterable[Delta]) -> None: ...
+
+    def describe(self, log: Log) -> PartitionTier:
+        return describe_partition(log, None, TieringProblem())
+
+    def describe_broker(self) -> BrokerTiers:
+        return BrokerTiers()
+
+    def moved_to_tiers(self, partition: Partition) -> None:
+        """It waits until this broker has tiered storage."""
+
+    def may_lead(self, partition: Partition, state: PartitionState) -> bool:
+        """Not a partition that was restored and has nothing here: it would begin anew."""
+        tp = partition.topic_partition
+        if not awaits_store(self._host.image, partition):
+            return True
+        if tp not in self._told:
+            self._told.add(tp)
+            logger.error(
+                "%s was restored from an object store, and this broker has none: it is not led. Set "
+                "remote.log.storage.system.enable and barnabas.remote.storage.url, and start the broker again.",
+                tp,
+            )
+        return False
+
+    def waits_for_tiers(self, partition: Partition) -> bool:
+        return False
+
+    def store_covers(self, tp: TopicPartition, topic_id: Uuid, end: int) -> bool | None:
+        return False

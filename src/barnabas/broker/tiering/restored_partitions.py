@@ -1,0 +1,238 @@
+"""Restored partitions (`barnabas.remote.origin`): an empty log of theirs begins with what the object store remembers.
+
+    a tiered topic         empty, at the tiered end; then the markers of transactions that were open there
+    a compacted one        with all that its copy has
+    __consumer_offsets     with the offsets that the cluster had written down
+
+Until then the partition is not led: a record at offset 0 would be another history. So the leader asks `may_lead` before
+it leads. Each step may be interrupted; whether something is left to do is seen from the log alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from barnabas.broker.tiering.no_tiering import Host, awaits_store, unfinished
+from barnabas.cluster.image import PartitionState
+from barnabas.common.cooperative import pieces
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition, Uuid, uuid_from_text
+from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.groups.offsets import Committed
+from barnabas.groups.records import offset_record
+from barnabas.log.failures import LogDirError
+from barnabas.log.log import Log, Origin
+from barnabas.log.replacing import ReplaceableLog
+from barnabas.log.tiering.copying import stays_whole
+from barnabas.log.tiering.markers import write_lost_markers
+from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.records.builder import build_batch_at
+from barnabas.replication.partition import Partition
+from barnabas.tiering.reading.bootstrap import Bootstrap
+from barnabas.tiering.restoring.state import SavedGroupOffset, SavedGroupState
+from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.writing.pacing import StoreBackoff
+
+RECORDS_IN_BATCH = 1000
+WRITE_PAUSE = 0.02  # seconds between two checks of a slow disk
+MAX_WAIT_SECONDS = 10.0
+
+logger = safe_logger(__name__)
+
+
+class Beginnings:
+    """Belongs to the loop."""
+
+    def __init__(
+        self,
+        host: Host,
+        bootstrap: Callable[[Partition], Awaitable[Bootstrap]],
+        take_back: Callable[[Partition, int, Callable[[], bool]], Awaitable[None]],
+        group_state: Callable[[int], Awaitable[SavedGroupState | None]],
+        begun: Callable[[Partition], None],
+    ) -> None:
+        self._host = host
+        self._bootstrap = bootstrap
+        self._take_back = take_back
+        self._group_state = group_state
+        self._begun = begun
+        self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._empty: dict[TopicPartition, Log] = {}
+        """Looked for in the store, and empty all the same: there is nothing of them, or their leaders take it back."""
+
+    def may_lead(self, partition: Partition, state: PartitionState) -> bool:
+        tp, log = partition.topic_partition, partition.log
+        if not awaits_store(self._host.image, partition) or self._empty.get(tp) is log:
+            return True
+        if tp not in self._under_way:
+            task = self._under_way[tp] = asyncio.create_task(self._begin(partition, state))
+            task.add_done_callback(lambda _: self._under_way.pop(tp, None))
+        return False
+
+    async def _begin(self, partition: Partition, state: PartitionState) -> None:
+        """Until it succeeds, or the partition has another leader."""
+        begin = self._with_offsets if partition.topic == CONSUMER_OFFSETS else self._at_tiered_end
+        backoff = StoreBackoff()
+        while self._is_ours(partition, state):
+            try:
+                await begin(partition, state)
+            except LogDirError as error:
+                logger.error("%s cannot begin: %s", partition.topic_partition, error)
+                return
+            except KafkaError as error:
+                logger.warning("%s is not led before it has begun: %s", partition.topic_partition, error)
+                await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
+            else:
+                if awaits_store(self._host.image, partition):
+                    self._empty[partition.topic_partition] = partition.log
+                self._begun(partition)
+                return
+
+    def _is_ours(self, partition: Partition, state: PartitionState) -> bool:
+        now = self._host.image.partition(partition.topic, partition.index)
+        return now is not None and now.leader_epoch == state.leader_epoch and not partition.is_retired
+
+    async def _at_tiered_end(self, partition: Partition, state: PartitionState) -> None:
+        found = await self._bootstrap(partition)
+        log = partition.log
+        if not self._is_ours(partition, state):
+            return
+        if found.epochs and found.epochs[-1][0] >= state.leader_epoch:
+            raise StoreError(
+                f"its records have leader epoch {found.epochs[-1][0]}, and leader epoch {state.leader_epoch} has begun"
+            )
+        if stays_whole(log):
+            if found.tiered_end:
+                await self._take_back(partition, state.leader_epoch, lambda: self._is_ours(partition, state))
+            return
+        if log.log_end_offset == 0 and found.tiered_end:
+            log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
+            await settled(log)
+            if not self._is_ours(partition, state):
+                return
+        ended = write_lost_markers(
+            log, found.open_transactions, state.leader_epoch, self._host.clock.now_ms()
+        )
+        logger.info(
+            "%s begins at %d, with %d ends of transactions: what is before is in the object store",
+            partition.topic_partition,
+            found.tiered_end,
+            ended,
+        )
+
+    async def _with_offsets(self, partition: Partition, state: PartitionState) -> None:
+        remembered = await self._group_state(partition.index)
+        if remembered is not None and remembered.offsets and self._is_ours(partition, state):
+            await write_offsets(
+                partition.log, remembered.offsets, state.leader_epoch, self._host.clock.now_ms()
+            )
+            logger.info(
+                "%s begins with %d committed offsets", partition.topic_partition, len(remembered.offsets)
+            )
+
+    async def stop(self) -> None:
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class MissingLogs:
+    """Partitions without a folder of which the log dir notes records: does the object store hold all of them?
+
+    The store is asked until it answers. If it holds fewer, a replica that cannot be elected may have the rest, or an
+    operator a copy of the folder: the partition stays offline.
+    """
+
+    def __init__(
+        self,
+        tiered_end: Callable[[TopicPartition, Uuid], Awaitable[int]],
+        settle: Callable[[TopicPartition], None],
+    ) -> None:
+        self._tiered_end = tiered_end
+        self._settle = settle
+        self._known: dict[tuple[TopicPartition, Uuid], int] = {}
+        self._asking: dict[tuple[TopicPartition, Uuid], asyncio.Task[None]] = {}
+
+    def store_covers(self, tp: TopicPartition, topic_id: Uuid, end: int) -> bool | None:
+        """None: not known yet; `settle` is called when it is."""
+        key = tp, topic_id
+        known = self._known.get(key)
+        if known is not None:
+            return known >= end
+        if key not in self._asking:
+            task = self._asking[key] = asyncio.create_task(self._ask(tp, topic_id, end))
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        return None
+
+    async def _ask(self, tp: TopicPartition, topic_id: Uuid, end: int) -> None:
+        backoff = StoreBackoff()
+        while (tp, topic_id) not in self._known:
+            try:
+                found = self._known[tp, topic_id] = await self._tiered_end(tp, topic_id)
+            except KafkaError as error:
+                logger.warning("%s has lost its folder, and its remote part cannot be read: %s", tp, error)
+                await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
+        if found < end:
+            logger.error(
+                "%s has lost its folder: of offsets below %d the store has those below %d", tp, end, found
+            )
+        self._settle(tp)
+
+    async def stop(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def settled(log: ReplaceableLog) -> None:
+    """Wait until the files of the log are those that it works with."""
+    if not log.is_settled:
+        done = asyncio.Event()
+        log.when_settled(done.set)
+        await done.wait()
+
+
+async def written(log: Log) -> None:
+    """Yield to the loop until a slow disk has written all appends. StoreError if the disk is full: later batches would
+    leave a gap."""
+    end = log.log_end_offset
+    await asyncio.sleep(0)
+    while log.has_pending:  # noqa: ASYNC110 - the log has no event
+        await asyncio.sleep(WRITE_PAUSE)
+    if log.log_end_offset != end:
+        raise StoreError(f"{log.topic_partition} could not be written up to {end}")
+
+
+async def write_offsets(
+    log: Log, offsets: Iterable[SavedGroupOffset], leader_epoch: int, now_ms: int
+) -> None:
+    """All or none: an interrupted beginning is repeated."""
+    fs, mark = log.fs, unfinished(log)
+    if log.log_end_offset:
+        log.truncate_fully_and_start_at(0)
+    fs.write_atomic(mark, b"")
+    for some in pieces(list(offsets), RECORDS_IN_BATCH):
+        records = [_record(each) for each in some]
+        batch = memoryview(build_batch_at(now_ms, records))
+        log.append_as_leader(batch, leader_epoch, now_ms, Origin.COORDINATOR)
+        await written(log)
+    log.flush()
+    fs.remove(mark)
+    fs.sync_folder(log.folder)
+
+
+def _record(each: SavedGroupOffset) -> CoordinatorRecord:
+    committed = Committed(
+        each.offset,
+        each.leader_epoch,
+        each.metadata,
+        each.commit_ms,
+        each.expire_ms,
+        uuid_from_text(each.topic_id),
+    )
+    tp = TopicPartition(each.topic, each.partition)
+    return offset_record(each.group, tp, committed, lambda offset, producer: None)

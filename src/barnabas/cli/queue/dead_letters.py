@@ -1,0 +1,186 @@
+"""`barnabas queue dead`: what share groups have given up, why, and another chance for it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Output,
+    OutputFormat,
+    complete_topic,
+    with_client,
+)
+from barnabas.cli.output import count, say, show_json, show_rows
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Client
+    from barnabas.client.share.dead_letters import DeadLetter, DeadLetterFilter
+    from barnabas.client.share.redriving import RedriveResult
+
+app = typer.Typer(help="Look at dead letters, and send them back.", no_args_is_help=True)
+
+COLUMNS = ("letter", "time", "origin", "group", "deliveries", "reason", "value")
+SHORT = 60
+
+Topic = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="The dead-letter topic.", autocompletion=complete_topic, show_default=False
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="FIELD=PATTERN", help="Such as reason=*rejected*; all must match."),
+]
+Limit = Annotated[int | None, typer.Option("--count", "-n", min=1, help="At most so many.")]
+
+
+@app.command("list")
+def list_letters(
+    topic: Topic,
+    where: Where = None,
+    limit: Limit = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that were sent back.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show dead letters: where they come from, and why they are here.
+
+    Fields of --where: topic, partition, offset, group, deliveries, reason, key.
+
+    Examples:
+
+      barnabas queue dead list dlq.jobs
+
+      barnabas queue dead list dlq.jobs --where 'reason=*count exceeded*' -o json
+    """
+    chosen = _filter(where)
+    letters = with_client(bootstrap, lambda client: _read(client, topic, chosen, limit, everything))
+    rows = [_row(letter, whole=output is OutputFormat.JSON) for letter in letters]
+    show_rows(output, rows, COLUMNS, empty=f"No dead letters in {topic}.")
+
+
+@app.command()
+def show(
+    topic: Topic,
+    letter: Annotated[str, typer.Argument(metavar="PARTITION:OFFSET", help="As `list` shows it.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show all of one dead letter.
+
+    Example:
+
+      barnabas queue dead show dlq.jobs 0:17
+    """
+
+    async def work(client: Client) -> list[DeadLetter]:
+        from barnabas.client.share.redriving import read_letters
+
+        return await read_letters(client, topic, lambda found: found.where == letter)
+
+    found = with_client(bootstrap, work)
+    if not found:
+        say(f"There is no dead letter {letter} in {topic}; `barnabas queue dead list {topic}` shows them.")
+        raise typer.Exit(1)
+    facts = _row(found[0], whole=True)
+    if output is OutputFormat.JSON:
+        show_json(facts)
+        return
+    for name, value in facts.items():
+        print(f"{name:12} {value}")
+
+
+@app.command()
+def redrive(
+    topic: Topic,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="TOPIC", help="Another topic than the origin.", autocompletion=complete_topic
+        ),
+    ] = None,
+    where: Where = None,
+    limit: Limit = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Send dead letters back to where they came from, each once.
+
+    Examples:
+
+      barnabas queue dead redrive dlq.jobs --dry-run
+
+      barnabas queue dead redrive dlq.jobs --where topic=jobs --to jobs-repaired
+    """
+    chosen = _filter(where)
+    letters = with_client(bootstrap, lambda client: _read(client, topic, chosen, limit, everything=False))
+    if dry_run:
+        rows = [{**_row(letter), "to": to or letter.origin.topic} for letter in letters]
+        show_rows(output, rows, (*COLUMNS, "to"), empty=f"Nothing in {topic} would be sent.")
+        return
+    outcome = with_client(bootstrap, lambda client: _redrive(client, topic, letters, to))
+    lost = [letter.where for letter in outcome.lost]
+    if output is OutputFormat.JSON:
+        show_json({"topic": topic, "sent": outcome.sent, "lost": lost})
+    else:
+        say(f"{count(outcome.sent, 'dead letter')} sent to {to or 'where they came from'}.")
+    if lost:
+        say(f"Content neither copied nor still in its topic, so not sent: {', '.join(lost)}.")
+        raise typer.Exit(1)
+
+
+def _filter(where: list[str] | None) -> DeadLetterFilter:
+    from barnabas.client.share.dead_letters import DeadLetterFilter
+
+    try:
+        return DeadLetterFilter(where or ())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from None
+
+
+async def _read(
+    client: Client, topic: str, chosen: DeadLetterFilter, limit: int | None, everything: bool
+) -> list[DeadLetter]:
+    from barnabas.client.share.redriving import pending_letters, read_letters
+
+    read = read_letters if everything else pending_letters
+    return await read(client, topic, chosen, limit=limit)
+
+
+async def _redrive(client: Client, topic: str, letters: list[DeadLetter], to: str | None) -> RedriveResult:
+    from barnabas.cli.output import ProgressBar
+    from barnabas.client.share.redriving import redrive
+
+    with ProgressBar(f"from {topic}", len(letters), unit="letters") as progress:
+        return await redrive(client, topic, letters, to, progress.reached)
+
+
+def _row(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
+    moment = datetime.datetime.fromtimestamp(letter.timestamp / 1000).astimezone()
+    row: dict[str, Any] = {
+        "letter": letter.where,
+        "time": moment.isoformat(" ", "seconds"),
+        "origin": f"{letter.origin.topic}-{letter.origin.partition}@{letter.origin_offset}",
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "reason": letter.reason,
+        "key": _text(letter.key, whole),
+        "value": _text(letter.value, whole),
+    }
+    if whole:
+        row["headers"] = {name: _text(value, whole) for name, value in letter.headers}
+    return row
+
+
+def _text(value: bytes | None, whole: bool) -> str | None:
+    if value is None:
+        return None
+    text = value.decode(errors="backslashreplace")
+    return text if whole or len(text) <= SHORT else text[: SHORT - 1] + "…"

@@ -1,0 +1,126 @@
+"""What people ask of a connector while it runs, as files of its storage: any process that reaches the storage may ask.
+
+`paused` is there as long as the connector is to rest; `restart` is removed by who carries it out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from barnabas.connect.declaration import Connector
+
+PAUSED, RESTART = "paused", "restart"
+
+
+class ControlFolder(Protocol):
+    """The part of HadoopFolder that is needed here."""
+
+    def names(self) -> list[str]: ...
+
+    def read_text(self, name: str) -> str | None: ...
+
+    def write_text(self, name: str, text: str) -> None: ...
+
+    def delete(self, name: str = "") -> None: ...
+
+    def below(self, name: str) -> ControlFolder: ...
+
+
+class LocalFolder:
+    """The same for a disk of this machine, without a JVM."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def below(self, name: str) -> LocalFolder:
+        return LocalFolder(self._path / name)
+
+    def names(self) -> list[str]:
+        if not self._path.is_dir():
+            return []
+        return sorted(one.name for one in self._path.iterdir() if not one.name.startswith("."))
+
+    def read_text(self, name: str) -> str | None:
+        try:
+            return (self._path / name).read_text()
+        except FileNotFoundError:
+            return None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Whole or not at all. Hadoop's checksum beside it is that of the old text."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        aside = self._path / f".{name}.{os.getpid()}.new"
+        aside.write_text(text)
+        (self._path / f".{name}.crc").unlink(missing_ok=True)
+        aside.replace(self._path / name)
+
+    def delete(self, name: str = "") -> None:
+        path = self._path / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+            (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+
+
+class ControlFiles:
+    def __init__(self, state: ControlFolder) -> None:
+        self._folder = state.below("orders")
+
+    def pause(self) -> None:
+        self._folder.write_text(PAUSED, "")
+
+    def resume(self) -> bool:
+        """False if it was not paused."""
+        was = PAUSED in self._folder.names()
+        self._folder.delete(PAUSED)
+        return was
+
+    def restart(self) -> None:
+        self._folder.write_text(RESTART, "")
+
+    def is_paused(self) -> bool:
+        return PAUSED in self._folder.names()
+
+    def take_restart(self) -> bool:
+        if RESTART not in self._folder.names():
+            return False
+        self._folder.delete(RESTART)
+        return True
+
+
+def state_url(connector: Connector) -> str:
+    """Where the runner keeps the state of a connector (`running.planning.storage_of`)."""
+    return f"{connector.storage.rstrip('/')}/barnabas"
+
+
+@contextmanager
+def state_of(connector: Connector) -> Iterator[ControlFolder]:
+    """For commands: without Spark where the storage is a disk of this machine."""
+    url = state_url(connector)
+    if url.startswith("file:"):
+        yield LocalFolder(Path("/" + url.removeprefix("file:").lstrip("/")))
+        return
+    from barnabas.pipelines.running.sessions import pipeline_session
+    from barnabas.spark.hadoop_files import HadoopFolder
+
+    with pipeline_session(connector.name, connector.configuration) as session:
+        yield HadoopFolder(session, url)
+
+
+def require_stopped(connector: Connector) -> None:
+    """PipelineError while a process of this machine runs it."""
+    from barnabas.pipelines.running.state_lock import StateLock
+
+    try:
+        StateLock(connector.name, state_url(connector)).check()
+    except PipelineError as error:
+        raise PipelineError(f"{connector.name} runs: stop it first.", str(error)) from None

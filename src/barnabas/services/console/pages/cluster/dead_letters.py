@@ -1,0 +1,206 @@
+"""Dead letters: where they are, why they are there, and another chance for them after a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from barnabas.client import admin
+from barnabas.client.errors import ClientError
+from barnabas.client.offsets import beginning_offsets, end_offsets
+from barnabas.client.share.dead_letters import DIALECTS, GROUP_PREFIX, DeadLetter
+from barnabas.client.share.redriving import pending_letters, read_letters, redrive
+from barnabas.common.errors import KafkaError
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.services.console.administration.dead_letters import (
+    PREFIX,
+    LetterRow,
+    Reason,
+    filter_of,
+    is_named_so,
+    reasons_of,
+    row_of,
+)
+from barnabas.services.console.administration.rights import may_change
+from barnabas.services.console.context import RequestScope
+from barnabas.services.console.errors import BadInputError, RefusedError, StaleError
+from barnabas.services.console.needs import SHOWN, topic
+from barnabas.services.console.pages.list_parts import Freshness, freshness
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import NavigationEntry, Routes
+
+routes = Routes()
+
+MAX_READ = 20_000
+"""Records of a dead-letter topic that a page looks at."""
+MAX_BYTES = 64 << 20
+"""Of the letters that a page or a redrive has in memory at once."""
+MAX_ROWS = 100
+
+
+class DeadQuery(msgspec.Struct):
+    pass
+
+
+class LettersQuery(msgspec.Struct):
+    topic: str
+    where: list[str] = []
+    """reason=*rejected*, group=billing and so on; all must match."""
+    to: str = ""
+    """Send them to this topic, not to where they came from."""
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    all: bool = False
+    """Also those that were sent back already."""
+    preview: bool = False
+    """Show what a redrive would do."""
+
+
+class RedriveForm(msgspec.Struct):
+    topic: str
+    where: list[str] = []
+    to: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    seen: int | None = None
+    """How many the dry run showed; if it is another number now, nothing is sent."""
+
+
+class DeadTopic(msgspec.Struct):
+    topic: str
+    records: int
+    partitions: int
+
+
+class DeadPage(msgspec.Struct):
+    figures: Freshness
+    topics: list[DeadTopic]
+
+
+class LettersPage(msgspec.Struct):
+    topic: str
+    reasons: list[Reason]
+    rows: list[LetterRow]
+    count: int
+    is_complete: bool
+    """Otherwise only the first so many records were looked at."""
+    targets: dict[str, int]
+    """Where a redrive would send how many."""
+    may_redrive: bool
+
+
+class RedriveReport(msgspec.Struct):
+    message: str
+    see: str
+    sent: int
+    lost: list[str]
+    """Their content was not copied, and the original is gone: partition:offset."""
+
+
+@routes.page(
+    "/dead", needs=SHOWN, template="cluster/dead.html", entry=NavigationEntry("Dead letters", "d", 40)
+)
+async def show_dead(context: RequestScope, query: DeadQuery) -> DeadPage:
+    """Topics that hold dead letters, by their names, with how many records they have."""
+    snapshot = context.cluster.sampler.snapshot
+    prefix = await _prefix(context)
+    names = [name for name in snapshot.topics if is_named_so(name) or (prefix and name.startswith(prefix))]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    found = [snapshot.topics[name] for name in names if name in allowed]
+    rows = [DeadTopic(topic.name, topic.records, len(topic.layout)) for topic in found]
+    return DeadPage(freshness(snapshot), rows)
+
+
+@routes.page("/dead/{topic}", needs=topic(Operation.READ), template="cluster/letters.html")
+async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPage:
+    """The dead letters of a topic by reason; with `preview`, where a redrive would send them."""
+    letters = await _read(context, query)
+    return LettersPage(
+        query.topic,
+        reasons_of(letters),
+        [row_of(letter) for letter in letters[:MAX_ROWS]],
+        len(letters),
+        await _records(context, query.topic) <= MAX_READ and sum(each.size for each in letters) < MAX_BYTES,
+        targets_of(letters, query.to),
+        await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
+    )
+
+
+@routes.action("/dead/{topic}/redrive", needs=topic(Operation.READ))
+async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveReport:
+    """Send dead letters back to where they came from, each once. It needs WRITE on these topics, READ on them for
+    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, where it is noted which were
+    sent."""
+    await context.demand(Operation.READ, ResourceType.GROUP, GROUP_PREFIX + form.topic)
+    await _refuse_masked(context, form.to, [form.topic])
+    letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
+    if form.seen is not None and form.seen != len(letters):
+        raise StaleError(
+            f"The dry run showed {form.seen} letters, and now there are {len(letters)}. Look again"
+        )
+    targets = targets_of(letters, form.to)
+    if "" in targets:
+        raise BadInputError(
+            "Some letters do not say which topic they come from: name one to send them to", "to"
+        )
+    for target in targets:
+        await context.demand(Operation.WRITE, ResourceType.TOPIC, target)
+    await _check_originals(context, letters, form.to)
+    outcome = await redrive(context.client, form.topic, letters, form.to or None)
+    lost = [letter.where for letter in outcome.lost]
+    message = f"{outcome.sent} dead letters were sent back."
+    if lost:
+        message += f" {len(lost)} were not: their content was not copied, and the original is gone."
+    return RedriveReport(message, f"/dead/{quote(form.topic)}", outcome.sent, lost)
+
+
+async def _check_originals(context: RequestScope, letters: list[DeadLetter], to: str) -> None:
+    """A letter without a copy names the record to read, and whoever can write a letter can name any."""
+    origins = sorted({letter.origin.topic for letter in letters if not letter.has_content})
+    for origin in origins:
+        await context.demand(Operation.READ, ResourceType.TOPIC, origin)
+    await _refuse_masked(context, to, origins)
+
+
+async def _refuse_masked(context: RequestScope, to: str, topics: Iterable[str]) -> None:
+    if to and any([await context.hidden(topic) for topic in topics if topic != to]):
+        raise RefusedError(
+            "What these records hold is masked for you: they can only go back to where they came from"
+        )
+
+
+def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for letter in letters:
+        target = to or letter.origin.topic
+        counts[target] = counts.get(target, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+async def _read(context: RequestScope, query: LettersQuery) -> list[DeadLetter]:
+    hidden = await context.hidden(query.topic)
+    if any(name in each.facts for name in hidden.headers for each in DIALECTS):
+        raise RefusedError("Headers that say why these records are here are masked for you")
+    wanted = filter_of(query.where, masked=bool(hidden))
+    read = read_letters if query.all else pending_letters
+    bounds = {"limit": query.limit, "most_read": MAX_READ, "most_bytes": MAX_BYTES}
+    return await read(context.client, query.topic, wanted, **bounds)
+
+
+async def _records(context: RequestScope, name: str) -> int:
+    partitions = await context.client.partitions([name])
+    starts = await beginning_offsets(context.client, partitions)
+    ends = await end_offsets(context.client, partitions)
+    return sum(ends.values()) - sum(starts.values())
+
+
+async def _prefix(context: RequestScope) -> str:
+    """What names of share groups' dead-letter topics begin with; nothing where brokers have no such setting, as Apache
+    Kafka before 4.4, and for a user who may not see settings."""
+    client = context.client
+    try:
+        broker = str(min(client.metadata.brokers or (await client.refresh([])).brokers))
+        settings = await admin.describe_configs(client, admin.BROKER, broker)
+    except (ClientError, KafkaError):
+        return ""
+    return next((each.value or "" for each in settings if each.name == PREFIX), "")

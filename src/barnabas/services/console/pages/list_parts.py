@@ -1,0 +1,132 @@
+"""What lists and overviews have in common: how old the figures are, pages of rows, and little curves in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.services.console.context import RequestScope
+from barnabas.services.console.history.curve import Curve
+from barnabas.services.console.history.history import History
+from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.rendering import quote
+from barnabas.services.console.routes import Routes
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
+
+# -- `/` on any page: go to a topic, a group or a page by a part of its name ---------------------------
+
+routes = Routes()
+
+MAX_RESULTS = 20
+
+
+class SearchQuery(msgspec.Struct):
+    q: str = ""
+
+
+class SearchResult(msgspec.Struct):
+    kind: str
+    name: str
+    url: str
+
+
+class SearchResults(msgspec.Struct):
+    q: str
+    found: list[SearchResult]
+
+
+@routes.page("/goto", needs=SHOWN, template="places.html")
+async def search(context: RequestScope, query: SearchQuery) -> SearchResults:
+    """Pages, topics and groups whose name contains `q`, the shortest first."""
+    pages = [
+        SearchResult("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
+        for entry, route in context.table.entries
+        if _fits(query.q, entry.word)
+    ]
+    snapshot = context.cluster.sampler.snapshot
+    topics = await _matches(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
+    groups = await _matches(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
+    found = sorted(topics + groups, key=lambda match: len(match.name))
+    return SearchResults(query.q, (pages + found)[:MAX_RESULTS])
+
+
+async def _matches(
+    context: RequestScope, part: str, kind: str, resource: ResourceType, names: Iterable[str]
+) -> list[SearchResult]:
+    fitting = [name for name in names if _fits(part, name)]
+    allowed = await context.allowed(Operation.DESCRIBE, resource, fitting)
+    shown = sorted(allowed, key=lambda name: (len(name), name))[:MAX_RESULTS]
+    return [SearchResult(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
+
+
+def _fits(part: str, name: str) -> bool:
+    return part.lower() in name.lower()
+
+
+T = TypeVar("T")
+
+ROWS = 50
+SPARK_POINTS = 45
+SPARK_MS = 2 * 3_600_000
+SPARK_WIDTH, SPARK_HEIGHT = 90, 22
+
+
+class Freshness(msgspec.Struct):
+    """How old the figures of a page are."""
+
+    taken_ms: int
+    """0: there are none yet."""
+    age_seconds: float
+    took_seconds: float
+    """How long it took to ask the cluster."""
+    error: str
+
+
+def freshness(snapshot: ClusterSnapshot) -> Freshness:
+    return Freshness(snapshot.taken_ms, round(snapshot.age, 1), round(snapshot.seconds, 3), snapshot.error)
+
+
+class Paging(msgspec.Struct):
+    page: int
+    """From 1 on."""
+    pages: int
+    rows: int
+    """Of all pages."""
+
+
+def page_of(rows: Sequence[T], page: int, size: int = ROWS) -> tuple[list[T], Paging]:
+    """A page that does not exist is the last one: rows come and go."""
+    pages = max(1, -(-len(rows) // size))
+    page = min(max(page, 1), pages)
+    return list(rows[(page - 1) * size : page * size]), Paging(page, pages, len(rows))
+
+
+def known_first(value: float | None) -> tuple[bool, float]:
+    """A sort key for the largest first: what is not known comes last."""
+    return value is None, -(value or 0.0)
+
+
+async def sparks(history: History, series: Iterable[str], now_ms: int) -> dict[str, str]:
+    """Of the last two hours; empty where there is no curve."""
+    curves = await history.read_many(series, now_ms - SPARK_MS, now_ms, SPARK_POINTS)
+    return {name: spark(curve) for name, curve in curves.items()}
+
+
+def spark(curve: Curve) -> str:
+    """The `d` of an SVG path: 90 by 22, from 0 up to the largest value."""
+    known = [value for value in curve.values if value is not None]
+    if len(known) < 2:
+        return ""
+    top = max(known) or 1.0
+    step = SPARK_WIDTH / max(1, len(curve.values) - 1)
+    path, pen = [], "M"
+    for at, value in enumerate(curve.values):
+        if value is None:
+            pen = "M"
+            continue
+        path.append(f"{pen}{at * step:.0f} {SPARK_HEIGHT - 1 - value / top * (SPARK_HEIGHT - 2):.1f}")
+        pen = "L"
+    return "".join(path)

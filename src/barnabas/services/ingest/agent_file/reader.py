@@ -1,0 +1,303 @@
+"""From the file of an agent to its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from barnabas.common.durations import seconds_of
+from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.config.document import DocumentNode, read_document
+from barnabas.records.record import Header
+from barnabas.services.ingest.agent import IngestError, IngestSource
+from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+from barnabas.services.ingest.host.pages import page_of
+from barnabas.services.ingest.host.source import HostSettings, HostSource
+from barnabas.services.ingest.http.settings import HttpSettings
+from barnabas.services.ingest.http.source import HttpSource
+from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
+from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
+
+# -- The words of `agent.yml`. What is said for the whole agent holds for its sources that do not say otherwise
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class SourceWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every source may say."""
+
+    name: str | None = None
+    """Positions are stored under it; the kind of the source if it says none."""
+    topic: str | None = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+
+
+class Multiline(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    start: str
+    """RE2: a line in which it is found begins a record."""
+    timeout: str = "5s"
+
+
+class FilesWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    paths: list[str] | str
+    multiline: Multiline | None = None
+    max_line_bytes: int = 1024 * 1024
+    dead_letters: str | None = None
+    compression: Compression = "none"
+
+
+class HostWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    every: str = "5s"
+    service: str | None = None
+    prometheus: list[str] | str = []
+    tps: str | None = None
+
+
+class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:5514"
+    format: Literal["json", "raw"] = "json"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
+class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: list[str] | str = "127.0.0.1:8125"
+    every: str = "10s"
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    max_message_bytes: int = 64 * 1024
+    max_bytes: int = 64 * 1024 * 1024
+    connections: int = 500
+    idle_timeout: str = "1h"
+    compression: Compression = "none"
+
+
+class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+    listen: str = "127.0.0.1:8088"
+    key_field: str | None = None
+    http_headers: list[str] = []
+    token_file: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    insecure: bool = False
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_records: int = 20_000
+    queue_bytes: int = 32 * 1024 * 1024
+    connections: int = 500
+    incomplete_per_address: int = 0
+    trusted_proxies: list[str] = []
+    head_timeout: str = "20s"
+    body_timeout: str = "30s"
+    body_rate: float = 1024.0
+    timeout: str = "30s"
+    idempotency_keys: int = 1_000_000
+    idempotency_ttl: str = "1d"
+    compression: Compression = "none"
+
+
+class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    sources: list[dict[str, object]]
+    agent: str | None = None
+    """The name; HOST and the name of the file if there is none."""
+    host: str | None = None
+    topic: str | None = None
+    key: str | None = None
+    headers: dict[str, str] = {}
+    metrics: str | None = None
+    """Where a Prometheus page is served: HOST:PORT."""
+
+
+# -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS`
+
+T = TypeVar("T", bound=msgspec.Struct)
+MIN_MOST = 1024
+"""Of `max_line_bytes`."""
+
+
+class Common(NamedTuple):
+    """What a source has from the agent, or says itself."""
+
+    name: str
+    host: str
+    topic: str
+    key: str | None
+    headers: tuple[Header, ...]
+
+
+class SourceKind(NamedTuple):
+    words: type[SourceWords]
+    make: Callable[[Any, Common], IngestSource]
+    """ValueError for words that cannot be; its text says why."""
+
+
+def make_files(words: FilesWords, common: Common) -> FilesSource:
+    if words.max_line_bytes < MIN_MOST:
+        raise ValueError(f"max_line_bytes is at least {MIN_MOST}")
+    multiline = words.multiline
+    settings = FilesSettings(
+        patterns=_several(words.paths),
+        topic=common.topic,
+        host=common.host,
+        dead_letters=words.dead_letters or f"{common.topic}.dead-letters",
+        key=common.key,
+        headers=common.headers,
+        multiline=None if multiline is None else _compiled(multiline.start),
+        multiline_timeout=5.0 if multiline is None else seconds_of(multiline.timeout),
+        max_line_bytes=words.max_line_bytes,
+        compression=words.compression,
+    )
+    return FilesSource(common.name, settings)
+
+
+def make_host(words: HostWords, common: Common) -> HostSource:
+    service = words.service or common.key or common.host
+    settings = HostSettings(
+        topic=common.topic,
+        host=common.host,
+        service=service,
+        every=seconds_of(words.every),
+        pages=tuple(page_of(each, service) for each in _several(words.prometheus)),
+        tps=words.tps,
+        headers=common.headers,
+    )
+    return HostSource(common.name, settings)
+
+
+def make_syslog(words: SyslogWords, common: Common) -> SyslogSource:
+    settings = _settings(SyslogSettings, words, common, idle_timeout=seconds_of(words.idle_timeout))
+    return SyslogSource(common.name, settings)
+
+
+def make_http(words: HttpWords, common: Common) -> HttpSource:
+    settings = _settings(
+        HttpSettings,
+        words,
+        common,
+        http_headers=tuple(words.http_headers),
+        trusted_proxies=tuple(words.trusted_proxies),
+        head_timeout=seconds_of(words.head_timeout),
+        body_timeout=seconds_of(words.body_timeout),
+        timeout=seconds_of(words.timeout),
+        idempotency_ttl=seconds_of(words.idempotency_ttl),
+    )
+    return HttpSource(common.name, settings)
+
+
+def make_statsd(words: StatsdWords, common: Common) -> StatsdSource:
+    settings = _settings(
+        StatsdSettings,
+        words,
+        common,
+        host=common.host,
+        every=seconds_of(words.every),
+        idle_timeout=seconds_of(words.idle_timeout),
+    )
+    return StatsdSource(common.name, settings)
+
+
+KINDS = {
+    "files": SourceKind(FilesWords, make_files),
+    "host": SourceKind(HostWords, make_host),
+    "syslog": SourceKind(SyslogWords, make_syslog),
+    "http": SourceKind(HttpWords, make_http),
+    "statsd": SourceKind(StatsdWords, make_statsd),
+}
+
+
+def _settings(kind: type[T], words: SourceWords, common: Common, **changed: object) -> T:
+    """Settings that have the words' names."""
+    said = msgspec.structs.asdict(words)
+    del said["name"]
+    return kind(**{**said, "topic": common.topic, "key": common.key, "headers": common.headers, **changed})
+
+
+def _several(words: list[str] | str) -> list[str]:
+    return [words] if isinstance(words, str) else words
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        return compile_pattern(pattern)
+    except PatternError as error:
+        raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
+
+
+class AgentFileError(IngestError):
+    """Something in the file is wrong; the text begins with the file and the line."""
+
+
+class ConfiguredAgent(NamedTuple):
+    name: str
+    sources: Sequence[IngestSource]
+    metrics: str | None
+
+
+def read_agent(path: Path, host: str) -> ConfiguredAgent:
+    """AgentFileError for anything that is wrong in it, with the line."""
+    document = read_document(path, AgentFileError, needs="sources")
+    words = document.value(AgentWords)
+    sources: dict[str, IngestSource] = {}
+    nodes = document.fields["sources"][1].items
+    if not nodes:
+        document.fields["sources"][1].fail("an agent needs at least one source.")
+    for node in nodes:
+        source = _source(node, words, words.host or host)
+        if source.name in sources:
+            node.fail(
+                f"two sources are named {source.name}: give this one a `name`, under which its positions are stored."
+            )
+        sources[source.name] = source
+    return ConfiguredAgent(words.agent or f"{host}-{path.stem}", list(sources.values()), words.metrics)
+
+
+def _source(node: DocumentNode, agent: AgentWords, host: str) -> IngestSource:
+    fields = node.fields
+    if len(fields) != 1:
+        node.fail(
+            f"a source is one of {', '.join(KINDS)} with its words below it, as `- files: {{paths: ...}}`."
+        )
+    [(kind, (word, value))] = fields.items()
+    node.known(word, kind, list(KINDS))
+    found = KINDS[kind]
+    words = value.value(found.words)
+    try:
+        return found.make(words, _common(kind, words, agent, host))
+    except ValueError as error:
+        node.fail(f"{error}.")
+
+
+def _common(kind: str, words: SourceWords, agent: AgentWords, host: str) -> Common:
+    topic = words.topic or agent.topic
+    if topic is None:
+        raise ValueError("neither the source nor the agent says to which `topic`")
+    headers = {**agent.headers, **words.headers}
+    return Common(
+        words.name or kind,
+        host,
+        topic,
+        words.key or agent.key,
+        tuple((name, value.encode()) for name, value in headers.items()),
+    )
+
+
+def describe(agent: ConfiguredAgent) -> list[dict[str, object]]:
+    """For `--check`: the sources, and the topics that they write."""
+    return [
+        {
+            "source": source.name,
+            "kind": type(source).__name__.removesuffix("IngestSource").lower(),
+            "topics": [*source.topics],
+        }
+        for source in agent.sources
+    ]

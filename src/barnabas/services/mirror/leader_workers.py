@@ -1,0 +1,233 @@
+"""One lane for each leader of the source: fetch from it, append to the target, both at the same time.
+
+While what one fetch brought is appended, the next fetch is under way. At most two answers are in memory, and a target
+that is slow stops the reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from barnabas.client.cluster import Client
+from barnabas.client.errors import ClientError
+from barnabas.client.mirrors.store import LinkStatus
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
+from barnabas.services.mirror.fetching import (
+    FetchLimits,
+    FetchRange,
+    MirrorFetchSession,
+    log_starts,
+    with_bounds,
+)
+from barnabas.services.mirror.partition import FORBIDDEN, FetchResult, Payload, SourcePartition
+from barnabas.services.mirror.plan import MirroredTopicIds, MirrorTarget
+
+REST_SECONDS = 0.5
+"""Of a partition whose fetch or append was refused, before it is asked for again."""
+IDLE_SECONDS = 0.1
+
+_logger = safe_logger(__name__)
+
+RaiseEpochs = Callable[[Mapping[TopicPartition, int]], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class LinkState:
+    """What is mirrored over one link, by the source's names."""
+
+    topics: dict[str, MirroredTopicIds] = field(default_factory=dict)
+    partitions: dict[TopicPartition, SourcePartition] = field(default_factory=dict)
+    suspects: set[str] = field(default_factory=set)
+    """Topics that a leader of the source does not know any more."""
+
+    def of(self, state: LinkStatus) -> list[SourcePartition]:
+        return [partition for partition in self.partitions.values() if partition.state is state]
+
+    def lost(self) -> list[TopicPartition]:
+        """Those of which it is not known where the target stands."""
+        return [
+            tp
+            for tp, each in self.partitions.items()
+            if each.position < 0 and each.state in (LinkStatus.ACTIVE, LinkStatus.SOURCE_UNAVAILABLE)
+        ]
+
+
+class LeaderWorker:
+    """Between one leader of the source and the target."""
+
+    def __init__(
+        self,
+        source: Client,
+        leader: int,
+        book: LinkState,
+        target: MirrorTarget,
+        raise_epochs: RaiseEpochs,
+        limits: FetchLimits,
+    ) -> None:
+        self._source = source
+        self._leader = leader
+        self._book = book
+        self._target = target
+        self._raise_epochs = raise_epochs
+        self._session = MirrorFetchSession(source, leader, limits)
+        self._resting: dict[TopicPartition, float] = {}
+        self._pending: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Until it is cancelled; what was fetched last is appended before it ends."""
+        backoff = Backoff()
+        try:
+            while True:
+                wanted = self._wanted()
+                if not wanted:
+                    await asyncio.sleep(IDLE_SECONDS)
+                    continue
+                try:
+                    answers = await self._session.fetch(wanted)
+                except (ClientError, KafkaError) as error:
+                    self._unavailable(wanted, str(error))
+                    await asyncio.sleep(backoff.next_delay())
+                    await self._source.refresh_quietly({tp.topic for tp in wanted})
+                    continue
+                backoff.reset()
+                payloads = await self._take(answers)
+                await self._finish_pending()
+                if payloads:
+                    self._pending = asyncio.create_task(self._append(payloads))
+        finally:
+            await self._finish_pending()
+
+    async def _finish_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            await asyncio.shield(pending)
+
+    def _wanted(self) -> dict[TopicPartition, FetchRange]:
+        now, found = time.monotonic(), dict[TopicPartition, FetchRange]()
+        topics, metadata = self._book.topics, self._source.metadata.topics
+        for tp, partition in self._book.partitions.items():
+            if not partition.is_fetching or self._resting.get(tp, 0.0) > now:
+                continue
+            known = metadata.get(tp.topic)
+            led = known.partitions.get(tp.partition) if known is not None else None
+            if led is not None and led.leader == self._leader:
+                source_id = topics[tp.topic].source_id
+                found[tp] = FetchRange(source_id, partition.position, partition.last_epoch, led.leader_epoch)
+        return found
+
+    async def _take(self, answers: Iterable[tuple[TopicPartition, FetchResult]]) -> list[Payload]:
+        payloads, now = [], time.time()
+        for tp, fetched in answers:
+            partition = self._book.partitions.get(tp)
+            if partition is None:
+                continue
+            if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                fetched = await self._with_bounds(tp, fetched)
+            damaged = partition.damaged
+            payload = partition.take(fetched, now)
+            if payload is not None:
+                payloads.append(payload)
+            elif fetched.error or partition.damaged > damaged:
+                await self._pause(tp, fetched.error)
+        return payloads
+
+    async def _with_bounds(self, tp: TopicPartition, fetched: FetchResult) -> FetchResult:
+        try:
+            return await with_bounds(self._source, tp, fetched)
+        except (ClientError, KafkaError):
+            return fetched._replace(error=ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    async def _pause(self, tp: TopicPartition, error: ErrorCode) -> None:
+        """Nothing is gained by asking at once again; metadata may say what is wrong."""
+        self._resting[tp] = time.monotonic() + REST_SECONDS
+        if error in (
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+        ):
+            self._book.suspects.add(tp.topic)
+        elif error:
+            await self._source.refresh_quietly([tp.topic])
+
+    async def _append(self, payloads: list[Payload]) -> None:
+        try:
+            standings = await self._target.append(payloads)
+        except (ClientError, KafkaError) as error:
+            _logger.warning("the target did not take batches: %s", error)
+            standings = {}
+        behind: dict[TopicPartition, int] = {}
+        for payload in payloads:
+            partition, standing = self._book.partitions.get(payload.tp), standings.get(payload.tp)
+            if partition is None:
+                continue
+            if standing is None:
+                partition.position = -1
+                continue
+            partition.settle(payload, standing)
+            if standing.error == ErrorCode.NEW_LEADER_ELECTED:
+                behind[payload.tp] = payload.last_epoch
+            elif standing.error:
+                self._resting[payload.tp] = time.monotonic() + REST_SECONDS
+        if behind:
+            await self._raise_epochs(behind)
+
+    def _unavailable(self, wanted: Iterable[TopicPartition], why: str) -> None:
+        for tp in wanted:
+            if (partition := self._book.partitions.get(tp)) is not None:
+                partition.unavailable(why)
+
+
+async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
+    """Find out where the target stands with those partitions of which it is not known."""
+    lost = book.lost()
+    if not lost:
+        return
+    standings = await target.standings(lost)
+    empty = [tp for tp, standing in standings.items() if standing.is_empty and not standing.error]
+    starts = await log_starts(source, empty) if empty else {}
+    now = time.time()
+    for tp, standing in standings.items():
+        partition = book.partitions.get(tp)
+        if partition is None:
+            continue
+        if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
+            partition.fail(standing.message or "the topic was deleted and created again at the source")
+        elif standing.error in FORBIDDEN:
+            partition.fail(f"the target forbids it: {standing.message or standing.error.name}")
+        elif not standing.error and tp in starts:
+            partition.begin(starts[tp], -1, now)
+        elif not standing.error:
+            partition.begin(standing.log_end, standing.last_epoch, now)
+
+
+class LeaderWorkers:
+    """One for each leader that the source has now."""
+
+    def __init__(self, make: Callable[[int], LeaderWorker]) -> None:
+        self._make = make
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def follow(self, leaders: set[int]) -> None:
+        """Lanes of leaders that are gone end after their last append; one that died of a bug takes the mirror along."""
+        for leader, task in list(self._tasks.items()):
+            if task.done() and not task.cancelled():
+                task.result()
+            if leader not in leaders:
+                task.cancel()
+                del self._tasks[leader]
+        for leader in leaders - self._tasks.keys():
+            self._tasks[leader] = asyncio.create_task(
+                self._make(leader).run(), name=f"lane of broker {leader}"
+            )
+
+    async def stop(self) -> None:
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,169 @@
+"""Follows `_schemas`: every committed record is replayed, in order, for as long as the registry runs.
+
+Other programs write to the topic, too: a record that cannot be understood is logged and skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from barnabas.client.cluster import Client, raise_for
+from barnabas.client.errors import ClientError
+from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
+from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
+from barnabas.client.opening import check_batch
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.retry import Backoff
+from barnabas.common.safe_logging import safe_logger
+from barnabas.common.types import TopicPartition
+from barnabas.records.batch import BatchHeader, iterate_headers
+from barnabas.records.control import AbortedTransactions
+from barnabas.records.record import Record, iterate_records
+from barnabas.services.registry.state import NOT_TRANSACTIONAL, RegistryState
+
+logger = safe_logger(__name__)
+
+SLICE_SECONDS = 0.005  # of CPU, after which others get their turn on the event loop
+Entries = list[tuple[bytes, bytes | None]]  # keys and values
+SETTINGS = FetchSettings(isolation=READ_COMMITTED, partition_bytes=8 * 1024 * 1024)
+
+
+class ReaderEndedError(ClientError):
+    """The task that follows the topic has died of an error that nobody expected; the log has its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__("the registry no longer follows its topic; restart it, and see its log")
+
+
+class SchemaReader:
+    """`client` is its own: a fetch that waits would hold up the answers to everything behind it.
+
+    `died` is called if the task that follows the topic ends.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        state: RegistryState,
+        tp: TopicPartition,
+        died: Callable[[asyncio.Task[None]], None],
+    ) -> None:
+        self.client = client
+        self.state = state
+        self.tp = tp
+        self.position = 0  # of the next record; everything before it is in the state
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._died = died
+        self._expected: Entries | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, asker: Client) -> None:
+        """Returns when what was in the topic at the start is replayed."""
+        self._task = asyncio.create_task(self._follow())
+        self._task.add_done_callback(self._end)
+        await self.catch_up(asker)
+
+    async def close(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def catch_up(self, asker: Client) -> None:
+        """Until everything is replayed that is committed now; `asker` is a client on which nothing waits."""
+        ends = await end_offsets(asker, [self.tp], READ_COMMITTED)
+        await self.reached(ends[self.tp])
+
+    async def reached(self, offset: int) -> None:
+        """Until all records before this offset are replayed."""
+        if self._task is not None and self._task.done():
+            raise ReaderEndedError
+        if self.position < offset:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((offset, future))
+            await future
+
+    async def wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Until what is replayed fulfils the condition; TimeoutError after so long."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await self.reached(self.position + 1)
+
+    def expect(self, entries: Entries) -> None:
+        """From now on, look out for a committed batch with these records; `has_seen` says whether it came."""
+        self._expected = entries
+
+    @property
+    def has_seen(self) -> bool:
+        return self._expected is None
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(ReaderEndedError())
+        self._waiting.clear()
+        self._died(task)
+
+    async def _follow(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await self._fetch()
+                backoff.reset()
+            except (ClientError, KafkaError) as error:
+                logger.warning("%s cannot be read now: %s", self.tp.topic, error)
+                await asyncio.sleep(backoff.next_delay())
+                await self.client.refresh_quietly([self.tp.topic])
+
+    async def _fetch(self) -> None:
+        leader = await self.client.leader(self.tp)
+        (fetched,) = await fetch(self.client, leader, {self.tp: self.position}, SETTINGS)
+        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.position = (await beginning_offsets(self.client, [self.tp]))[self.tp]
+            return
+        raise_for(fetched.error, str(self.tp))
+        await self._replay(fetched)
+        self._wake()
+
+    async def _replay(self, fetched: FetchedPartition) -> None:
+        aborted, began = AbortedTransactions(fetched.aborted), time.thread_time()
+        for start, header in iterate_headers(fetched.records):
+            batch = fetched.records[start : start + header.size]
+            check_batch(self.tp, batch, header)
+            hidden = aborted.hide(batch, header)
+            if not header.is_control:
+                self._replay_batch(header, list(iterate_records(batch, header)), hidden=hidden)
+            self.position = max(self.position, header.next_offset)
+            if time.thread_time() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = time.thread_time()
+
+    def _replay_batch(self, header: BatchHeader, records: Sequence[Record], *, hidden: bool) -> None:
+        """Records of aborted transactions never were, but the ids in them are not given again."""
+        producer_id = header.producer_id if header.is_transactional else NOT_TRANSACTIONAL
+        for record in records:
+            if record.offset < self.position:
+                continue
+            try:
+                if hidden:
+                    self.state.note_id(record.key, record.value)
+                else:
+                    self.state.replay(record.key, record.value, producer_id)
+            except Exception as error:  # whatever a program has written there must not end the registry
+                text = "the record at offset %d of %s is skipped, it cannot be understood: %s: %s"
+                logger.error(text, record.offset, self.tp.topic, type(error).__name__, str(error)[:200])
+        is_awaited = not hidden and self._expected is not None
+        if is_awaited and [(one.key, one.value) for one in records] == self._expected:
+            self._expected = None
+
+    def _wake(self) -> None:
+        still = []
+        for offset, future in self._waiting:
+            if offset > self.position:
+                still.append((offset, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = still
