@@ -105,6 +105,7 @@ check: $(STAMP)  ## formatter, linter, strict types, import layers, sizes, names
 	$(BIN)/python -m tools.check_imports
 	$(BIN)/python -m tools.check_sizes
 	$(BIN)/python -m tools.check_names
+	$(BIN)/python -m tools.check_interfaces
 	$(BIN)/python -m tools.check_words
 	$(BIN)/python -m tools.check_docs
 

@@ -108,7 +108,7 @@ MUST_NOT_CALL = {
                 "barnabas.protocol.api",  # messages, by the family in the table of APIs
                 "barnabas.pipelines.definitions.templates",  # the library that comes with Barnabas
                 "barnabas.records.columnar.__main__",
-                "barnabas.web",  # its public names, by the table of their modules
+                "barnabas.common.lazy",  # the public names of a package, by the table of their modules
             ),
         ),
     ),

@@ -24,6 +24,7 @@ MIN_LINES = 60  # of a module that only one module of its folder imports
 # Short modules with one importer that are separate for a reason.
 SEPARATE = {
     "a page or a command each": [
+        "barnabas.cli.pipeline.feed",
         "barnabas.cli.cluster.protecting",
         "barnabas.services.console.pages.topic.readers",
     ],

@@ -1,1 +1,23 @@
 """A broker put together from its configuration: how it starts, what it does by the clock, how it stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker import Broker
+    from barnabas.broker.companions import Companion
+    from barnabas.broker.main import run
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "broker": "Broker",
+            "companions": "Companion",
+            "main": "run",
+        },
+    )
+
+__all__ = ["Broker", "Companion", "run"]

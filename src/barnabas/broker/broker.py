@@ -9,8 +9,8 @@ from barnabas.broker.parts import BrokerParts
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.dirs.properties import make_private
-from barnabas.log.recovery.verification import ShutdownKind
+from barnabas.log.dirs import make_private
+from barnabas.log.recovery import ShutdownKind
 
 logger = safe_logger(__name__)
 

@@ -6,24 +6,19 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from barnabas.cluster.adoption import adopt
+from barnabas.cluster import METADATA_FOLDER, ClusterConnection, FileMetadataStore, LocalMembership, adopt
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import METADATA_VERSION, Levels
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.membership import ClusterConnection, LocalMembership
-from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.common.clock import Clock
 from barnabas.common.files import FileSystem
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.healing import HealingSettings
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.log import Log
-from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.controller import HealingSettings
+from barnabas.log import Log
+from barnabas.log.dirs import LogManager
+from barnabas.replication import FetchSessions, IsrChanges, IsrProposal, Partition
 from barnabas.replication.flusher import FlushCallback, Flusher
-from barnabas.replication.isr import IsrChanges
-from barnabas.replication.partition import Partition
-from barnabas.replication.progress import IsrProposal
 
 # -- What partitions see of the cluster: the image, our session, and the way to ask for another ISR ----
 
@@ -84,7 +79,7 @@ def connection_from(
     if not config["zookeeper.connect"]:
         store = FileMetadataStore(files, os.path.join(config.log_dirs[0], METADATA_FOLDER))
         return ClusterConnection(store, LocalMembership(image))
-    from barnabas.cluster.zookeeper.membership import ZooKeeperConnection  # not every installation has kazoo
+    from barnabas.cluster.zookeeper import ZooKeeperConnection  # not every installation has kazoo
 
     _, newest_level = features[METADATA_VERSION]
     return ZooKeeperConnection(config, newest_level)

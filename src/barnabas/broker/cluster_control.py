@@ -13,20 +13,26 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from barnabas.broker.move_sizes import SizeOfMoves
+from barnabas.cluster import BrokerInfo, Brokers, Membership
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import Levels, initial_features
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.membership import BrokerInfo, Brokers, Membership
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
+from barnabas.controller import (
+    Controller,
+    ControllerPolicy,
+    Decided,
+    Healing,
+    HealingSettings,
+    Targets,
+    alter_reassignments,
+    balance_leaders,
+    settle_min_isr,
+    uncleanly_led,
+)
 from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
-from barnabas.controller.controller import Controller
-from barnabas.controller.decision import ControllerPolicy, Decided
-from barnabas.controller.elections import balance_leaders, uncleanly_led
-from barnabas.controller.healing import Healing, HealingSettings, Targets
-from barnabas.controller.reassignment import alter_reassignments
-from barnabas.controller.settings import settle_min_isr
 
 logger = safe_logger(__name__)
 

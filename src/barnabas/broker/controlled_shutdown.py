@@ -6,12 +6,12 @@ import asyncio
 from contextlib import suppress
 from typing import Protocol
 
-from barnabas.cluster.membership import Membership
+from barnabas.cluster import Membership
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.handlers.forwarding import ForwardingNeeds, to_controller
-from barnabas.network.socket_server import SocketServer
+from barnabas.handlers import ForwardingNeeds, to_controller
+from barnabas.network import SocketServer
 from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 logger = safe_logger(__name__)

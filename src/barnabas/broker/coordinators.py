@@ -5,36 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from barnabas.cluster import changed_topics, deleted_topics
 from barnabas.cluster.deltas import Delta
-from barnabas.cluster.difference import changed_topics, deleted_topics
 from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.controller.internal_topics import internal_topic
-from barnabas.controller.topics import NewTopic
-from barnabas.coordination.channel import Channel
-from barnabas.coordination.runtime import CoordinatorRuntime
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.settings import GroupConfigs, group_settings
-from barnabas.groups.share.state_lifecycle import ShareStates
-from barnabas.groups.streams.configured import InternalTopic
-from barnabas.groups.streams.topic_creation import StreamsTopics
-from barnabas.groups.topics import ImageTopics
-from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
-from barnabas.handlers.needs import IsMember
+from barnabas.controller import NewTopic, internal_topic
+from barnabas.coordination import Channel, CoordinatorRuntime
+from barnabas.groups import GroupConfigs, GroupCoordinator, ImageTopics, group_settings
+from barnabas.groups.share import ShareStates
+from barnabas.groups.streams import InternalTopic, StreamsTopics
+from barnabas.handlers import ForwardingNeeds, IsMember, create_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from barnabas.replication.partition import Partition
-from barnabas.security.context import RequestContext
+from barnabas.replication import Partition
+from barnabas.security import RequestContext
+from barnabas.share import DeadLetterWriter, ShareCoordinator, SharePartitionManager, SharePersister
 from barnabas.share import coordinator as shares
 from barnabas.share import partition_manager as share_partitions
-from barnabas.share.coordinator import ShareCoordinator
-from barnabas.share.dead_letter_writer import DeadLetterWriter
-from barnabas.share.partition_manager import SharePartitionManager
-from barnabas.share.persister import SharePersister
+from barnabas.transactions import AddPartitionsToTxnManager, MarkerWriter, TransactionCoordinator
 from barnabas.transactions import coordinator as transactions
-from barnabas.transactions.admission import AddPartitionsToTxnManager
-from barnabas.transactions.coordinator import TransactionCoordinator
-from barnabas.transactions.markers import MarkerWriter
 
 logger = safe_logger(__name__)
 

@@ -14,14 +14,11 @@ from typing import NamedTuple, Protocol
 from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.config.broker import BrokerConfig
-from barnabas.groups.classic.group import ClassicGroup
-from barnabas.groups.group import Group
-from barnabas.groups.modern import ModernGroup
-from barnabas.groups.shard import GroupShard
+from barnabas.groups import Group, GroupShard, ModernGroup
+from barnabas.groups.classic import ClassicGroup
+from barnabas.metrics import Metric, Registry, Sample
 from barnabas.metrics import exporter_catalogue as catalogue
-from barnabas.metrics.registry import Metric, Registry, Sample
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.partition import Partition
+from barnabas.replication import Partition, ReplicaManager
 
 MAX_OFFSETS = 100_000
 """Committed offsets that are shown by partition, some 20 MB of text. Sums are of all of them."""

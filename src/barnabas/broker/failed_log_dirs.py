@@ -12,16 +12,16 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
-from barnabas.handlers.replication import LOST_DIR
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.log import Log
+from barnabas.handlers import LOST_DIR
+from barnabas.log import Log
+from barnabas.log.dirs import LogManager
 from barnabas.protocol.messages.replication import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
 )
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 
 logger = safe_logger(__name__)
 

@@ -7,22 +7,16 @@ from barnabas.broker.security.tls import secured
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.validation import check_topic_configs
-from barnabas.controller.decision import ControllerPolicy
-from barnabas.handlers.table import HANDLERS
-from barnabas.handlers.telemetry.manager import ClientTelemetry, TelemetryLimits
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.requests import RequestMetrics
-from barnabas.network.listener import Listener
+from barnabas.controller import ControllerPolicy
+from barnabas.handlers import HANDLERS
+from barnabas.handlers.telemetry import ClientTelemetry, TelemetryLimits
+from barnabas.metrics import Registry, RequestMetrics
+from barnabas.network import Listener, TlsListeners
+from barnabas.network.requests import RequestSecurity, budget_from
 from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.network.requests.heavy_requests import budget_from
-from barnabas.network.requests.stages import RequestSecurity
-from barnabas.network.tls_listeners import TlsListeners
-from barnabas.replication.fetch_sessions import FetchSessions
-from barnabas.replication.fetcher import ReplicaFetchSettings
-from barnabas.security.authz.audit import AuditLog
-from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
-from barnabas.security.authz.standard_authorizer import Policy as AuthorizationPolicy
-from barnabas.security.authz.standard_authorizer import StandardAuthorizer
+from barnabas.replication import FetchSessions, ReplicaFetchSettings
+from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer, StandardAuthorizer
+from barnabas.security.authz import Policy as AuthorizationPolicy
 from barnabas.security.quotas.client_quotas import QuotaLimits
 from barnabas.security.quotas.rates import Windows
 

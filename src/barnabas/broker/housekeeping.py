@@ -17,10 +17,9 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.common.safe_logging import line_limit
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs import LogManager
+from barnabas.replication import Inspections, ReplicaManager
 from barnabas.replication.flusher import Flusher
-from barnabas.replication.inspections import Inspections
-from barnabas.replication.manager import ReplicaManager
 
 
 class PeriodicTask:

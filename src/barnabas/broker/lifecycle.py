@@ -11,15 +11,14 @@ import asyncio
 import platform
 from typing import Protocol
 
+from barnabas.cluster import BrokerInfo, Membership, MetadataFollower
 from barnabas.cluster.features import Levels
-from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import Endpoint, MetadataImage
-from barnabas.cluster.membership import BrokerInfo, Membership
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.features import check_supported
-from barnabas.network.listener import Listener
-from barnabas.replication.manager import ReplicaManager
+from barnabas.controller import check_supported
+from barnabas.network import Listener
+from barnabas.replication import ReplicaManager
 
 logger = safe_logger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.protocol.schema import Message
-from barnabas.security.context import SELF
+from barnabas.security import SELF
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler

@@ -21,21 +21,21 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.compaction.candidates import (
+from barnabas.log import DISK_FULL, DiskFull, Log
+from barnabas.log.compaction import (
     Candidate,
     CleanedGroup,
     CompactionResult,
     Effort,
     examine,
+    find_sources,
     make_plan,
+    remove_unfinished,
+    swap_in,
 )
-from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.failures import DISK_FULL, DiskFull
-from barnabas.log.log import Log
-from barnabas.log.segments.scan import BadBatch
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.log.dirs import LogManager
+from barnabas.log.segments import BadBatch
+from barnabas.metrics import Registry, Sample, catalogue
 
 # -- Metrics of compaction ------------------------------------------------------------------------------
 

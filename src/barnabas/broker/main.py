@@ -14,7 +14,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.descriptors import raise_limit, room_for_connections
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.network.event_loop import new_event_loop
+from barnabas.network import new_event_loop
 
 # -- Python's cyclic garbage collector, kept from stopping the event loop ------------------------------
 

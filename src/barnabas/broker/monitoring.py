@@ -20,24 +20,30 @@ from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, e
 from barnabas.common.clock import Clock
 from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
-from barnabas.groups.metrics import declare_group_metrics
-from barnabas.metrics import catalogue, mirror_catalogue
-from barnabas.metrics.process import declare_process_metrics
-from barnabas.metrics.registry import Metric, Registry, Sample
-from barnabas.metrics.topics import TopicMetrics
-from barnabas.network.exposure import warn_if_metrics_exposed
-from barnabas.network.listener import Listener
+from barnabas.groups import declare_group_metrics
+from barnabas.metrics import (
+    Metric,
+    Registry,
+    Sample,
+    TopicMetrics,
+    catalogue,
+    declare_process_metrics,
+    mirror_catalogue,
+)
+from barnabas.network import (
+    Listener,
+    LoopMonitor,
+    SocketServer,
+    declare_network_metrics,
+    warn_if_metrics_exposed,
+)
 from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.network.socket_metrics import LoopMonitor, declare_network_metrics
-from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.messages.mirror import MirrorState
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.mirrors import Mirrors
-from barnabas.replication.partition import Partition
-from barnabas.security.authz.audit import AuditLog
+from barnabas.replication import Mirrors, Partition, ReplicaManager
+from barnabas.security.authz import AuditLog
 from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.quotas.series import declare_quota_metrics
-from barnabas.transactions.coordinator import declare_transaction_metrics
+from barnabas.transactions import declare_transaction_metrics
 from barnabas.web import MetricsServer, credentials_from, metrics_server_limits
 
 # -- What is measured of mirror topics, read when somebody looks ---------------------------------------

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from barnabas.cluster import Peers
 from barnabas.cluster.image import NO_LEADER, MetadataImage
-from barnabas.cluster.peers import Peers
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.offsets import (

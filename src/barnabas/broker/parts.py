@@ -38,40 +38,37 @@ from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import BrokerNames, InterBrokerNames, own_names, peer_security
 from barnabas.broker.tiering.no_tiering import tiering_from
-from barnabas.client.security.settings import PLAINTEXT
+from barnabas.client.security import PLAINTEXT
+from barnabas.cluster import ClusterConnection, MetadataFollower, PeerAddresses
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
-from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.cluster.membership import ClusterConnection
-from barnabas.cluster.peers import PeerAddresses
 from barnabas.common.clock import SystemClock
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.log_settings import RACK_AWARE
-from barnabas.controller.controller import Controller
-from barnabas.handlers.forwarding import to_controller
-from barnabas.handlers.telemetry.handler import PushQueue
-from barnabas.log.dirs.manager import LogManager
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.topics import TopicMetrics
-from barnabas.network.limits import limits_from, use_process_limits
-from barnabas.network.listener import Listener
-from barnabas.network.requests.heavy_requests import budget_from
-from barnabas.network.socket_server import SocketServer
-from barnabas.replication.durability import Durability
-from barnabas.replication.fetcher import BrokerIdentity
-from barnabas.replication.fetchers import ReplicaFetchers
+from barnabas.controller import Controller
+from barnabas.handlers import to_controller
+from barnabas.handlers.telemetry import PushQueue
+from barnabas.log.dirs import LogManager
+from barnabas.metrics import Registry, TopicMetrics
+from barnabas.network import Listener, SocketServer, limits_from, use_process_limits
+from barnabas.network.requests import budget_from
+from barnabas.replication import (
+    BrokerIdentity,
+    Durability,
+    Inspections,
+    IsrChanges,
+    LogConfigs,
+    Mirrors,
+    Partition,
+    ReplicaFetchers,
+    ReplicaManager,
+    ReplicaMoves,
+)
 from barnabas.replication.flusher import Flusher
-from barnabas.replication.inspections import Inspections
-from barnabas.replication.isr import IsrChanges
-from barnabas.replication.log_configs import LogConfigs
-from barnabas.replication.log_dir_moves import ReplicaMoves
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.mirrors import Mirrors
-from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
 from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.transactions.producer_ids import ProducerIds
+from barnabas.transactions import ProducerIds
 
 T = TypeVar("T")
 

@@ -10,22 +10,20 @@ from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitored, Monitoring
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import PeerTls, TlsReload
-from barnabas.client.security.settings import ClientSecurity
-from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, Peers
+from barnabas.client.security import ClientSecurity
+from barnabas.cluster import Answer, LocalPeers, Locate, NetworkPeers, Peers
 from barnabas.common.allocation import keep_freed_memory
 from barnabas.common.clock import Clock, SystemClock, TurnLimit
 from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.dirs.properties import kernel_boot_id
-from barnabas.network.broker_addresses import BrokerAddresses
-from barnabas.network.limits import limits_from
-from barnabas.network.socket_server import SocketServer
+from barnabas.log.dirs import kernel_boot_id
+from barnabas.network import BrokerAddresses, SocketServer, limits_from
 from barnabas.security.quotas.address_quotas import AddressQuotas
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.tiering.stores import ObjectStore
 
 
 class Platform:
@@ -85,7 +83,7 @@ class Platform:
         return NetworkPeers(node_id, answer, locate, tls.guard)
 
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
-        from barnabas.tiering.stores.opening import open_store
+        from barnabas.tiering.stores import open_store
 
         keep_freed_memory()  # chunks and parts of some MiB come and go
         return open_store(url, options)

@@ -29,11 +29,10 @@ from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.image import MetadataImage
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.configs import invented_resources
-from barnabas.handlers.telemetry.manager import ClientTelemetry
-from barnabas.log.dirs.manager import LogManager
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Registry, Sample
-from barnabas.replication.fetch_sessions import FetchSessions
+from barnabas.handlers.telemetry import ClientTelemetry
+from barnabas.log.dirs import LogManager
+from barnabas.metrics import Registry, Sample, catalogue
+from barnabas.replication import FetchSessions
 from barnabas.security.quotas.client_quotas import ClientQuotas
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from barnabas.common.child_process import ChildProcess
-from barnabas.log.compaction.worker.messages import (
+from barnabas.log.compaction.worker import (
     Answer,
     CancelJob,
     Cancelled,

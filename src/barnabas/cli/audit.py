@@ -12,8 +12,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.records.consume import ConsumePlan, consume_plan
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.opening import ConsumedRecord
+    from barnabas.client import Client, ConsumedRecord
 
 app = typer.Typer(help="Read the audit log: who did what to which resource.", no_args_is_help=True)
 
@@ -41,7 +40,7 @@ def tail(
       barnabas audit tail --follow -o json
     """
     from barnabas.client.offsets import parse_start
-    from barnabas.security.authz.audit import TOPIC
+    from barnabas.security.authz import TOPIC
 
     write = _as_json if output is OutputFormat.JSON else _as_line
     start = parse_start(f"-{count}" if count else "end")

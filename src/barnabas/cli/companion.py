@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from barnabas.client.addresses import Address, parse_address
+from barnabas.client import Address, parse_address
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.companions import Companion
-    from barnabas.client.security.settings import ClientSecurity
+    from barnabas.broker import Broker, Companion
+    from barnabas.client.security import ClientSecurity
     from barnabas.security.authz.acls import AclBinding
 
 OPTION = "--companion"
@@ -30,9 +29,9 @@ async def beside(
     config: Path | None = None,
 ) -> Companion:
     """A companion with a login that the broker makes for it, or that `config` has."""
-    from barnabas.broker.companions import Companion
-    from barnabas.broker.security.companion_login import login_of
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.broker import Companion
+    from barnabas.broker.security import login_of
+    from barnabas.client.security import read_properties
 
     spec, port = broker.config.listeners[0], broker.listeners[0].port
     if config is None:
@@ -49,7 +48,7 @@ def read_greeting() -> tuple[str, ClientSecurity]:
     """What the broker says over the pipe; the reads are of single bytes, so that nothing behind it is lost."""
     import os
 
-    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security import parse_security
 
     line = bytearray()
     while (byte := os.read(0, 1)) not in (b"", b"\n"):

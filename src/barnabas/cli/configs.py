@@ -18,7 +18,7 @@ from barnabas.cli.options import (
 from barnabas.cli.output import show_definitions, show_done, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
 
 app = typer.Typer(help="Show and change settings of topics, brokers and groups.", no_args_is_help=True)

@@ -17,10 +17,9 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import show_done
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.companions import Companion
-    from barnabas.client.addresses import Address
-    from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
+    from barnabas.broker import Broker, Companion
+    from barnabas.client import Address
+    from barnabas.services.console import ClusterSettings, ConsoleSettings
 
 CLUSTER = "default"
 
@@ -82,7 +81,7 @@ def console(
     """
     if command.invoked_subcommand is not None:
         return
-    from barnabas.services.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
+    from barnabas.services.console import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
     from barnabas.web import run
 
     if not exporter_only:
@@ -107,7 +106,7 @@ def console(
         read_only=read_only or settings.read_only,
         publish_metrics=publish_metrics or settings.publish_metrics,
     )
-    from barnabas.services.console.server import ConsoleServer  # needs the extra
+    from barnabas.services.console import ConsoleServer  # needs the extra
 
     run(lambda: ConsoleServer(settings), _announce, with_parent=companion)
 
@@ -115,7 +114,7 @@ def console(
 def _run_exporter(
     cluster: ClusterSettings, listen: Address, tokens: Path | None, publish_metrics: str
 ) -> None:
-    from barnabas.services.console.exporter.server import ExporterServer
+    from barnabas.services.console.exporter import ExporterServer
     from barnabas.web import run
 
     tokens_file = "" if tokens is None else str(tokens)
@@ -124,7 +123,7 @@ def _run_exporter(
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     """The console as a companion of a broker; its curves are in the broker's first data folder."""
-    from barnabas.services.console.users import needed_acls
+    from barnabas.services.console import needed_acls
 
     user = f"barnabas-console-{broker.config['node.id']}"
     data = Path(broker.config.log_dirs[0]) / ".console"
@@ -142,7 +141,7 @@ def password(output: Output = OutputFormat.TABLE) -> None:
 
       barnabas console password
     """
-    from barnabas.services.console.access.passwords import hash_of
+    from barnabas.services.console.access import hash_of
 
     given = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
     given = given or sys.stdin.readline().rstrip("\n")
@@ -160,7 +159,7 @@ def token(output: Output = OutputFormat.TABLE) -> None:
 
       barnabas console token
     """
-    from barnabas.services.console.access.passwords import new_token
+    from barnabas.services.console.access import new_token
 
     made, digest = new_token()
     text = (
@@ -170,7 +169,7 @@ def token(output: Output = OutputFormat.TABLE) -> None:
 
 
 def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
-    from barnabas.services.console.access.console_file import read_console_file
+    from barnabas.services.console.access import read_console_file
 
     return read_console_file(config, cluster)
 
@@ -178,7 +177,7 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
 def check_exposure(listen: Address, config: Path | None, option: str) -> None:
     """Before a broker is started: what the console itself would refuse."""
     from barnabas.common.addresses import is_loopback
-    from barnabas.services.console.access.authenticators import ExposedConsoleError
+    from barnabas.services.console.access import ExposedConsoleError
 
     if config is None and not is_loopback(listen.host):
         raise typer.BadParameter(str(ExposedConsoleError(str(listen))), param_hint=option)

@@ -9,18 +9,17 @@ from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
 from barnabas.cli.tiering.stores import TierError
 from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
-from barnabas.client.placement.planner import NoPlanError
+from barnabas.client.placement import NoPlanError
 from barnabas.cluster.snapshots import DamagedMetadataError
-from barnabas.cluster.zookeeper.process import NoZooKeeperError
-from barnabas.cluster.zookeeper.types import ZooKeeperError
+from barnabas.cluster.zookeeper import NoZooKeeperError, ZooKeeperError
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import ConfigError
-from barnabas.log.dirs.log_dir import FolderInUseError
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.services.ingest.agent import IngestError
-from barnabas.spark.errors import PipelineError
-from barnabas.tables.errors import TableError
-from barnabas.tiering.stores.store import StoreError
+from barnabas.log.dirs import FolderInUseError
+from barnabas.security.authn import SecuritySettingError
+from barnabas.services.ingest import IngestError
+from barnabas.spark import PipelineError
+from barnabas.tables import TableError
+from barnabas.tiering.stores import StoreError
 
 FAILED = 1
 WRONG_USE = 2

@@ -20,7 +20,7 @@ from barnabas.cli.options import (
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.client.group_details import GroupDetails, OffsetReset, Rebalance
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)

@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperOption
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.security.settings import ClientSecurity
+    from barnabas.client import Client
+    from barnabas.client.security import ClientSecurity
 
 
 # -- `--command-config FILE`: TLS and SASL for a command, from a properties file as Kafka's own tools take it
@@ -44,7 +44,7 @@ def command_config() -> Path | None:
 
 def command_security() -> ClientSecurity:
     """SecuritySettingError, which names the setting, for what is wrong in the file."""
-    from barnabas.client.security.parsing import parse_security, read_properties
+    from barnabas.client.security import parse_security, read_properties
 
     file = command_config()
     return parse_security({} if file is None else read_properties(OPTION, file), references=True)
@@ -148,8 +148,8 @@ def with_client(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    from barnabas.client.cluster import Client
-    from barnabas.security.authn.credentials import SecuritySettingError
+    from barnabas.client import Client
+    from barnabas.security.authn import SecuritySettingError
 
     try:
         security = command_security()
@@ -175,7 +175,7 @@ def complete_topic(ctx: Any, incomplete: str) -> list[str]:
 async def _topics(bootstrap: str, beginning: str) -> list[str]:
     import asyncio
 
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
 
     async with asyncio.timeout(COMPLETION_TIMEOUT), Client(bootstrap, security=command_security()) as client:
         topics = await client.all_topics()

@@ -25,9 +25,8 @@ from barnabas.cli.records.produce import Acks, Compression
 if TYPE_CHECKING:
     import asyncio
 
-    from barnabas.client.cluster import Client
-    from barnabas.client.producer import Producer, ProducerSettings
-    from barnabas.client.producing.record_accumulator import RecordDelivery
+    from barnabas.client import Client, Producer, ProducerSettings
+    from barnabas.client.producing import RecordDelivery
 
 
 # -- Latencies in little room: counts in buckets that are never more than a hundredth wide -------------
@@ -118,7 +117,7 @@ def produce(
 
       barnabas perf produce speed-test --records 50000 --rate 5000 --acks 1
     """
-    from barnabas.client.producer import ProducerSettings
+    from barnabas.client import ProducerSettings
 
     settings = ProducerSettings(
         acks=acks.number, compression=compression, batch_bytes=batch_size, linger=linger_ms / 1000
@@ -146,7 +145,7 @@ def consume(
 async def _produce(client: Client, load: Load) -> dict[str, Any]:
     import asyncio
 
-    from barnabas.client.producer import Producer
+    from barnabas.client import Producer
 
     await client.topics([load.topic])
     latencies = Latencies()
@@ -194,7 +193,7 @@ async def _time(delivery: RecordDelivery, start: float, latencies: Latencies) ->
 
 
 async def _consume(client: Client, topic: str, wanted: int) -> dict[str, Any]:
-    from barnabas.client.consumer import Consumer
+    from barnabas.client import Consumer
     from barnabas.client.offsets import Start, resolve_start
 
     positions = await resolve_start(client, await client.partitions([topic]), Start("beginning"))

@@ -17,9 +17,8 @@ from barnabas.cli.companion import beside as companion_of_broker
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, command_security
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.companions import Companion
-    from barnabas.security.tls.settings import TlsSettings
+    from barnabas.broker import Broker, Companion
+    from barnabas.security.tls import TlsSettings
     from barnabas.web import WebLimits
 
 DEFAULT_LISTEN = "127.0.0.1:8081"
@@ -125,7 +124,7 @@ def run_registry(
 
       barnabas registry run --peers http://karapace1:8081,http://karapace2:8081
     """
-    from barnabas.services.registry.server import RegistryServer, RegistrySettings
+    from barnabas.services.registry import RegistryServer, RegistrySettings
     from barnabas.web import run
 
     check_registry()
@@ -160,10 +159,10 @@ def run_registry(
 
 async def beside(broker: Broker, options: Sequence[str], config: Path | None) -> Companion:
     """The registry as a companion of a broker; `options` are those of `registry run`."""
-    from barnabas.services.registry.needs import needed_acls
+    from barnabas.services.registry import needed_acls
 
     if _is_known_by_certificate(broker, config) and not _knows_clients(options):
-        from barnabas.services.registry.access import OpenRegistryError
+        from barnabas.services.registry import OpenRegistryError
 
         raise OpenRegistryError
     user = f"barnabas-registry-{broker.config['node.id']}"
@@ -173,7 +172,7 @@ async def beside(broker: Broker, options: Sequence[str], config: Path | None) ->
 
 def _is_known_by_certificate(broker: Broker, config: Path | None) -> bool:
     """Whether the broker knows the registry, and so its clients, by certificates."""
-    from barnabas.client.security.parsing import parse_security, read_properties
+    from barnabas.client.security import parse_security, read_properties
 
     if config is not None:
         security = parse_security(read_properties("its configuration", config))
@@ -201,7 +200,7 @@ def _set_limits(texts: Sequence[str]) -> None:
 
 
 def check_peers(text: str, option: str) -> frozenset[str]:
-    from barnabas.services.registry.peers import InvalidPeerError, parse_peers
+    from barnabas.services.registry import InvalidPeerError, parse_peers
 
     try:
         return parse_peers(text)
@@ -215,11 +214,10 @@ def check_registry() -> None:
 
 def _tls(path: Path) -> tuple[TlsSettings, dict[str, Any]]:
     """The certificate, and the settings about those of clients."""
-    from barnabas.client.security.parsing import read_properties
+    from barnabas.client.security import read_properties
     from barnabas.config.setting import ConfigError
-    from barnabas.security.authn.credentials import SecuritySettingError
-    from barnabas.security.tls.server import https_context
-    from barnabas.security.tls.settings import parse_tls
+    from barnabas.security.authn import SecuritySettingError
+    from barnabas.security.tls import https_context, parse_tls
 
     try:
         properties = read_properties("--tls", path)

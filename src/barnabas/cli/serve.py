@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barnabas.cli.options import Settings, parse_settings
-from barnabas.client.addresses import Address, parse_address
+from barnabas.client import Address, parse_address
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.companions import Companion
+    from barnabas.broker import Broker, Companion
     from barnabas.config.broker import BrokerConfig
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -176,7 +175,7 @@ def _import_broker() -> Callable[..., None]:
 
     _import_msgspec()
     gc.disable()
-    from barnabas.broker.main import run
+    from barnabas.broker import run
 
     gc.freeze()
     gc.enable()
@@ -227,7 +226,7 @@ async def _announce(broker: Broker, *, users: bool) -> None:
 
 
 async def _print_first_user(broker: Broker) -> None:
-    from barnabas.broker.security.offline import FIRST_USER, create_first_user
+    from barnabas.broker.security import FIRST_USER, create_first_user
 
     password = await create_first_user(broker)
     if password is not None:
@@ -236,7 +235,7 @@ async def _print_first_user(broker: Broker) -> None:
 
 
 def _print_trust(config: BrokerConfig) -> None:
-    from barnabas.broker.security.tls import authority_of
+    from barnabas.broker.security import authority_of
 
     path = authority_of(config).certificate.resolve()
     typer.echo(f"Clients trust {path}; copy it to them, and nothing else of its folder:")

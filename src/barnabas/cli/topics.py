@@ -22,8 +22,7 @@ from barnabas.cli.options import (
 from barnabas.cli.output import count, say, show_done, show_json, show_rows, show_table
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.metadata import PartitionMetadata, TopicMetadata
+    from barnabas.client import Client, PartitionMetadata, TopicMetadata
 
 app = typer.Typer(help="List, create, describe, grow, empty and delete topics.", no_args_is_help=True)
 

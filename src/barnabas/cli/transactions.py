@@ -11,7 +11,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import show_done, show_json, show_rows, show_table
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)

@@ -17,9 +17,8 @@ from barnabas.client.offsets import EARLIEST, LATEST, list_offsets, list_offsets
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records import Record, iterate_records, parse_end_transaction
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.records.control import parse_end_transaction
-from barnabas.records.record import Record, iterate_records
 
 _WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from barnabas.client.fetching import FetchedPartition
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records import AbortedTransactions, Header, iterate_records
 from barnabas.records.batch import BatchHeader, crc_is_right, iterate_headers
-from barnabas.records.control import AbortedTransactions
-from barnabas.records.record import Header, iterate_records
 
 
 class ConsumedRecord(NamedTuple):

@@ -25,9 +25,8 @@ from barnabas.client.producing.record_accumulator import (
     choose_partition,
 )
 from barnabas.common.types import TopicPartition
-from barnabas.records.builder import largest_encoded_size
+from barnabas.records import Header, Record, largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.records.record import Header, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,3 +15,78 @@ peers.py        requests to other brokers
 adoption.py     topics in a data folder written by Apache Kafka
 zookeeper/      MetadataStore and Membership on ZooKeeper
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.cluster.adoption import adopt
+    from barnabas.cluster.difference import changed_topics, deleted_topics
+    from barnabas.cluster.follower import CommitCallback, MetadataFollower
+    from barnabas.cluster.membership import (
+        BrokerInfo,
+        Brokers,
+        ClusterConnection,
+        Elected,
+        LocalMembership,
+        Membership,
+        Told,
+    )
+    from barnabas.cluster.mirrors import NEW_PARTITION, TAKES_BATCHES, Aborted, MirrorPartition, MirrorTopic
+    from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, PeerAddresses, Peers
+    from barnabas.cluster.store import (
+        METADATA_FOLDER,
+        FileMetadataStore,
+        MetadataStore,
+        OnEntry,
+        SerialExecutor,
+        StaleControllerError,
+    )
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "adoption": "adopt",
+            "difference": "changed_topics deleted_topics",
+            "follower": "CommitCallback MetadataFollower",
+            "membership": "BrokerInfo Brokers ClusterConnection Elected LocalMembership Membership Told",
+            "mirrors": "Aborted MirrorPartition MirrorTopic NEW_PARTITION TAKES_BATCHES",
+            "peers": "Answer LocalPeers Locate NetworkPeers PeerAddresses Peers",
+            "store": "FileMetadataStore METADATA_FOLDER MetadataStore OnEntry SerialExecutor StaleControllerError",
+        },
+    )
+
+__all__ = [
+    "METADATA_FOLDER",
+    "NEW_PARTITION",
+    "TAKES_BATCHES",
+    "Aborted",
+    "Answer",
+    "BrokerInfo",
+    "Brokers",
+    "ClusterConnection",
+    "CommitCallback",
+    "Elected",
+    "FileMetadataStore",
+    "LocalMembership",
+    "LocalPeers",
+    "Locate",
+    "Membership",
+    "MetadataFollower",
+    "MetadataStore",
+    "MirrorPartition",
+    "MirrorTopic",
+    "NetworkPeers",
+    "OnEntry",
+    "PeerAddresses",
+    "Peers",
+    "SerialExecutor",
+    "StaleControllerError",
+    "Told",
+    "adopt",
+    "changed_topics",
+    "deleted_topics",
+]

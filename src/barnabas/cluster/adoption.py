@@ -14,14 +14,13 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid, new_uuid
-from barnabas.log import names
-from barnabas.log.checkpoints import decode_epochs, decode_partition_metadata, read_if_there
-from barnabas.log.dirs.loading import KRAFT_METADATA
+from barnabas.log import decode_epochs, decode_partition_metadata, names, read_if_there
+from barnabas.log.dirs import KRAFT_METADATA
 from barnabas.protocol import Message, ProtocolError, decode
 from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.wire import read_unsigned_varint
+from barnabas.records import iterate_records
 from barnabas.records.batch import iterate_headers
-from barnabas.records.record import iterate_records
 
 # -- Topic configs from the KRaft metadata log ---------------------------------------------------------
 

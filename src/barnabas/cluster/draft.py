@@ -10,7 +10,7 @@ import msgspec
 from barnabas.cluster.image import BrokerState, MetadataImage, RemoteDeletion, Resource, ScramUser, TopicState
 from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.types import Uuid
-from barnabas.security.authn.credentials import DelegationToken, ScramCredential
+from barnabas.security.authn import DelegationToken, ScramCredential
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.quotas.filters import QuotaEntity
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
 
-from barnabas.client.connection import BrokerConnection
+from barnabas.client import BrokerConnection
 from barnabas.client.errors import ClientError
-from barnabas.client.security.guard import NO_GUARD, Guard
+from barnabas.client.security import NO_GUARD, Guard
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey

@@ -17,13 +17,11 @@ from pyspark.sql import functions as F
 from barnabas.connect.declaration import Connector
 from barnabas.connect.endpoints import ERROR, ConnectorContext, SinkWriter
 from barnabas.connect.sinks.topic import RecordWriter, TopicSink, TopicWriter
-from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.definitions.settings import FlowSettings, PipelineSettings, TopicWanted
-from barnabas.pipelines.lake.writer import query_id
-from barnabas.pipelines.quality.letters import letters_of
-from barnabas.pipelines.running.plan import PipelinePlan, Planned, ToBatches
-from barnabas.pipelines.running.progress import OBSERVATION
-from barnabas.spark.errors import PipelineError
+from barnabas.pipelines.definitions import FlowSettings, PipelineFiles, PipelineSettings, TopicWanted
+from barnabas.pipelines.lake import query_id
+from barnabas.pipelines.quality import letters_of
+from barnabas.pipelines.running import OBSERVATION, PipelinePlan, Planned, ToBatches
+from barnabas.spark import PipelineError
 
 FLOW = "rows"
 STOP_TIMEOUT = (

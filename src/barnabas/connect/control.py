@@ -19,14 +19,17 @@ from barnabas.connect.control_files import ControlFiles, state_url
 from barnabas.connect.declaration import Connector
 from barnabas.connect.endpoints import Feeder, fields_of
 from barnabas.connect.state_machine import ConnectorState, QueryProgress, Tolerance
-from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.runner import LOOK_SECONDS, Runner
-from barnabas.pipelines.running.sessions import FlowSession, pipeline_session
-from barnabas.pipelines.running.state_lock import StateLock
-from barnabas.spark.errors import PipelineError, words_of
-from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.spark.jars import SETTING as JARS
+from barnabas.pipelines.definitions import PipelineFiles
+from barnabas.pipelines.running import (
+    LOOK_SECONDS,
+    FlowProgress,
+    FlowSession,
+    Runner,
+    StateLock,
+    pipeline_session,
+)
+from barnabas.spark import SETTING as JARS
+from barnabas.spark import HadoopFolder, PipelineError, words_of
 
 # -- One Spark session for several connectors ----------------------------------------------------------
 

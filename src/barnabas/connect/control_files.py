@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from barnabas.connect.declaration import Connector
@@ -109,8 +109,8 @@ def state_of(connector: Connector) -> Iterator[ControlFolder]:
     if url.startswith("file:"):
         yield LocalFolder(Path("/" + url.removeprefix("file:").lstrip("/")))
         return
-    from barnabas.pipelines.running.sessions import pipeline_session
-    from barnabas.spark.hadoop_files import HadoopFolder
+    from barnabas.pipelines.running import pipeline_session
+    from barnabas.spark import HadoopFolder
 
     with pipeline_session(connector.name, connector.configuration) as session:
         yield HadoopFolder(session, url)
@@ -118,7 +118,7 @@ def state_of(connector: Connector) -> Iterator[ControlFolder]:
 
 def require_stopped(connector: Connector) -> None:
     """PipelineError while a process of this machine runs it."""
-    from barnabas.pipelines.running.state_lock import StateLock
+    from barnabas.pipelines.running import StateLock
 
     try:
         StateLock(connector.name, state_url(connector)).check()

@@ -33,9 +33,9 @@ from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.connect.sources.postgres.source import PostgresSource
 from barnabas.connect.sources.topic import TopicSource
 from barnabas.connect.transforms import TRANSFORMS, Transform
-from barnabas.pipelines.definitions.files import BOOTSTRAP
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.spark.errors import PipelineError
+from barnabas.pipelines.definitions import BOOTSTRAP
+from barnabas.security.authn import SecuritySettingError
+from barnabas.spark import PipelineError
 
 # -- Every source and every sink, by the word that NAME.yml has for it ---------------------------------
 

@@ -14,10 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.spark.batch_log import compute_only
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
-from barnabas.spark.java import jvm_of
+from barnabas.spark import FoundFile, HadoopFolder, PipelineError, compute_only, jvm_of
 
 WRITER = "Barnabas"
 

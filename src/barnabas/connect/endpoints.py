@@ -68,7 +68,7 @@ class ConnectorContext:
 
     def broker_options(self) -> dict[str, str]:
         """The `kafka.*` options of our Spark source and sink."""
-        from barnabas.pipelines.connection import connection_options
+        from barnabas.pipelines import connection_options
 
         return connection_options(self.configuration)
 

@@ -8,8 +8,8 @@ import ssl
 from dataclasses import dataclass
 
 from barnabas.common.http_client import HttpResponse, HttpSession
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 MAX_ANSWER = 64 << 20
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from barnabas.common.types import TopicPartition
 from barnabas.connect.control_files import ControlFolder
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 FLOW = "rows"
 HEADER = 2  # lines before those of the sources: the version, and what holds for all of them

@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from barnabas.client.security.parsing import resolve
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.client.security import resolve
+from barnabas.security.authn import Secret, SecuritySettingError
 
 HIDDEN = "[hidden]"
 MIN = 4  # letters: a shorter text is found in too many words to be taken out of them

@@ -13,11 +13,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from barnabas.pipelines.definitions.settings import Lake
-from barnabas.pipelines.lake.layout import HIDDEN
-from barnabas.pipelines.lake.writer import LakeWriter
-from barnabas.spark.batch_log import BatchLog
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.pipelines.definitions import Lake
+from barnabas.pipelines.lake import HIDDEN, LakeWriter
+from barnabas.spark import BatchLog, HadoopFolder
 
 WRITER = "incoming"
 

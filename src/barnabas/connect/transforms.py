@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from barnabas.connect.endpoints import ERROR, ROUTE
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -23,8 +23,7 @@ from barnabas.client.status import ProcessStatus, State, StatusPart
 from barnabas.common.http_client import HttpError, fetch
 from barnabas.connect.declaration import Restart
 from barnabas.connect.state_machine import ConnectorState
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.java import prepare_java
+from barnabas.spark import PipelineError, prepare_java
 
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension"
 BASIC_AUTH_JAR = "connect-basic-auth-extension-*.jar"

@@ -19,7 +19,7 @@ from barnabas.common.cooperative import PIECE, Steps, finish, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.security.authz.acl_filters import AclFilter, check_binding
+from barnabas.security.authz import AclFilter, check_binding
 from barnabas.security.authz.acls import AclBinding
 
 MAX_CHANGED = 10_000

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from barnabas.cluster import (
+    CommitCallback,
+    MetadataFollower,
+    MetadataStore,
+    SerialExecutor,
+    StaleControllerError,
+)
 from barnabas.cluster.deltas import ControllerElected, Delta, apply
 from barnabas.cluster.features import in_terms_of
-from barnabas.cluster.follower import CommitCallback, MetadataFollower
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.store import MetadataStore, SerialExecutor, StaleControllerError
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.controller.decision import Decision

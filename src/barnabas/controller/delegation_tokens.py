@@ -14,8 +14,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.controller.decision import Decided
-from barnabas.security.authn.credentials import DelegationToken
-from barnabas.security.authn.tokens import is_expired, is_owner_or_renewer
+from barnabas.security.authn import DelegationToken, is_expired, is_owner_or_renewer
 
 MAX_RENEWERS = 100
 """A token is kept in the metadata of every broker. Kafka has no limit."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import NamedTuple, TypeAlias
 
-from barnabas.client.placement.planner import Assignment, Site, drain, rebalance
+from barnabas.client.placement import Assignment, Site, drain, rebalance
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from barnabas.cluster import Aborted, MirrorPartition, MirrorTopic
 from barnabas.cluster.deltas import Delta, MirrorStored
 from barnabas.cluster.image import MetadataImage, TopicState
-from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import Uuid
 from barnabas.controller.decision import Decided

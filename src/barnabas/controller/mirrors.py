@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from barnabas.cluster import NEW_PARTITION, TAKES_BATCHES, MirrorPartition, MirrorTopic
 from barnabas.cluster.deltas import Delta, MirrorStored, PartitionChanged
 from barnabas.cluster.features import MIRROR_LEVEL, how_to_reach, level_of
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
-from barnabas.cluster.mirrors import NEW_PARTITION, TAKES_BATCHES, MirrorPartition, MirrorTopic
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, Uuid
 from barnabas.config.tiering_checks import is_tiered

@@ -11,7 +11,7 @@ from barnabas.cluster.image import MetadataImage, ScramUser
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT
 from barnabas.controller.decision import Decided, check_room
-from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
+from barnabas.security.authn import ScramCredential, ScramMechanism
 
 DECOY_KEY_BYTES = 32
 _MECHANISMS = frozenset(ScramMechanism)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.cluster.peers import Peers
+from barnabas.cluster import Peers
 from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import UNLIMITED, delay_after

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 
 from barnabas.common.clock import Clock
 from barnabas.coordination.shard import ProducerIdAndEpoch, Shard
-from barnabas.log.log import Log
+from barnabas.log import Log
+from barnabas.records import Record, iterate_records, parse_end_transaction
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.records.control import parse_end_transaction
-from barnabas.records.record import Record, iterate_records
-from barnabas.replication.delayed import TimerLoop
+from barnabas.replication import TimerLoop
 
 SLICE_SECONDS = 0.003
 READ_BYTES = 256 << 10

@@ -35,13 +35,9 @@ from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.loading import AwaitingLoad, Loading
 from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
-from barnabas.log.log import Origin
-from barnabas.records.builder import build_batch_at
-from barnabas.records.control import EndTransactionMarker, end_transaction_marker
-from barnabas.records.record import Record
-from barnabas.replication.delayed import DelayedOperation, TimerLoop
-from barnabas.replication.durability import Durability
-from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.log import Origin
+from barnabas.records import EndTransactionMarker, Record, build_batch_at, end_transaction_marker
+from barnabas.replication import ALL_REPLICAS, DelayedOperation, Durability, Partition, TimerLoop
 
 logger = rate_limited_logger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode
-from barnabas.records.record import Header, Record
+from barnabas.records import Header, Record
 
 
 class ProducerIdAndEpoch(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
 from barnabas.common.cooperative import PIECE, Steps
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.step import CoordinatorResult

@@ -8,9 +8,14 @@ from typing import TypeVar
 
 from barnabas.common.clock import Timer
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.deadlines import Deadlines
-from barnabas.coordination.runtime import ActiveShard, CoordinatorRuntime, RuntimeEnvironment
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import (
+    ActiveShard,
+    CoordinatorRecord,
+    CoordinatorRuntime,
+    Deadlines,
+    ProducerIdAndEpoch,
+    RuntimeEnvironment,
+)
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.group import ClientInfo, Group, GroupDeadline
 from barnabas.groups.manager import ShardContext
@@ -29,7 +34,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from barnabas.records.control import EndTransactionMarker
+from barnabas.records import EndTransactionMarker
 
 T = TypeVar("T")
 Act = Callable[[GroupShard, CoordinatorResult], None]

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.memory_budget import Weight
 from barnabas.groups.offsets import Committed
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.deadlines import Deadlines
+from barnabas.coordination import Deadlines
 from barnabas.groups.group import Committer, DeadlineType, Group, GroupDeadline, GroupType, PartitionCheck
 from barnabas.groups.memory_budget import MemoryBudget
 from barnabas.groups.modern import ModernGroup

@@ -11,8 +11,7 @@ from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import GroupType
 from barnabas.groups.modern import ModernGroupState
 from barnabas.groups.shard import GroupShard
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics import Registry, Sample, catalogue
 
 FRESH_SECONDS = 1.0  # one count of the groups serves all metrics of a scrape
 

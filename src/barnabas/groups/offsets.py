@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination import ProducerIdAndEpoch
 from barnabas.groups.memory_budget import OFFSET_BYTES, MemoryBudget
 
 NO_EXPIRY = -1

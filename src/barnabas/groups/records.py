@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.coordination.shard import CoordinatorRecord, Effect
+from barnabas.coordination import CoordinatorRecord, Effect
 from barnabas.groups.modern import Assignment
 from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER, encode_key, encode_versioned
 from barnabas.protocol.internal_topics import REMEMBERED_KEYS
@@ -16,7 +16,7 @@ from barnabas.protocol.schema import Message
 if TYPE_CHECKING:
     from barnabas.common.types import TopicPartition
     from barnabas.groups.offsets import Committed
-    from barnabas.records.record import Header
+    from barnabas.records import Header
 
 
 OFFSET_VERSION = 4

@@ -13,7 +13,7 @@ from typing import Any
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup
 from barnabas.groups.classic.manager import ClassicGroupManager
 from barnabas.groups.classic.member import protocol_bytes
@@ -41,7 +41,7 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
-from barnabas.records.record import Record
+from barnabas.records import Record
 
 logger = rate_limited_logger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.coordination.shard import CoordinatorRecord, coordinator_error
+from barnabas.coordination import CoordinatorRecord, coordinator_error
 from barnabas.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 
 Respond = Callable[[Any], None]

@@ -45,10 +45,9 @@ from barnabas.handlers.security.denials import (
     sees_tokens,
     users_denied,
 )
-from barnabas.network.requests.authorize_stage import ApiPermissions, Each, Names, RequiredPermission
-from barnabas.network.requests.error_injection import error_response
+from barnabas.network.requests import ApiPermissions, Each, Names, RequiredPermission, error_response
 from barnabas.protocol.api import ApiKey
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION

@@ -12,7 +12,7 @@ from typing import Any
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.endpoints import NOT_ASKED_FOR
 from barnabas.handlers.fetch.reader import AuthorizedReader
-from barnabas.network.requests.error_injection import error_response
+from barnabas.network.requests import error_response
 from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class
 from barnabas.protocol.messages.cluster import (
@@ -23,9 +23,9 @@ from barnabas.protocol.messages.cluster import (
 from barnabas.protocol.messages.metadata import TopicRequest
 from barnabas.protocol.messages.share import ForgottenTopic
 from barnabas.protocol.schema import Message
+from barnabas.security.authz import CLUSTER_NAME, Access, Action, Operation, ResourceType
 from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Access, Action, Operation, ResourceType
-from barnabas.share.sessions import SessionKey, ShareSession
+from barnabas.share import SessionKey, ShareSession
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 DENIED_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED

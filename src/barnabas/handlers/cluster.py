@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.controller import brokers, elections, features, reassignment
-from barnabas.controller.features import FeatureUpdate, UpgradeType
-from barnabas.controller.partitions import Election
+from barnabas.controller import (
+    Election,
+    FeatureUpdate,
+    UpgradeType,
+    brokers,
+    elections,
+    features,
+    reassignment,
+)
 from barnabas.handlers.endpoints import ALL_OF_CLUSTER, NOT_ASKED_FOR, endpoints_for, fenced_endpoints
 from barnabas.handlers.needs import HasController, HasFeatures, IsMember
 from barnabas.protocol.messages.cluster import (

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.handlers.needs import IsMember
-from barnabas.network.connection import Connection
+from barnabas.network import Connection
+from barnabas.security.authz import Operation
 from barnabas.security.authz.acls import OF_CLUSTER, OF_GROUP, OF_TOPIC
-from barnabas.security.authz.authorizer import Operation
 
 # -- Authorized operations, as the bit fields of Metadata and DescribeCluster (KIP-430)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasController
+from barnabas.network.requests import RequestTurn
 from barnabas.network.requests.request_parts import InnerRequest
-from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import (
     LENGTH_BYTES,
@@ -27,12 +27,11 @@ from barnabas.protocol.framing import (
 from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError
-from barnabas.security.context import RequestContext, of_envelope
-from barnabas.security.principal import BROKER, deserialized, serialized
+from barnabas.security import BROKER, RequestContext, deserialized, of_envelope, serialized
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Route
     from barnabas.network.requests.dispatch import Dispatcher, Request
-    from barnabas.network.requests.routes import Route
 
 ELEMENTS = 150_000  # for the inner request and its response; the forwarding broker has a separate limit
 _LOOPBACK = ip_address("127.0.0.1").packed

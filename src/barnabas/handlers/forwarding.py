@@ -16,17 +16,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from barnabas.cluster import MetadataFollower, Peers
 from barnabas.cluster.features import ENVELOPE_LEVEL, level_of
-from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import NO_CONTROLLER, ConfigResourceType
-from barnabas.cluster.peers import Peers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.controller.topics import NewTopic
-from barnabas.controller.topics import create_topics as decide_creation
+from barnabas.controller import NewTopic
+from barnabas.controller import create_topics as decide_creation
 from barnabas.handlers.envelope import unwrap, wrap
 from barnabas.handlers.needs import HasController, HasImage
-from barnabas.network.requests.quota_stage import mute
+from barnabas.network.requests import mute
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.configs import IncrementalAlterConfigsRequest
 from barnabas.protocol.messages.topics import (
@@ -37,7 +36,7 @@ from barnabas.protocol.messages.topics import (
     CreateTopicsResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.security.context import SELF, RequestContext
+from barnabas.security import SELF, RequestContext
 from barnabas.security.quotas import QuotaKind, Quotas
 
 if TYPE_CHECKING:

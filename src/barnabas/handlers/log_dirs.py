@@ -17,10 +17,9 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.dirs.move import MoveState
-from barnabas.log.log import Log
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.log import Log
+from barnabas.log.dirs import LogManager, MoveState
+from barnabas.network.requests import at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,

@@ -16,12 +16,11 @@ from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, Top
 from barnabas.cluster.names import why_name_is_illegal
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
-from barnabas.controller.internal_topics import internal_topic
-from barnabas.controller.topics import NewTopic
+from barnabas.controller import NewTopic, internal_topic
 from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR, endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import HasConfig, HasReplicas, IsMember
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.network.requests import at_once_or_in_turns
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,

@@ -13,11 +13,9 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.controller import Controller
-from barnabas.controller.decision import ControllerPolicy
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.partition import Partition
+from barnabas.controller import Controller, ControllerPolicy
+from barnabas.groups import GroupCoordinator
+from barnabas.replication import Partition, ReplicaManager
 
 T = TypeVar("T")
 

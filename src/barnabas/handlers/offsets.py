@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasImage, HasReplicas, HasThreads, led_partition
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.protocol.messages.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -34,7 +34,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication import ColdReads
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.handlers.fetch import withheld
 from barnabas.handlers.share.requests import withheld as withheld_share
-from barnabas.network.requests.quota_stage import MutationQuota, QuotaBytes
+from barnabas.network.requests import MutationQuota, QuotaBytes
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.cluster.image import MetadataImage, PartitionState
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import Uuid
+from barnabas.controller import ANY_EPOCH, Decided, ProposedIsr, alter_isr, check_broker_epoch
 from barnabas.controller.brokers import allocate_producer_ids, begin_shutdown, lose_replicas
-from barnabas.controller.decision import Decided
-from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr, check_broker_epoch
 from barnabas.handlers.needs import HasController, HasImage
 from barnabas.protocol.messages.replication import (
     AllocateProducerIdsRequest,

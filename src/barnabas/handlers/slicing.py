@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.handlers.topics import CREATED_AT_ONCE, within_bound
+from barnabas.network.requests import ELEMENTS_AT_ONCE, HandlerFunction
 from barnabas.network.requests.request_parts import ALL, TWICE, ArrayPath, cut_at
-from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction
 from barnabas.protocol.messages.cluster import (
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,

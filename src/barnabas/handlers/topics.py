@@ -18,11 +18,10 @@ from barnabas.common.cooperative import Steps
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, Uuid
 from barnabas.config.describe import describe_topic
+from barnabas.controller import CreatedTopic, Decided, MorePartitions, NewTopic
 from barnabas.controller import topics as decide
-from barnabas.controller.decision import Decided
-from barnabas.controller.topics import CreatedTopic, MorePartitions, NewTopic
 from barnabas.handlers.needs import HasConfig, HasController
-from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -42,8 +41,8 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import STEP
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import HandlerFunction
     from barnabas.network.requests.dispatch import Request
-    from barnabas.network.requests.routes import HandlerFunction
 
 
 CREATED_AT_ONCE = 50

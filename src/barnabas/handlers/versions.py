@@ -23,7 +23,7 @@ from barnabas.protocol.messages.metadata import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from barnabas.security.authn.sasl.login import OutOfOrderError
+from barnabas.security.authn.sasl import OutOfOrderError
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Handler, Request

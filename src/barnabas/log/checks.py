@@ -10,6 +10,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.topic import LogConfig
+from barnabas.records import MIN_RECORD, InvalidRecords
 from barnabas.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -26,8 +27,6 @@ from barnabas.records.batch import (
     BatchHeader,
 )
 from barnabas.records.compression import HIGHEST_RATIO, Codec, begins_like
-from barnabas.records.record import InvalidRecords
-from barnabas.records.walking import MIN_RECORD
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 

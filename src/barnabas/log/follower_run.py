@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.checks import check_follows
 from barnabas.log.recovery.replay import transaction_marker
+from barnabas.records import EndTransactionMarker
 from barnabas.records.batch import CONTROL_BIT, LOG_OVERHEAD, BatchHeader
-from barnabas.records.control import EndTransactionMarker
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log

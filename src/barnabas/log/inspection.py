@@ -11,12 +11,18 @@ from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.checks import check_create_time, too_far_ahead, too_large
+from barnabas.records import (
+    Buffer,
+    InvalidRecords,
+    TimestampBounds,
+    repack,
+    unpacked_data,
+    validate_data,
+    want_compiled,
+)
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.records.delays import check_delays
-from barnabas.records.record import Buffer, InvalidRecords, unpacked_data
-from barnabas.records.validation import TimestampBounds, repack, validate_data
-from barnabas.records.walking import want_compiled
 
 PRODUCERS_CODEC = "producer"
 LOG_APPEND_TIME = "LogAppendTime"

@@ -36,6 +36,7 @@ from barnabas.log.local_log import LogState
 from barnabas.log.producer import RememberedBatch
 from barnabas.log.recovery.replay import NotesAborted, replay_batch, transaction_marker
 from barnabas.log.segments.segment_file import OpenSegments
+from barnabas.records import MIN_RECORD, EndTransactionMarker
 from barnabas.records.batch import (
     CONTROL_BIT,
     CRC_START,
@@ -51,8 +52,6 @@ from barnabas.records.batch import (
     unpack_header,
     write_stamp,
 )
-from barnabas.records.control import EndTransactionMarker
-from barnabas.records.walking import MIN_RECORD
 
 NO_APPEND_TIME: Final = -1
 

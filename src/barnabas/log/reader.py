@@ -15,8 +15,8 @@ from barnabas.common.types import TopicPartition
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in
+from barnabas.records import InvalidRecords, iterate_times
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
-from barnabas.records.record import InvalidRecords, iterate_times
 
 if TYPE_CHECKING:
     from barnabas.log.local_log import LocalLog

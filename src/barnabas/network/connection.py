@@ -26,9 +26,8 @@ from barnabas.network.token_frames import TokenFrames
 from barnabas.network.transport import BLOCKED, Transport
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import LENGTH_BYTES
-from barnabas.security.authn.sasl.login import SaslLogin
-from barnabas.security.context import of_connection
-from barnabas.security.principal import Principal
+from barnabas.security import Principal, of_connection
+from barnabas.security.authn.sasl import SaslLogin
 
 if TYPE_CHECKING:
     from barnabas.network.listener import Listener

@@ -10,7 +10,7 @@ from typing import Protocol
 from barnabas.network.connection import Connection
 from barnabas.network.frames import STOPPING
 from barnabas.network.limits import Limits
-from barnabas.security.authn.sasl.login import SaslLogin
+from barnabas.security.authn.sasl import SaslLogin
 
 SILENT_BROKER_SECONDS = 5.0  # a broker sends a request as soon as it connects
 EVICTED = (

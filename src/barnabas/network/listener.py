@@ -13,8 +13,8 @@ from typing import Any
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.reachability import why_unreachable
 from barnabas.network.transport import PlainTransport, Wrap
-from barnabas.security.authn.sasl.login import NOTHING_OFFERED, Offer
-from barnabas.security.context import RequestContext
+from barnabas.security import RequestContext
+from barnabas.security.authn.sasl import NOTHING_OFFERED, Offer
 
 log = rate_limited_logger(__name__)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from barnabas.common import regex as patterns
 from barnabas.common.safe_logging import line_limit, plain_lines
-from barnabas.metrics import catalogue, network_catalogue
-from barnabas.metrics.registry import Registry, Sample
+from barnabas.metrics import Registry, Sample, catalogue, network_catalogue
 from barnabas.network.listener import Listener
 from barnabas.network.socket_server import SocketServer
 

@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.network.tls_transport import Buffers, TlsTransport
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import OwnCertificate, own_certificate
-from barnabas.security.tls.server import Identify, ListenerTls, of_listener, server_context
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.tls import (
+    Identify,
+    ListenerTls,
+    OwnCertificate,
+    TlsSettings,
+    of_listener,
+    own_certificate,
+    server_context,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.tls_transport import TlsTransport

@@ -30,8 +30,8 @@ from typing import Protocol
 from barnabas.common.files import Bytes
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.transport import BLOCKED
-from barnabas.security.principal import Principal
-from barnabas.security.tls.server import explain_client
+from barnabas.security import Principal
+from barnabas.security.tls import explain_client
 
 log = rate_limited_logger(__name__)
 

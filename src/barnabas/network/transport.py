@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from barnabas.common.files import Bytes
-from barnabas.security.principal import Principal
+from barnabas.security import Principal
 
 BLOCKED: Final = (BlockingIOError, InterruptedError)
 """Exceptions of a transport that would block: wait for the callback."""

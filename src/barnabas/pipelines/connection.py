@@ -17,16 +17,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.client.security.parsing import (
+from barnabas.client.security import (
+    ClientSecurity,
     is_security_setting,
     parse_security,
     read_properties,
     reference_to,
 )
-from barnabas.client.security.settings import ClientSecurity
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.spark.client_settings import CLIENT_PREFIX
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import SecuritySettingError
+from barnabas.spark import CLIENT_PREFIX, PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,5 +1,5 @@
 """Public path of the Spark session builder; defined in `barnabas.spark.session`."""
 
-from barnabas.spark.session import session_builder
+from barnabas.spark import session_builder
 
 __all__ = ["session_builder"]

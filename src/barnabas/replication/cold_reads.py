@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.log.reader import FoundRecord
-from barnabas.network.page_residency import is_cached
+from barnabas.network import is_cached
 from barnabas.replication.flusher import BackgroundThread
 
 if TYPE_CHECKING:
-    from barnabas.tiering.reading.remote_log import RemoteRead
+    from barnabas.tiering.reading import RemoteRead
 
 # The first batch header is within one index interval; the data after it are probed again when sent.
 HEADER_WALK_BYTES = 8192

@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from barnabas.cluster.peers import Peers
+from barnabas.cluster import Peers
 from barnabas.common.clock import Clock, Turn, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import delay_after
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.replacing import LogUnsettled
+from barnabas.log import LogUnsettled
 from barnabas.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,

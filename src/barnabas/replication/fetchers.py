@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.cluster import Peers
 from barnabas.cluster.image import NO_LEADER
-from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock, TurnLimit
 from barnabas.replication.fetcher import BrokerIdentity, LeaderFetcher, ReplicaFetchSettings
 from barnabas.replication.partition import Partition

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.failures import DiskFull
-from barnabas.log.flushing import FlushJob
-from barnabas.log.log import Log
+from barnabas.log import DiskFull, FlushJob, Log
 
 FlushCallback = Callable[[ErrorCode], None]
 

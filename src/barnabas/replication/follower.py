@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.schema import Records
 from barnabas.records.batch import Walked, iterate_headers

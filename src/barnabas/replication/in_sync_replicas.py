@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from barnabas.cluster import MirrorTopic
 from barnabas.cluster.image import PartitionState, effective_min_isr
-from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.errors import ErrorCode
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.replication.progress import (
     NO_LIMIT,
     UNKNOWN_OFFSET,

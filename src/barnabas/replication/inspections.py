@@ -12,16 +12,15 @@ import time
 from typing import TYPE_CHECKING
 
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log import inspection
-from barnabas.log.inspection import Inspected, InspectionRequiredError
+from barnabas.log import Inspected, InspectionRequiredError, inspection
 from barnabas.metrics import catalogue
 from barnabas.records import walking
 from barnabas.records.compression import unpack
 
 if TYPE_CHECKING:
     from barnabas.common.threads import ThreadBackground
-    from barnabas.metrics.registry import Registry
-    from barnabas.network.memory_pool import MemoryPool
+    from barnabas.metrics import Registry
+    from barnabas.network import MemoryPool
 
 log = safe_logger(__name__)
 

@@ -16,10 +16,8 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.dirs.move import LogDirMove, MoveState
-from barnabas.log.failures import DiskFull
-from barnabas.log.log import Log
+from barnabas.log import DiskFull, Log
+from barnabas.log.dirs import LogDirMove, LogManager, MoveState
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.cold_reads import ColdReads
 from barnabas.replication.flusher import Flusher

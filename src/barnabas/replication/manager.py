@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from contextlib import suppress
 
+from barnabas.cluster import MirrorTopic
 from barnabas.cluster.deltas import (
     BrokerStored,
     ConfigsChanged,
@@ -16,17 +17,15 @@ from barnabas.cluster.deltas import (
     TopicDeleted,
 )
 from barnabas.cluster.image import NO_LEADER, ConfigResourceType, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
-from barnabas.log.dirs.manager import LogManager
-from barnabas.log.failures import DiskFull
-from barnabas.log.log import Log
-from barnabas.log.tiering.rebuilding import is_unfinished
-from barnabas.metrics.topics import TopicCounters
+from barnabas.log import DiskFull, Log
+from barnabas.log.dirs import LogManager
+from barnabas.log.tiering import is_unfinished
+from barnabas.metrics import TopicCounters
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import ClusterView, SingleNodeProgress
 

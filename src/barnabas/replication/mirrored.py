@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.epochs import UNDEFINED
-from barnabas.log.log import Log
+from barnabas.log import UNDEFINED, Log
 from barnabas.records.batch import MAGIC, BatchHeader, Walked
 
 MAX_OFFSET = (1 << 63) - 2

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.cluster.mirrors import Aborted, MirrorPartition
+from barnabas.cluster import Aborted, MirrorPartition
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import Uuid
-from barnabas.log.log import Log
-from barnabas.log.tiering.markers import write_lost_markers
+from barnabas.log import Log
+from barnabas.log.tiering import write_lost_markers
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     MirrorState,

@@ -15,20 +15,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from barnabas.cluster import MirrorTopic
 from barnabas.cluster.image import RECOVERING, PartitionState
-from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
-from barnabas.log.inspection import Inspected
-from barnabas.log.log import CLIENT, AppendResult, Log, Origin
+from barnabas.log import CLIENT, AppendResult, Inspected, Log, Origin
 from barnabas.records.batch import Walked
 from barnabas.replication.in_sync_replicas import InSyncReplicas
 from barnabas.replication.progress import ClusterView, Follower, Followers, IsrProposal, SingleNodeProgress
 from barnabas.replication.watchers import CommitCallback
 
 if TYPE_CHECKING:
-    from barnabas.metrics.topics import TopicCounters
+    from barnabas.metrics import TopicCounters
 
 ALL_REPLICAS: Final = -1  # acks=all on the wire
 NO_EPOCH: Final = -1  # the client did not send a leader epoch

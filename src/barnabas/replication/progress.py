@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode
-from barnabas.log.log import Log
+from barnabas.log import Log
 
 if TYPE_CHECKING:
     from barnabas.replication.partition import Partition

@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol
 
 from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.log.reader import FoundRecord
 from barnabas.replication.cold_reads import ColdReads
 from barnabas.replication.flusher import BackgroundThread
-from barnabas.tiering.reading.remote_log import RemoteLog, RemoteRead
+from barnabas.tiering.reading import RemoteLog, RemoteRead
 
 MAX_PARTITIONS = 50
 """Chunks downloaded per fetch: a response of 50 MiB has no room for more."""

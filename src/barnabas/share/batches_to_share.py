@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.log.reader import RemoteOffset
-from barnabas.log.segments.scan import BadBatch, walk_headers
+from barnabas.log.segments import BadBatch, walk_headers
 from barnabas.records.batch import BatchHeader
 from barnabas.share.acquisition import Span
 
 if TYPE_CHECKING:
-    from barnabas.tiering.reading.remote_log import RemoteRead
+    from barnabas.tiering.reading import RemoteRead
 
 HEADERS_CHUNK = (
     1024  # bytes read at a time: most batches of a queue are small, and their headers close together

@@ -16,10 +16,9 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import Uuid
 from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
-from barnabas.coordination.shard import coordinator_error
+from barnabas.coordination import CoordinatorRuntime, RuntimeEnvironment, coordinator_error
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey, partition_for
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 from barnabas.share.state_shard import ShareStateShard, StateWrite
 from barnabas.share.stored_state import StoredState
 

@@ -19,21 +19,17 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.channel import Channel, CoordinatorRequest, Done, Retry
-from barnabas.coordination.tasks import Tasks, pause
-from barnabas.log.log import Origin
+from barnabas.coordination import Channel, CoordinatorRequest, Done, Retry, Tasks, pause
+from barnabas.log import Origin
 from barnabas.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from barnabas.records.builder import build_batch
+from barnabas.records import Record, build_batch
 from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
-from barnabas.records.record import Record
-from barnabas.replication.durability import Durability
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.partition import ALL_REPLICAS
+from barnabas.replication import ALL_REPLICAS, Durability, ReplicaManager
 from barnabas.share.led_partition import LedSharePartition
 from barnabas.share.needs import ShareGroupConfigs
 from barnabas.share.record_reader import RecordReaderNeeds, read_records

@@ -14,12 +14,12 @@ from typing import Protocol
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.tasks import Tasks
-from barnabas.log.log import Log
+from barnabas.coordination import Tasks
+from barnabas.log import Log
+from barnabas.records import Record
 from barnabas.records.delays import due_ms
-from barnabas.records.record import Record
+from barnabas.replication import Partition
 from barnabas.replication.flusher import BackgroundThread
-from barnabas.replication.partition import Partition
 from barnabas.share.partition import SharePartition
 from barnabas.share.record_reader import RecordReaderNeeds, read_records
 

@@ -17,9 +17,9 @@ from barnabas.common.clock import Timer
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.tasks import answer_of
+from barnabas.coordination import answer_of
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
-from barnabas.replication.partition import Partition
+from barnabas.replication import Partition
 from barnabas.share.acknowledgements import AcknowledgedRange, ShareStateWrite
 from barnabas.share.acquisition import Acquired, AcquireRequest, acquire, withdraw
 from barnabas.share.batches_to_share import Batches, aborted_spans, read_batches

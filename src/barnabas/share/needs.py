@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock, Timers
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication import ColdReads
 from barnabas.share.record_reader import RecordReaderNeeds
 
 

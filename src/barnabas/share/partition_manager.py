@@ -10,7 +10,7 @@ from typing import Protocol
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.protocol.internal_topics import SharePartitionKey
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 from barnabas.share import needs
 from barnabas.share.dead_letter_writer import DeadLetterWriter
 from barnabas.share.led_partition import LedSharePartition

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.channel import NO_LEADER, A, Channel, CoordinatorRequest, Done, Retry
+from barnabas.coordination import NO_LEADER, A, Channel, CoordinatorRequest, Done, Retry
 from barnabas.protocol.internal_topics import SHARE_GROUP_STATE, SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message

@@ -8,12 +8,11 @@ from typing import Protocol, TypeVar
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.log.inspection import largest_data
-from barnabas.log.log import Log
+from barnabas.log import Log, largest_data
 from barnabas.log.reader import RemoteOffset
+from barnabas.records import InvalidRecords, Record, iterate_records
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.records.record import InvalidRecords, Record, iterate_records
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication import ColdReads
 
 READ_BYTES = 256 << 10  # at a time; decoding more would block the loop
 MAX_DECODED = 16 << 20  # limit of the decoded size

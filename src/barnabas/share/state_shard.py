@@ -16,7 +16,7 @@ from typing import NamedTuple
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import Uuid
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     SHARE_RECORDS,
     UnknownRecordTypeError,
@@ -30,7 +30,7 @@ from barnabas.protocol.messages.records.share import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from barnabas.records.record import Record
+from barnabas.records import Record
 from barnabas.share.acknowledgements import PersisterStateBatch
 from barnabas.share.stored_state import (
     NO_EPOCH,

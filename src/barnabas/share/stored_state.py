@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.protocol.coordinator_records import encode_key, encode_versioned
 from barnabas.protocol.internal_topics import NO_OFFSET, REMEMBERED_KEYS, SharePartitionKey
 from barnabas.protocol.messages.records.share import (

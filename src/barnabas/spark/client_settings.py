@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.client.fetching import FetchSettings
+from barnabas.client import FetchSettings
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.client.security.parsing import check_security_setting, is_security_setting, parse_security
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
-from barnabas.client.security.settings import UNDERSTOOD as SECURITY
+from barnabas.client.security import (
+    PLAINTEXT,
+    ClientSecurity,
+    check_security_setting,
+    is_security_setting,
+    parse_security,
+)
+from barnabas.client.security import UNDERSTOOD as SECURITY
 from barnabas.common.suggestions import closest
-from barnabas.security.authn.credentials import SecuritySettingError
+from barnabas.security.authn import SecuritySettingError
 
 CLIENT_PREFIX = "kafka."
 

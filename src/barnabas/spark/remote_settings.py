@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.client.security.parsing import resolve
+from barnabas.client.security import resolve
 from barnabas.config.setting import ConfigError
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
+from barnabas.security.authn import Secret, SecuritySettingError
 from barnabas.spark.options import STORE_PREFIX, OptionError, Options
-from barnabas.tiering.stores.opening import URL, open_store
-from barnabas.tiering.stores.store import BrowsableStore
+from barnabas.tiering.stores import URL, BrowsableStore, open_store
 
 REMOTE, CLUSTER_ID, SNAPSHOT = "remote", "clusterId", "snapshot"
 FOR_BROKERS = (

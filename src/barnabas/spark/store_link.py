@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from barnabas.common.clock import SystemClock
 from barnabas.spark.errors import SourceError
 from barnabas.spark.remote_settings import RemoteSettings, in_options_words
-from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.reading import StoreReader
+from barnabas.tiering.stores import StoreError
 
 T = TypeVar("T")
 

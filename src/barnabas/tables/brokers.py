@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.client.cluster import Client
-from barnabas.client.fetching import FetchSettings
+from barnabas.client import Client, FetchSettings, RangeFetcher
 from barnabas.client.offsets import (
     MAX_TIMESTAMP,
     READ_COMMITTED,
@@ -14,8 +13,7 @@ from barnabas.client.offsets import (
     end_offsets,
     list_offsets,
 )
-from barnabas.client.range_fetcher import RangeFetcher
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.types import TopicPartition
 from barnabas.tables.errors import TableError
 from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, TimeBound

@@ -5,31 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from barnabas.client import FetchedRange
 from barnabas.client.offsets import OffsetRange
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.clock import SystemClock
 from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 from barnabas.tables.errors import TableError
 from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, TimeBound
-from barnabas.tiering.reading.bucket_topics import (
+from barnabas.tiering.reading import (
     BucketPartition,
+    SegmentFetcher,
+    StoreReader,
     by_name,
     find_cluster,
     find_topics,
     meant,
     read_partitions,
 )
-from barnabas.tiering.reading.segment_fetcher import SegmentFetcher
 from barnabas.tiering.reading.segment_ranges import (
     SegmentRange,
     entries_between,
     offset_for_timestamp,
     segment_ranges,
 )
-from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.stores.opening import URL, open_store
-from barnabas.tiering.stores.store import BrowsableStore
+from barnabas.tiering.stores import URL, BrowsableStore, open_store
 
 
 def open_bucket(url: str, options: Mapping[str, str], cluster_id: str | None = None) -> OpenSource:

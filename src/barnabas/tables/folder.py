@@ -13,13 +13,12 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import NamedTuple
 
+from barnabas.client import FetchedRange
 from barnabas.client.offsets import OffsetRange
-from barnabas.client.range_fetcher import FetchedRange
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.log import names
-from barnabas.log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets
-from barnabas.log.recovery.replay import transaction_marker
+from barnabas.log import HIGH_WATERMARKS, LOG_STARTS, CheckpointError, decode_offsets, names
+from barnabas.log.recovery import transaction_marker
 from barnabas.records.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header
 from barnabas.records.columnar.plan import DecodePlan, PlannedBatch, check_batch
 from barnabas.tables.errors import DamagedFileError, TableError

@@ -62,7 +62,7 @@ def source_of(
         from barnabas.tables.bucket import open_bucket
 
         return open_bucket(remote, config)
-    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security import parse_security
     from barnabas.tables.brokers import open_brokers
 
     return open_brokers(bootstrap or DEFAULT_BOOTSTRAP, parse_security(config, references=trusted))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from barnabas.client.schemas.client import RegistryError, Schema, SchemaClient, decode
-from barnabas.client.schemas.formats.avro import ready_schema
+from barnabas.client.schemas.formats import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import REASON, ValueFormat
 

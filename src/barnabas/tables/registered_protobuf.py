@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_latest
+from barnabas.client.schemas.formats import ProtoFiles, descriptors_of_latest
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing.protobuf import Names, message_names
 from barnabas.tables.parsing.protobuf_columns import message_fields

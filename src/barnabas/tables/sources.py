@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from barnabas.client import BatchSource
 from barnabas.client.offsets import OffsetRange
-from barnabas.client.range_fetcher import BatchSource
 from barnabas.common.types import TopicPartition
 
 

@@ -37,7 +37,7 @@ class ClusterSecurity:
         return settings
 
     def _tls(self) -> dict[str, str]:
-        from barnabas.security.tls.authority import Authority, own_hosts
+        from barnabas.security.tls import Authority, own_hosts
 
         authority = Authority(self._tls_folder)
         authority.provide(own_hosts(()))

@@ -25,7 +25,7 @@ from barnabas.testing.fork import Belongings, let_go_in_child
 from barnabas.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker import Broker
     from barnabas.testing.embedded_registry import EmbeddedRegistry
 
 
@@ -174,7 +174,7 @@ class EmbeddedBroker:
 
     def client_certificate(self, name: str) -> Path:
         """Create a certificate for `CN=name`, signed by the broker's authority; for `ssl.client.auth`."""
-        from barnabas.security.tls.authority import Authority
+        from barnabas.security.tls import Authority
 
         return Authority(self.ca_file.parent).client(name)
 
@@ -265,7 +265,7 @@ class EmbeddedBroker:
         thread.run(self._inject(api_key, code, times), START_TIMEOUT)
 
     def _start_registry(self) -> None:
-        from barnabas.client.security.parsing import parse_security
+        from barnabas.client.security import parse_security
         from barnabas.testing.embedded_registry import EmbeddedRegistry
 
         try:
@@ -284,7 +284,7 @@ class EmbeddedBroker:
             registry.stop()
 
     async def _start_broker(self) -> Broker:
-        from barnabas.broker.broker import Broker
+        from barnabas.broker import Broker
         from barnabas.config.broker import BrokerConfig
 
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -302,7 +302,7 @@ class EmbeddedBroker:
         return broker
 
     async def _add_users(self, broker: Broker) -> None:
-        from barnabas.broker.security.offline import add_user
+        from barnabas.broker.security import add_user
 
         for name, password in self._users.items():
             await add_user(broker, name, password)
@@ -314,9 +314,8 @@ class EmbeddedBroker:
         return {"sasl.enabled.mechanisms": ",".join(MECHANISMS), name: plain_users(self._users)}
 
     async def _create_topic(self, name: str, partitions: int, configs: dict[str, str], replicas: int) -> None:
-        from barnabas.client import admin
-        from barnabas.client.cluster import Client
-        from barnabas.client.security.parsing import parse_security
+        from barnabas.client import Client, admin
+        from barnabas.client.security import parse_security
 
         security = parse_security(self.clients.java)
         async with Client(self.bootstrap_servers, client_id="embedded", security=security) as client:

@@ -24,14 +24,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from barnabas.cluster.zookeeper.process import ZooKeeperProcess
-from barnabas.security.authn.credentials import ScramMechanism
+from barnabas.cluster.zookeeper import ZooKeeperProcess
+from barnabas.security.authn import ScramMechanism
 from barnabas.testing.client_settings import ClientSettings
 from barnabas.testing.cluster_security import ClusterSecurity
 from barnabas.testing.embedded import START_TIMEOUT, EmbeddedBroker
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
+    from barnabas.broker import Broker
 
 MAX_REPLICAS = 3
 

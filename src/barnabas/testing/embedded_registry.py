@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.client.addresses import Address
+from barnabas.client import Address
 from barnabas.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from barnabas.client.security.settings import ClientSecurity
-    from barnabas.services.registry.server import RegistryServer
+    from barnabas.client.security import ClientSecurity
+    from barnabas.services.registry import RegistryServer
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 60.0
@@ -52,7 +52,7 @@ class EmbeddedRegistry:
 async def _start(
     bootstrap: str, security: ClientSecurity, listen: Address, peers: frozenset[str]
 ) -> RegistryServer:
-    from barnabas.services.registry.server import RegistryServer, RegistrySettings
+    from barnabas.services.registry import RegistryServer, RegistrySettings
 
     server = RegistryServer(RegistrySettings(bootstrap, security, listen, peers=peers))
     await server.start()

@@ -16,11 +16,18 @@ from typing import Any
 
 import msgspec
 
+from barnabas.cluster import (
+    BrokerInfo,
+    Brokers,
+    ClusterConnection,
+    Elected,
+    OnEntry,
+    StaleControllerError,
+    Told,
+)
 from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, NO_CONTROLLER, MetadataImage
-from barnabas.cluster.membership import BrokerInfo, Brokers, ClusterConnection, Elected, Told
 from barnabas.cluster.snapshots import MetadataEntry
-from barnabas.cluster.store import OnEntry, StaleControllerError
 from barnabas.common.errors import ErrorCode, KafkaError
 
 Later = Callable[[float, Callable[[], None]], object]

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from barnabas.network.event_loop import new_event_loop
+from barnabas.network import new_event_loop
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from barnabas.common.clock import Clock, ManualClock
-from barnabas.tiering.stores.store import (
+from barnabas.tiering.stores import (
     MissingObjectError,
     ObjectExistsError,
     ObjectInfo,

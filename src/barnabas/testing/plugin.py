@@ -46,7 +46,7 @@ def barnabas(barnabas_settings: dict[str, str]) -> Iterator[EmbeddedBroker]:
 @pytest.fixture(scope="session")
 def barnabas_registry(barnabas: EmbeddedBroker) -> Iterator[str]:
     """URL of a schema registry for that broker, such as http://127.0.0.1:34567."""
-    from barnabas.client.security.parsing import parse_security
+    from barnabas.client.security import parse_security
     from barnabas.testing.embedded_registry import EmbeddedRegistry
 
     registry = EmbeddedRegistry(barnabas.bootstrap_servers, parse_security(barnabas.clients.java))

@@ -20,3 +20,67 @@ snapshots          pinned copies of manifests, and clones
 restoring          cluster state in the store, and restore from it
 repair             rebuilds a manifest from segment footers, verifies checksums
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.tiering.repair import (
+        ObjectFinding,
+        Rebuilt,
+        find_pins,
+        manifest_object,
+        rebuild,
+        verify,
+        write_rebuilt,
+    )
+    from barnabas.tiering.snapshots import (
+        BEFORE_ANY_LEADER,
+        SnapshotPartition,
+        SnapshotState,
+        TieredSnapshot,
+        check_name,
+        clone_partition,
+        create_snapshot,
+        delete_snapshot,
+        list_snapshots,
+        read_copy,
+        read_snapshot,
+        snapshot_topics,
+    )
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "repair": "ObjectFinding Rebuilt find_pins manifest_object rebuild verify write_rebuilt",
+            "snapshots": (
+                "BEFORE_ANY_LEADER SnapshotPartition SnapshotState TieredSnapshot check_name clone_partition "
+                "create_snapshot delete_snapshot list_snapshots read_copy read_snapshot snapshot_topics"
+            ),
+        },
+    )
+
+__all__ = [
+    "BEFORE_ANY_LEADER",
+    "ObjectFinding",
+    "Rebuilt",
+    "SnapshotPartition",
+    "SnapshotState",
+    "TieredSnapshot",
+    "check_name",
+    "clone_partition",
+    "create_snapshot",
+    "delete_snapshot",
+    "find_pins",
+    "list_snapshots",
+    "manifest_object",
+    "read_copy",
+    "read_snapshot",
+    "rebuild",
+    "snapshot_topics",
+    "verify",
+    "write_rebuilt",
+]

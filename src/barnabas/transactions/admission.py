@@ -25,17 +25,22 @@ from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.channel import RETRIABLE_ERRORS, Channel, CoordinatorRequest, Done, Retry
-from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.log.log import Log
-from barnabas.log.producer import NO_MARKER
+from barnabas.coordination import (
+    RETRIABLE_ERRORS,
+    Channel,
+    CoordinatorRequest,
+    Done,
+    ProducerIdAndEpoch,
+    Retry,
+)
+from barnabas.log import NO_MARKER, Log
 from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 from barnabas.transactions.coordinator import TransactionCoordinator
 from barnabas.transactions.shard import TransactionResult
 from barnabas.transactions.transaction import V2

@@ -14,10 +14,9 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.channel import Channel
-from barnabas.coordination.runtime import CoordinatorRuntime
+from barnabas.coordination import Channel, CoordinatorRuntime
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound
 from barnabas.transactions.markers import Marker, MarkerWriter
 from barnabas.transactions.shard import TransactionShard

@@ -17,13 +17,16 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
-from barnabas.coordination.channel import Channel
-from barnabas.coordination.runtime import CoordinatorRuntime, RuntimeEnvironment
-from barnabas.coordination.shard import ProducerIdAndEpoch, coordinator_error
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Registry
+from barnabas.coordination import (
+    Channel,
+    CoordinatorRuntime,
+    ProducerIdAndEpoch,
+    RuntimeEnvironment,
+    coordinator_error,
+)
+from barnabas.metrics import Registry, catalogue
 from barnabas.protocol.internal_topics import TRANSACTION_STATE, partition_for
-from barnabas.replication.manager import ReplicaManager
+from barnabas.replication import ReplicaManager
 from barnabas.transactions.bounds import (
     IDS,
     WITHOUT_TIMEOUT,

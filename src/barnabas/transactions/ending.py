@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination import ProducerIdAndEpoch
 from barnabas.transactions.transaction import (
     LAST_EPOCH,
     NO_PRODUCER_ID,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination import ProducerIdAndEpoch
 from barnabas.transactions.transaction import (
     DECIDED,
     LAST_EPOCH,

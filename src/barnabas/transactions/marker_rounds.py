@@ -16,8 +16,7 @@ from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.channel import Channel, CoordinatorRequest, Done, Retry
-from barnabas.coordination.tasks import ask_each
+from barnabas.coordination import Channel, CoordinatorRequest, Done, Retry, ask_each
 from barnabas.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -8,13 +8,11 @@ from typing import NamedTuple, Protocol
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.log.log import Origin
+from barnabas.coordination import ProducerIdAndEpoch
+from barnabas.log import Origin
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.records.control import EndTransactionMarker, end_transaction_marker
-from barnabas.replication.durability import Durability
-from barnabas.replication.manager import ReplicaManager
-from barnabas.replication.partition import ALL_REPLICAS, NO_EPOCH, Partition
+from barnabas.records import EndTransactionMarker, end_transaction_marker
+from barnabas.replication import ALL_REPLICAS, NO_EPOCH, Durability, Partition, ReplicaManager
 from barnabas.transactions.transaction import V2
 
 _NOT_HERE = frozenset(

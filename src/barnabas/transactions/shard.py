@@ -15,7 +15,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     TRANSACTION_RECORDS,
     UnknownRecordTypeError,
@@ -29,7 +29,7 @@ from barnabas.protocol.messages.records.transaction import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from barnabas.records.record import Record
+from barnabas.records import Record
 from barnabas.transactions.bounds import IDS, OpenWithoutTimeout
 from barnabas.transactions.ending import end
 from barnabas.transactions.initialization import initialize

@@ -21,7 +21,7 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination import ProducerIdAndEpoch
 
 # -- states of a transactional id, and their transitions -------------------------------------------
 

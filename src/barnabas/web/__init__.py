@@ -7,8 +7,9 @@ imported on first use: a broker loads only the metrics server.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
@@ -28,26 +29,20 @@ if TYPE_CHECKING:
         run,
     )
     from barnabas.web.users import ANONYMOUS, AnonymousUser, CurrentUser
-
-_NAMES = {
-    "bodies": ("BodyEndedError", "BodyTooLargeError", "Receive", "Scope", "headers_of", "read_body"),
-    "credentials": ("CredentialFile", "HttpCredentials", "credentials_from"),
-    "metrics_server": ("MetricsServer", "metrics_server_limits", "run_in_thread"),
-    "origins": ("has_foreign_origin", "host_name", "is_cross_site", "is_loopback_host"),
-    "responses": ("Headers", "ResponseWriter", "Send"),
-    "router": ("Match", "MethodNotAllowedError", "NotFoundError", "Route", "Router"),
-    "server": (
-        "PEER_CERTIFICATE",
-        "App",
-        "Server",
-        "WebLimits",
-        "WebServer",
-        "bind",
-        "parse_networks",
-        "run",
-    ),
-    "users": ("ANONYMOUS", "AnonymousUser", "CurrentUser"),
-}
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "bodies": "BodyEndedError BodyTooLargeError Receive Scope headers_of read_body",
+            "credentials": "CredentialFile HttpCredentials credentials_from",
+            "metrics_server": "MetricsServer metrics_server_limits run_in_thread",
+            "origins": "has_foreign_origin host_name is_cross_site is_loopback_host",
+            "responses": "Headers ResponseWriter Send",
+            "router": "Match MethodNotAllowedError NotFoundError Route Router",
+            "server": "PEER_CERTIFICATE App Server WebLimits WebServer bind parse_networks run",
+            "users": "ANONYMOUS AnonymousUser CurrentUser",
+        },
+    )
 
 __all__ = [
     "ANONYMOUS",
@@ -86,11 +81,3 @@ __all__ = [
     "run",
     "run_in_thread",
 ]
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        for module, names in _NAMES.items():
-            if name in names:
-                return getattr(import_module(f"{__name__}.{module}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,9 +21,7 @@ from http import HTTPStatus
 
 from barnabas.common.addresses import is_loopback
 from barnabas.config.broker import BrokerConfig
-from barnabas.metrics.network_catalogue import MONITORING_CUT_OFF
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.text import CONTENT_TYPE, render_lines
+from barnabas.metrics import CONTENT_TYPE, MONITORING_CUT_OFF, Registry, render_lines
 from barnabas.web.credentials import HttpCredentials
 from barnabas.web.origins import is_foreign
 

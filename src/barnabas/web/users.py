@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz import Action, Operation, ResourceType
 
 
 class CurrentUser(Protocol):

@@ -5,3 +5,36 @@ steps       carrying the plan out: the object store first, the metadata of the n
 targets     where the metadata go: the folder of one node, or ZooKeeper
 offsets     committed offsets, bounded by what is there
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.broker.restore.plan import RestorePlan, RestoreRefusedError, Tell, choose_cluster, make_plan
+    from barnabas.broker.restore.steps import Restored, restore_cluster
+    from barnabas.broker.restore.targets import FolderTarget, RestoreTarget, ZooKeeperTarget
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "plan": "RestorePlan RestoreRefusedError Tell choose_cluster make_plan",
+            "steps": "Restored restore_cluster",
+            "targets": "FolderTarget RestoreTarget ZooKeeperTarget",
+        },
+    )
+
+__all__ = [
+    "FolderTarget",
+    "RestorePlan",
+    "RestoreRefusedError",
+    "RestoreTarget",
+    "Restored",
+    "Tell",
+    "ZooKeeperTarget",
+    "choose_cluster",
+    "make_plan",
+    "restore_cluster",
+]

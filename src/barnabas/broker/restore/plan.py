@@ -10,21 +10,21 @@ from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries, ima
 from barnabas.common.types import Uuid
 from barnabas.controller.restoring import TIERED, RestoredTopics, StoredTopic, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.restoring.discovery import (
+from barnabas.tiering.objects import PartitionFolder
+from barnabas.tiering.restoring import (
+    ClusterState,
     DamagedStateError,
+    RestoredPartition,
+    SavedGroupState,
     find_clusters,
     find_partitions,
-    read_incarnation,
-)
-from barnabas.tiering.restoring.partitions import RestoredPartition, for_each, look
-from barnabas.tiering.restoring.state import (
-    ClusterState,
-    SavedGroupState,
+    for_each,
+    look,
     read_cluster_state,
     read_group_state,
+    read_incarnation,
 )
-from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores import ObjectStore, StoreError
 
 PROBLEMS_SHOWN = 10
 

@@ -24,17 +24,19 @@ from barnabas.broker.tiering.cluster_snapshots import encode_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition
 from barnabas.controller.restoring import restored_image
-from barnabas.tiering.objects.layout import PartitionFolder, group_state_key
-from barnabas.tiering.objects.manifest import Manifest
-from barnabas.tiering.restoring.discovery import raise_incarnation
-from barnabas.tiering.restoring.partitions import RestoredPartition, for_each, look, take
-from barnabas.tiering.restoring.state import (
+from barnabas.tiering.objects import Manifest, PartitionFolder, group_state_key
+from barnabas.tiering.restoring import (
+    RestoredPartition,
     SavedGroupOffset,
     SavedGroupState,
     encode_group_state,
+    for_each,
+    look,
+    raise_incarnation,
+    take,
     write_cluster_state,
 )
-from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores import ObjectStore, StoreError
 
 # -- Committed offsets of a restored cluster: no group may stand behind the end of what is there -------
 

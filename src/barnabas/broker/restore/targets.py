@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from barnabas.broker.restore.plan import RestoreRefusedError
+from barnabas.cluster import METADATA_FOLDER, FileMetadataStore
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.store import METADATA_FOLDER, FileMetadataStore
 from barnabas.common.files import LocalFileSystem
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.dirs.properties import claim, write_clean_shutdown
+from barnabas.log.dirs import claim, write_clean_shutdown
 
 UNFINISHED = ".restoring"
 NO_EPOCH = -1
@@ -80,9 +80,7 @@ class ZooKeeperTarget:
         self.brokers = brokers
 
     async def check(self) -> None:
-        from barnabas.cluster.zookeeper.registration import ClusterIdentity
-        from barnabas.cluster.zookeeper.session import ZooKeeper
-        from barnabas.cluster.zookeeper.settings import zookeeper_settings
+        from barnabas.cluster.zookeeper import ClusterIdentity, ZooKeeper, zookeeper_settings
 
         zk = ZooKeeper(zookeeper_settings(self._config))
         await zk.start()
@@ -97,9 +95,7 @@ class ZooKeeperTarget:
             )
 
     async def write(self, image: MetadataImage) -> None:
-        from barnabas.cluster.zookeeper.adoption import adopt_into
-        from barnabas.cluster.zookeeper.session import ZooKeeper
-        from barnabas.cluster.zookeeper.settings import zookeeper_settings
+        from barnabas.cluster.zookeeper import ZooKeeper, adopt_into, zookeeper_settings
 
         zk = ZooKeeper(zookeeper_settings(self._config))
         await zk.start()

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from barnabas.cluster.deltas import ConfigsChanged, DelegationTokenRemoved, Delta, ScramCredentialChanged
 from barnabas.cluster.image import MetadataImage
+from barnabas.network import SocketServer
+from barnabas.network.requests import RequestTurn
 from barnabas.network.requests.dispatch import Dispatcher
-from barnabas.network.requests.time_slices import RequestTurn
-from barnabas.network.socket_server import SocketServer
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.sasl.login import SaslLogin, SaslState
-from barnabas.security.authz.standard_authorizer import StandardAuthorizer
+from barnabas.security.authn import ScramMechanism
+from barnabas.security.authn.sasl import SaslLogin, SaslState
+from barnabas.security.authz import StandardAuthorizer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
 

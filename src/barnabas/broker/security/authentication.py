@@ -14,11 +14,10 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.network.listener import Listener
-from barnabas.security.authn.sasl.login import NOTHING_OFFERED, SaslLogin
-from barnabas.security.authn.sasl.scram_users import StoredTokens, StoredUsers
-from barnabas.security.authz.audit import AuditLog
-from barnabas.security.context import RequestContext
+from barnabas.network import Listener
+from barnabas.security import RequestContext
+from barnabas.security.authn.sasl import NOTHING_OFFERED, SaslLogin, StoredTokens, StoredUsers
+from barnabas.security.authz import AuditLog
 
 T = TypeVar("T")
 

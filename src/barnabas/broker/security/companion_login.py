@@ -19,9 +19,9 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.listeners import ListenerSpec
 from barnabas.config.setting import ConfigError
 from barnabas.protocol.messages.acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from barnabas.security import USER, Principal
 from barnabas.security.authz.acls import AclBinding
-from barnabas.security.principal import USER, Principal
-from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
+from barnabas.security.tls import MappingRules, NoRuleAppliesError
 
 _PASSWORD_BYTES = 24
 _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
@@ -58,7 +58,7 @@ async def login_of(
 
 def _principal(config: BrokerConfig, listener: ListenerSpec, settings: Mapping[str, str]) -> str | None:
     """By which the listener knows the companion's certificate; None where it logs in with its name."""
-    from barnabas.security.tls.mapping_rules import subject_of_pem
+    from barnabas.security.tls import subject_of_pem
 
     path = settings.get("ssl.keystore.location")
     if listener.security_protocol != "SSL" or path is None:

@@ -8,9 +8,8 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.controller import Controller
-from barnabas.controller.delegation_tokens import remove_expired
-from barnabas.security.authn.tokens import TokenSecrets, is_expired
+from barnabas.controller import Controller, remove_expired
+from barnabas.security.authn import TokenSecrets, is_expired
 
 logger = safe_logger(__name__)
 

@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from barnabas.broker.security.tls import tls_settings_from
-from barnabas.client.security.identity import parse_sasl
-from barnabas.client.security.settings import ClientSecurity, Mechanism, SaslSettings, SecurityProtocol
+from barnabas.client.security import ClientSecurity, Mechanism, SaslSettings, SecurityProtocol, parse_sasl
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.authz.authorizer import Action, Authorizer, Operation, ResourceType
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import ANONYMOUS, USER
-from barnabas.security.tls.authority import own_certificate
-from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
-from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.settings import TlsSettings, parse_tls
+from barnabas.security import ANONYMOUS, USER, RequestContext
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.authz import Action, Authorizer, Operation, ResourceType
+from barnabas.security.tls import (
+    ListenerTls,
+    MappingRules,
+    NoRuleAppliesError,
+    TlsSettings,
+    own_certificate,
+    parse_tls,
+)
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)

@@ -15,23 +15,24 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.properties import parse_properties
 from barnabas.config.security.sasl_settings import MECHANISMS
 from barnabas.config.setting import ConfigError
-from barnabas.security.authn.credentials import ScramMechanism, SecuritySettingError
-from barnabas.security.authn.jaas import LoginModule, parse_jaas
-from barnabas.security.authn.sasl.login import Offer, Offered, ServerExchange, message_limit
-from barnabas.security.authn.sasl.plain import (
+from barnabas.security.authn import LoginModule, ScramMechanism, SecuritySettingError, parse_jaas
+from barnabas.security.authn.sasl import (
     NO_USERS,
     ListedUsers,
+    Offer,
+    Offered,
     PasswordCheck,
     PlainExchange,
+    ScramExchange,
+    ScramUsers,
+    ServerExchange,
     listed_users,
+    message_limit,
 )
-from barnabas.security.authn.sasl.scram import ScramExchange, ScramUsers
 
 if TYPE_CHECKING:
-    from barnabas.security.authn.sasl.gssapi import Acceptor
-    from barnabas.security.jwt.jwk import PublicKey
-    from barnabas.security.jwt.jwks import KeySource
-    from barnabas.security.jwt.verification import JwtRules
+    from barnabas.security.authn.sasl import Acceptor
+    from barnabas.security.jwt import JwtRules, KeySource, PublicKey
 
 
 # -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages
@@ -168,15 +169,15 @@ class SaslMechanisms:
         return lambda: PlainExchange(check)
 
     def _gssapi(self, config: BrokerConfig, listener: str) -> NewExchange:
-        from barnabas.security.authn.sasl.gssapi import GssapiExchange
+        from barnabas.security.authn.sasl import GssapiExchange
 
         acceptor = kerberos_acceptor(config, listener)
         now_ms = self._clock.now_ms if config["barnabas.credential.change.ends.sessions"] else None
         return lambda: GssapiExchange(acceptor, now_ms)
 
     def _oauthbearer(self, config: BrokerConfig, listener: str) -> NewExchange:
-        from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
-        from barnabas.security.jwt.jwks import URL, key_source  # brings an HTTP client
+        from barnabas.security.authn.sasl import OAuthBearerExchange
+        from barnabas.security.jwt import URL, key_source  # brings an HTTP client
 
         def setting(name: str) -> object:
             value = config.of_listener(listener, name, "OAUTHBEARER")
@@ -218,7 +219,7 @@ class _CurrentKeys(NamedTuple):
 
 
 def token_rules(config: BrokerConfig, listener: str, required: Callable[[str], object]) -> JwtRules:
-    from barnabas.security.jwt.verification import JwtRules
+    from barnabas.security.jwt import JwtRules
 
     def setting(name: str) -> object:
         return config.of_listener(listener, name, "OAUTHBEARER")
@@ -243,8 +244,8 @@ def plain_users(config: BrokerConfig, listener: str) -> ListedUsers:
 
 
 def kerberos_acceptor(config: BrokerConfig, listener: str) -> Acceptor:
-    from barnabas.security.authn.kerberos_names import parse_rules
-    from barnabas.security.authn.sasl.gssapi import Acceptor
+    from barnabas.security.authn import parse_rules
+    from barnabas.security.authn.sasl import Acceptor
 
     example = (
         f'{_KERBEROS_MODULE} required useKeyTab=true keyTab="/etc/kafka.keytab" principal="kafka/host@REALM";'

@@ -14,26 +14,23 @@ from typing import Protocol, TypeVar
 
 from barnabas.broker.cluster_connection import connection_from, found_cluster
 from barnabas.broker.local_requests import answer
-from barnabas.client.access.users import raise_refusals, setting_password
+from barnabas.client.access import raise_refusals, setting_password
+from barnabas.cluster import Membership, MetadataFollower
 from barnabas.cluster.features import SUPPORTED_FEATURES, initial_features
-from barnabas.cluster.follower import MetadataFollower
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.membership import Membership
-from barnabas.cluster.zookeeper.settings import check_hides_secrets
+from barnabas.cluster.zookeeper import check_hides_secrets
 from barnabas.common.clock import SystemClock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import LocalFileSystem
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller import Controller, Decided, Decision
 from barnabas.controller.brokers import create_cluster
-from barnabas.controller.controller import Controller
-from barnabas.controller.decision import Decided, Decision
 from barnabas.controller.scram_credentials import Alteration, Deletion, Upsertion, alter_credentials
-from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs import LogManager
 from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import new_credential
+from barnabas.security.authn import ScramMechanism, new_credential
 
 # -- Users that a running broker creates itself: the first one of `serve --users`, and those of an embedded broker
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.network.tls_listeners import TlsListeners
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import Authority, own_hosts
-from barnabas.security.tls.server import ListenerTls, listener_tls
+from barnabas.network import TlsListeners
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.tls import Authority, ListenerTls, listener_tls, own_hosts
 
 FOLDER = "tls"  # in the first log dir
 

@@ -16,17 +16,13 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.broker.security.inter_broker import peer_tls
 from barnabas.broker.security.tls import tls_settings_from
-from barnabas.client.security.guard import Guard
-from barnabas.client.security.settings import ClientSecurity
-from barnabas.client.security.tls import tls_context
+from barnabas.client.security import ClientSecurity, Guard, tls_context
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
-from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.authority import OwnCertificate
-from barnabas.security.tls.server import ListenerTls
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.network import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.tls import ListenerTls, OwnCertificate, TlsSettings
 
 # -- TLS of the connections to other brokers: key stores may change while the broker runs, as those of listeners may
 

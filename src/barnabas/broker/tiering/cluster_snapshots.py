@@ -19,20 +19,21 @@ from barnabas.common.cooperative import pieces
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import uuid_to_text
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.controller import Controller
-from barnabas.groups.offsets import Offsets, OffsetStore
+from barnabas.controller import Controller
+from barnabas.groups import Offsets, OffsetStore
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.replication.manager import ReplicaManager
-from barnabas.tiering.objects.layout import group_state_key
-from barnabas.tiering.restoring.discovery import begin_incarnation, read_incarnation
-from barnabas.tiering.restoring.state import (
+from barnabas.replication import ReplicaManager
+from barnabas.tiering.objects import group_state_key
+from barnabas.tiering.restoring import (
     SavedGroupOffset,
     SavedGroupState,
+    begin_incarnation,
     encode_group_state,
+    read_incarnation,
     write_cluster_state,
     write_group_state,
 )
-from barnabas.tiering.stores.store import ObjectStore, StoreError
+from barnabas.tiering.stores import ObjectStore, StoreError
 
 T = TypeVar("T")
 GROUPS_IN_A_STEP = 200

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from barnabas.broker.tiering.restored_partitions import written
 from barnabas.common.clock import Clock
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.log import Log
-from barnabas.log.tiering import rebuilding
-from barnabas.log.tiering.markers import write_lost_markers
+from barnabas.log import Log
+from barnabas.log.tiering import rebuilding, write_lost_markers
 from barnabas.records.batch import iterate_headers
 from barnabas.replication.follower import pieces
-from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.tiering.stores.store import StoreError
+from barnabas.tiering.reading import RemoteLog
+from barnabas.tiering.stores import StoreError
 
 logger = safe_logger(__name__)
 

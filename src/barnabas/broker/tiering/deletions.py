@@ -18,13 +18,11 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import Uuid
-from barnabas.controller.controller import Controller
+from barnabas.controller import Controller
 from barnabas.controller.restoring import end_deletion
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest_file import FencedError
-from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.tiering.writing.expiration import delete_partition
-from barnabas.tiering.writing.pacing import StoreBackoff
+from barnabas.tiering.objects import FencedError, PartitionFolder
+from barnabas.tiering.stores import ObjectStore, StoreError
+from barnabas.tiering.writing import StoreBackoff, delete_partition
 
 SOON_SECONDS = 5.0
 LINGER_SECONDS = 600.0

@@ -16,14 +16,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from barnabas.cluster import Peers
 from barnabas.cluster.image import NO_LEADER
-from barnabas.cluster.peers import Peers
 from barnabas.common.cooperative import pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.tiering.copying import stays_whole
+from barnabas.log.tiering import stays_whole
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,9 +31,8 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from barnabas.replication.partition import Partition
-from barnabas.tiering.reading.bootstrap import Bootstrap
-from barnabas.tiering.reading.remote_log import RemoteLog
+from barnabas.replication import Partition
+from barnabas.tiering.reading import Bootstrap, RemoteLog
 
 EARLIEST_LOCAL = -4  # KIP-405
 LATEST_TIERED = -5  # KIP-1005

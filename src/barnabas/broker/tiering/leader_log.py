@@ -8,20 +8,24 @@ from barnabas.broker.tiering.compacted_restore import take_back
 from barnabas.broker.tiering.restored_partitions import settled
 from barnabas.common.clock import Clock
 from barnabas.common.safe_logging import safe_logger
-from barnabas.log.log import Log
-from barnabas.log.offsets import NOTHING_TIERED
-from barnabas.log.segments.scan import BadBatch
-from barnabas.log.tiering.copying import CompactedSegment, SealedSegment, is_still_there, to_copy, whole_parts
-from barnabas.log.tiering.markers import lost_markers, write_lost_markers
-from barnabas.log.tiering.rebuilding import is_lost as is_lost_log
-from barnabas.log.tiering.retention import RemoteSegment
-from barnabas.replication.partition import Partition
-from barnabas.tiering.objects.manifest import Manifest
-from barnabas.tiering.objects.segment_build import InThread
-from barnabas.tiering.objects.segment_object import BadObjectError
-from barnabas.tiering.reading.remote_log import RemoteLog
-from barnabas.tiering.stores.store import StoreError
-from barnabas.tiering.writing.claim import Claim, Decision, LogView
+from barnabas.log import NOTHING_TIERED, Log
+from barnabas.log.segments import BadBatch
+from barnabas.log.tiering import (
+    CompactedSegment,
+    RemoteSegment,
+    SealedSegment,
+    is_still_there,
+    lost_markers,
+    to_copy,
+    whole_parts,
+    write_lost_markers,
+)
+from barnabas.log.tiering import is_lost as is_lost_log
+from barnabas.replication import Partition
+from barnabas.tiering.objects import BadObjectError, InThread, Manifest
+from barnabas.tiering.reading import RemoteLog
+from barnabas.tiering.stores import StoreError
+from barnabas.tiering.writing import Claim, Decision, LogView
 
 logger = safe_logger(__name__)
 

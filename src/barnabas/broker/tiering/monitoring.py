@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.broker.tiering.status import count_segments, pending_sizes
-from barnabas.log.log import Log
-from barnabas.metrics import tiering_catalogue
-from barnabas.metrics.registry import Histogram, Metric, Registry, Sample
-from barnabas.metrics.requests import QUANTILES
+from barnabas.log import Log
+from barnabas.metrics import QUANTILES, Histogram, Metric, Registry, Sample, tiering_catalogue
 from barnabas.replication.tiered_reads import TieredReads
-from barnabas.tiering.reading.remote_log import ReadingParts
-from barnabas.tiering.stores.traffic import Traffic
-from barnabas.tiering.writing.pacing import UploadLimiter
-from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterState
+from barnabas.tiering.reading import ReadingParts
+from barnabas.tiering.stores import Traffic
+from barnabas.tiering.writing import RemoteWriter, UploadLimiter, WriterState
 
 
 class LedPart(NamedTuple):

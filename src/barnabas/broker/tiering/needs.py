@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from barnabas.broker.tiering import cluster_snapshots as recording
+from barnabas.cluster import Peers
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.peers import Peers
 from barnabas.common.clock import Clock
 from barnabas.common.files import FileSystem
 from barnabas.common.threads import ThreadBackground
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.controller import Controller
-from barnabas.metrics.registry import Registry
-from barnabas.replication.manager import ReplicaManager
-from barnabas.tiering.stores.store import ObjectStore
+from barnabas.controller import Controller
+from barnabas.metrics import Registry
+from barnabas.replication import ReplicaManager
+from barnabas.tiering.stores import ObjectStore
 
 
 class Host(recording.Host, Protocol):

@@ -13,15 +13,12 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.remote_origin import origin_of
-from barnabas.log import names
-from barnabas.log.log import Log
-from barnabas.log.tiering.markers import lost_markers
-from barnabas.log.tiering.rebuilding import is_unfinished
+from barnabas.log import Log, names
+from barnabas.log.tiering import is_unfinished, lost_markers
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication import ColdReads, Partition
 from barnabas.replication.flusher import BackgroundThread
-from barnabas.replication.partition import Partition
 
 if TYPE_CHECKING:
     from barnabas.broker.tiering import needs

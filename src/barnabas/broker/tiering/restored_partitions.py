@@ -19,21 +19,17 @@ from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid, uuid_from_text
-from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.groups.offsets import Committed
-from barnabas.groups.records import offset_record
-from barnabas.log.failures import LogDirError
-from barnabas.log.log import Log, Origin
-from barnabas.log.replacing import ReplaceableLog
-from barnabas.log.tiering.copying import stays_whole
-from barnabas.log.tiering.markers import write_lost_markers
+from barnabas.coordination import CoordinatorRecord
+from barnabas.groups import Committed, offset_record
+from barnabas.log import Log, LogDirError, Origin, ReplaceableLog
+from barnabas.log.tiering import stays_whole, write_lost_markers
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
-from barnabas.records.builder import build_batch_at
-from barnabas.replication.partition import Partition
-from barnabas.tiering.reading.bootstrap import Bootstrap
-from barnabas.tiering.restoring.state import SavedGroupOffset, SavedGroupState
-from barnabas.tiering.stores.store import StoreError
-from barnabas.tiering.writing.pacing import StoreBackoff
+from barnabas.records import build_batch_at
+from barnabas.replication import Partition
+from barnabas.tiering.reading import Bootstrap
+from barnabas.tiering.restoring import SavedGroupOffset, SavedGroupState
+from barnabas.tiering.stores import StoreError
+from barnabas.tiering.writing import StoreBackoff
 
 RECORDS_IN_BATCH = 1000
 WRITE_PAUSE = 0.02  # seconds between two checks of a slow disk

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.log.tiering.retention import copies
+from barnabas.log.tiering import copies
 from barnabas.replication.tiered_reads import RemoteLimits
-from barnabas.tiering.writing.remote_writer import WriterSettings
+from barnabas.tiering.writing import WriterSettings
 
 
 class TieringSettings(NamedTuple):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.log.log import Log
-from barnabas.log.tiering.copying import replica_bytes, stays_whole, uncopied_sizes
+from barnabas.log import Log
+from barnabas.log.tiering import replica_bytes, stays_whole, uncopied_sizes
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 
 if TYPE_CHECKING:
-    from barnabas.tiering.objects.manifest import Manifest
-    from barnabas.tiering.reading.remote_log import ReadingParts
-    from barnabas.tiering.writing.pacing import UploadLimiter
-    from barnabas.tiering.writing.remote_writer import RemoteWriter
+    from barnabas.tiering.objects import Manifest
+    from barnabas.tiering.reading import ReadingParts
+    from barnabas.tiering.writing import RemoteWriter, UploadLimiter
 
 
 class TieringProblem:

@@ -35,30 +35,27 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.threads import ThreadBackground
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.log import Log
-from barnabas.log.tiering.copying import stays_whole
-from barnabas.log.tiering.rebuilding import forget, is_unfinished
+from barnabas.log import Log
+from barnabas.log.tiering import forget, is_unfinished, stays_whole
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication import ColdReads, Partition
 from barnabas.replication.flusher import BackgroundThread
-from barnabas.replication.partition import Partition
 from barnabas.replication.tiered_reads import TieredReads
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import ManifestWriter
-from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.reading.bootstrap import Bootstrap
-from barnabas.tiering.reading.chunk_cache import ChunkCache
-from barnabas.tiering.reading.chunk_files import ChunkFiles
-from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
-from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog
-from barnabas.tiering.reading.store_reader import StoreReader
-from barnabas.tiering.restoring.state import SavedGroupState, read_group_state
+from barnabas.tiering.objects import ManifestWriter, PartitionFolder, read_manifest
+from barnabas.tiering.reading import (
+    Bootstrap,
+    ChunkCache,
+    ChunkFiles,
+    ReadingParts,
+    RemoteIndexCache,
+    RemoteLog,
+    StoreReader,
+)
+from barnabas.tiering.restoring import SavedGroupState, read_group_state
+from barnabas.tiering.stores import ObjectStore, ReadQuota, StoreError
 from barnabas.tiering.stores.probe import ROUNDS, UnsoundStoreError, probe
-from barnabas.tiering.stores.store import ObjectStore, StoreError
-from barnabas.tiering.stores.traffic import ReadQuota
-from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
-from barnabas.tiering.writing.remote_writer import RemoteWriter
+from barnabas.tiering.writing import At, RemoteWriter, StoreBackoff, UploadLimiter, nowhere
 
 CACHE_FOLDER = "barnabas-remote-cache"
 PROBE_SECONDS = 10.0

@@ -12,9 +12,9 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.access.acls import Pattern
-    from barnabas.client.cluster import Client
-    from barnabas.security.authz.acl_filters import AclFilter
+    from barnabas.client import Client
+    from barnabas.client.access import Pattern
+    from barnabas.security.authz import AclFilter
     from barnabas.security.authz.acls import AclBinding
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ Hosts = Annotated[
 @contextmanager
 def usage() -> Iterator[None]:
     """Words that mean nothing are a wrong use of the command."""
-    from barnabas.client.access.acls import WordsError
+    from barnabas.client.access import WordsError
 
     try:
         yield
@@ -188,9 +188,8 @@ def list_acls(
 
 
 def _selected(principal: str | None, topic: str | None, group: str | None) -> AclFilter:
-    from barnabas.security.authz.acl_filters import AclFilter
+    from barnabas.security.authz import AclFilter, ResourceType
     from barnabas.security.authz.acls import PatternType
-    from barnabas.security.authz.authorizer import ResourceType
 
     wanted = AclFilter(principal=principal)
     if topic is not None and group is not None:
@@ -228,7 +227,7 @@ def remove(
     """
     from barnabas.client.access import acls
     from barnabas.client.access import acls as words
-    from barnabas.security.authz.acl_filters import AclFilter
+    from barnabas.security.authz import AclFilter
 
     with usage():
         on = words.patterns(topics, groups, transactional_ids, users, cluster=cluster)
@@ -248,7 +247,7 @@ def remove(
 
 def _exactly(principal: str, on: list[Pattern], operations: list[int]) -> list[AclFilter]:
     """Filters for these patterns as they are, or for everything."""
-    from barnabas.security.authz.acl_filters import ANY, AclFilter
+    from barnabas.security.authz import ANY, AclFilter
 
     wanted = AclFilter(principal=principal)
     resources = [
@@ -287,7 +286,7 @@ def explain(
 
       barnabas acls explain User:alice read payments --kind group --host 10.0.0.7
     """
-    from barnabas.client.access.explaining import explained
+    from barnabas.client.access import explained
 
     with usage():
         facts = with_client(

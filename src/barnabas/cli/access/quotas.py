@@ -10,7 +10,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import show_done, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.security.quotas.filters import QuotaEntity
 
 app = typer.Typer(help="Limit what users, clients and addresses may take.", no_args_is_help=True)
@@ -94,7 +94,7 @@ def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = Outpu
     """
 
     async def work(client: Client) -> list[dict[str, Any]]:
-        from barnabas.client.access.users import describe_quotas
+        from barnabas.client.access import describe_quotas
 
         found = await describe_quotas(client)
         return [
@@ -168,7 +168,7 @@ def _entity(user: str | None, client_id: str | None, address: str | None) -> Quo
 
 def _alter(bootstrap: str, entity: QuotaEntity, changes: dict[str, float | None]) -> None:
     async def work(client: Client) -> None:
-        from barnabas.client.access.users import alter_quotas
+        from barnabas.client.access import alter_quotas
 
         await alter_quotas(client, entity, changes)
 

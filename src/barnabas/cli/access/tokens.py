@@ -11,8 +11,8 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.security.authn.credentials import DelegationToken
+    from barnabas.client import Client
+    from barnabas.security.authn import DelegationToken
 
 app = typer.Typer(
     help="Delegation tokens: log in with --command-config, and let others log in as you for a while.",
@@ -56,7 +56,7 @@ def create(
     """
 
     async def work(client: Client) -> tuple[DelegationToken, str]:
-        from barnabas.client.access.users import create_token
+        from barnabas.client.access import create_token
 
         wanted = [_principal(each) for each in renewers or ()]
         whose = None if owner is None else _principal(owner)
@@ -87,7 +87,7 @@ def list_tokens(
     """
 
     async def work(client: Client) -> list[DelegationToken]:
-        from barnabas.client.access.users import describe_tokens
+        from barnabas.client.access import describe_tokens
 
         return await describe_tokens(
             client, None if owners is None else [_principal(each) for each in owners]
@@ -120,7 +120,7 @@ def renew(
     """
 
     async def work(client: Client) -> int:
-        from barnabas.client.access.users import renew_token
+        from barnabas.client.access import renew_token
 
         return await renew_token(client, _secret(hmac), _milliseconds(period, MAX))
 
@@ -145,7 +145,7 @@ def expire(
     """
 
     async def work(client: Client) -> int:
-        from barnabas.client.access.users import expire_token
+        from barnabas.client.access import expire_token
 
         return await expire_token(client, _secret(hmac), _milliseconds(after, AT_ONCE))
 
@@ -161,7 +161,7 @@ def _secret(text: str) -> str:
 
 def _principal(text: str) -> str:
     from barnabas.cli.access.acls import usage
-    from barnabas.client.access.acls import check_principal
+    from barnabas.client.access import check_principal
 
     with usage():
         return check_principal(text)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cli.options import with_client
+from barnabas.client.access import User
 from barnabas.client.access import users as online
-from barnabas.client.access.users import User
 
 if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
-    from barnabas.security.authn.credentials import ScramMechanism
+    from barnabas.security.authn import ScramMechanism
 
 
 class UserStore(Protocol):
@@ -55,12 +55,12 @@ class OfflineUsers:
         self._config = config
 
     def check_keeps_secrets(self) -> None:
-        from barnabas.cluster.zookeeper.settings import check_hides_secrets
+        from barnabas.cluster.zookeeper import check_hides_secrets
 
         check_hides_secrets(self._config)
 
     def users(self, names: Iterable[str] = ()) -> list[User]:
-        from barnabas.broker.security.offline import users
+        from barnabas.broker.security import users
 
         found: dict[str, dict[ScramMechanism, int]] = {}
         for name, mechanism, iterations in users(self._config):
@@ -71,11 +71,11 @@ class OfflineUsers:
     def set_password(
         self, name: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
     ) -> None:
-        from barnabas.broker.security.offline import set_password
+        from barnabas.broker.security import set_password
 
         set_password(self._config, name, password, mechanisms, iterations)
 
     def delete(self, name: str) -> None:
-        from barnabas.broker.security.offline import delete_user
+        from barnabas.broker.security import delete_user
 
         delete_user(self._config, name)

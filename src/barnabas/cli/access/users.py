@@ -159,7 +159,7 @@ def _set(
 ) -> None:
     import secrets
 
-    from barnabas.security.authn.credentials import ScramMechanism
+    from barnabas.security.authn import ScramMechanism
 
     mechanisms = [each for each in ScramMechanism if mechanism in (ScramMechanisms.BOTH, each.sasl_name)]
     given = None if password_file is None else _read_password(password_file)

@@ -24,10 +24,10 @@ def adopt(config: BrokerConfig) -> dict[str, Any]:
 
 
 async def _adopt(config: BrokerConfig) -> dict[str, Any]:
-    from barnabas.cluster.store import METADATA_FOLDER
+    from barnabas.cluster import METADATA_FOLDER
     from barnabas.common.clock import SystemClock
     from barnabas.common.files import LocalFileSystem
-    from barnabas.log.dirs.manager import LogManager
+    from barnabas.log.dirs import LogManager
 
     files = LocalFileSystem()
     folder = os.path.join(config.log_dirs[0], METADATA_FOLDER)
@@ -51,10 +51,8 @@ async def _adopt(config: BrokerConfig) -> dict[str, Any]:
 
 
 async def _move(config: BrokerConfig, folder: str) -> MetadataImage:
-    from barnabas.cluster.store import FileMetadataStore
-    from barnabas.cluster.zookeeper.adoption import adopt_into
-    from barnabas.cluster.zookeeper.session import ZooKeeper
-    from barnabas.cluster.zookeeper.settings import zookeeper_settings
+    from barnabas.cluster import FileMetadataStore
+    from barnabas.cluster.zookeeper import ZooKeeper, adopt_into, zookeeper_settings
     from barnabas.common.files import LocalFileSystem
 
     store = FileMetadataStore(LocalFileSystem(), folder)

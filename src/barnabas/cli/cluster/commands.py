@@ -23,7 +23,7 @@ from barnabas.cli.options import (
 from barnabas.cli.output import show_done, show_json, show_table, size
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
 
 app = typer.Typer(
     help="Start a cluster, look at it as a whole, and move what it holds.", no_args_is_help=True
@@ -87,7 +87,7 @@ def start(
       barnabas cluster start --brokers 5 --data ./cluster --listen 127.0.0.1:9092 --set min.insync.replicas=3
     """
     from barnabas.cli.cluster.local_cluster import BrokerChild, LocalCluster, StopSignal
-    from barnabas.client.addresses import parse_address
+    from barnabas.client import parse_address
 
     def tell(broker: BrokerChild) -> None:
         typer.echo(

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
-from barnabas.client.addresses import Address
-from barnabas.cluster.zookeeper.process import ZooKeeperProcess
+from barnabas.client import Address
+from barnabas.cluster.zookeeper import ZooKeeperProcess
 from barnabas.common.files import FOLDER_MODE
 
 READY = "Barnabas is ready on "

@@ -19,9 +19,8 @@ from barnabas.cli.options import (
 from barnabas.cli.output import count, say, show_done, show_json, size
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.placement.layout import ClusterLayout
-    from barnabas.client.placement.plans import ReassignmentPlan
+    from barnabas.client import Client
+    from barnabas.client.placement import ClusterLayout, ReassignmentPlan
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Carry the plan out; without this it is only shown.")]
 AtOnce = Annotated[
@@ -76,7 +75,7 @@ def move(
         raise typer.BadParameter(f"{replicas} replicas need as many brokers; --to names {len(brokers)}")
 
     def planned(layout: ClusterLayout) -> ReassignmentPlan:
-        from barnabas.client.placement.plans import plan_move
+        from barnabas.client.placement import plan_move
 
         return plan_move(layout, topic, partition, brokers, replicas or len(brokers))
 
@@ -104,7 +103,7 @@ def drain(
     """
 
     def planned(layout: ClusterLayout) -> ReassignmentPlan:
-        from barnabas.client.placement.plans import plan_drain
+        from barnabas.client.placement import plan_drain
 
         return plan_drain(layout, broker)
 
@@ -155,7 +154,7 @@ def rebalance(
     """
 
     def planned(layout: ClusterLayout) -> ReassignmentPlan:
-        from barnabas.client.placement.plans import plan_rebalance
+        from barnabas.client.placement import plan_rebalance
 
         return plan_rebalance(layout)
 
@@ -174,8 +173,7 @@ def _plan(
 
     async def work(client: Client) -> tuple[ReassignmentPlan, dict[str, str], int | None]:
         from barnabas.cli.cluster.plans import carry_out, show_plan
-        from barnabas.client.placement.layout import describe_layout
-        from barnabas.client.placement.plans import arrived_bytes, with_copies
+        from barnabas.client.placement import arrived_bytes, describe_layout, with_copies
 
         layout = await describe_layout(client)
         plan = await with_copies(client, layout, planned(layout))
@@ -203,8 +201,7 @@ def _say_whether_empty(bootstrap: str, broker: int) -> None:
     """Asked afresh: a topic may have been created while others were moved."""
 
     async def work(client: Client) -> int:
-        from barnabas.client.placement.layout import describe_layout
-        from barnabas.client.placement.plans import replicas_on
+        from barnabas.client.placement import describe_layout, replicas_on
 
         return replicas_on(await describe_layout(client), broker)
 

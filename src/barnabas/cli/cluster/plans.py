@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from barnabas.cli.output import ProgressBar, count, say, show_table, size
-from barnabas.client.cluster import Client
-from barnabas.client.placement import reassignments
-from barnabas.client.placement.plans import ReassignmentPlan
+from barnabas.client import Client
+from barnabas.client.placement import ReassignmentPlan, reassignments
 
 SHOWN = 30  # moves that a table names; JSON has all of them
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.cluster.zookeeper.protection import protect as protect_nodes
-from barnabas.cluster.zookeeper.session import ZooKeeper
-from barnabas.cluster.zookeeper.settings import check_hides_secrets, zookeeper_settings
+from barnabas.cluster.zookeeper import ZooKeeper, check_hides_secrets, zookeeper_settings
+from barnabas.cluster.zookeeper import protect as protect_nodes
 from barnabas.config.broker import BrokerConfig
 
 

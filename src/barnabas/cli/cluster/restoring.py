@@ -12,10 +12,8 @@ from barnabas.cli.output import ProgressBar, count, say, show_json, size
 from barnabas.cli.tiering.stores import StoreOptions, with_store
 
 if TYPE_CHECKING:
-    from barnabas.broker.restore.plan import RestorePlan
-    from barnabas.broker.restore.steps import Restored
-    from barnabas.broker.restore.targets import RestoreTarget
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.broker.restore import Restored, RestorePlan, RestoreTarget
+    from barnabas.tiering.stores import ObjectStore
 
 SHOWN = 20
 
@@ -106,7 +104,7 @@ def _target(
     brokers: str | None,
     settings: dict[str, str],
 ) -> RestoreTarget:
-    from barnabas.broker.restore.targets import FolderTarget, ZooKeeperTarget
+    from barnabas.broker.restore import FolderTarget, ZooKeeperTarget
     from barnabas.config.broker import BrokerConfig
 
     if (data is None) == (zookeeper is None):
@@ -131,7 +129,7 @@ def _broker_ids(text: str | None) -> tuple[int, ...] | None:
 
 
 async def _plan(store: ObjectStore, url: str, wanted: str | None, target: RestoreTarget) -> RestorePlan:
-    from barnabas.broker.restore.plan import choose_cluster, make_plan
+    from barnabas.broker.restore import choose_cluster, make_plan
 
     await target.check()
     cluster_id = await choose_cluster(store, url, wanted)
@@ -140,7 +138,7 @@ async def _plan(store: ObjectStore, url: str, wanted: str | None, target: Restor
 
 
 async def _carry_out(store: ObjectStore, plan: RestorePlan, target: RestoreTarget) -> Restored:
-    from barnabas.broker.restore.steps import restore_cluster
+    from barnabas.broker.restore import restore_cluster
 
     with _Bars() as bars:
         return await restore_cluster(store, plan, target, bars.tell())
@@ -160,7 +158,7 @@ class _Bars:
         self._end()
 
     def tell(self) -> Any:
-        from barnabas.broker.restore.plan import Tell
+        from barnabas.broker.restore import Tell
 
         return Tell(self._begin, self._one)
 
@@ -210,7 +208,7 @@ def plan_facts(plan: RestorePlan) -> dict[str, Any]:
 def _refuse_loss(plan: RestorePlan, facts: dict[str, Any], accepted: bool) -> None:
     if not plan.loses or accepted:
         return
-    from barnabas.broker.restore.plan import RestoreRefusedError
+    from barnabas.broker.restore import RestoreRefusedError
 
     raise RestoreRefusedError(
         "\n".join([*_losses(facts), "Nothing was changed. --accept-loss goes on with that."])

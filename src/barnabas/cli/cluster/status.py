@@ -10,9 +10,8 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, show_json, show_table, size
 
 if TYPE_CHECKING:
-    from barnabas.client.metadata import PartitionMetadata
-    from barnabas.client.placement.layout import ClusterLayout
-    from barnabas.client.placement.reassignments import Reassignment
+    from barnabas.client import PartitionMetadata
+    from barnabas.client.placement import ClusterLayout, Reassignment
     from barnabas.common.types import TopicPartition
 
 SHOWN = 20  # partitions in trouble that a table names; JSON has all of them
@@ -29,7 +28,7 @@ def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputForm
 
       barnabas cluster status -o json | jq '.offline | length'
     """
-    from barnabas.client.placement.layout import describe_layout
+    from barnabas.client.placement import describe_layout
 
     facts = facts_of(with_client(bootstrap, describe_layout))
     if output is OutputFormat.JSON:

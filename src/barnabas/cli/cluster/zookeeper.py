@@ -41,7 +41,7 @@ def start(
       barnabas zookeeper start --data ./zookeeper --port 2181
     """
     from barnabas.cli.cluster.local_cluster import StopSignal
-    from barnabas.cluster.zookeeper.process import ZooKeeperProcess
+    from barnabas.cluster.zookeeper import ZooKeeperProcess
 
     with ZooKeeperProcess(data, port, host=host) as process:
         stop = StopSignal()

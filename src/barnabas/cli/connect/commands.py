@@ -20,9 +20,9 @@ from barnabas.cli.options import (
 from barnabas.cli.output import say, show_done, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.client.status import ProcessStatus
-    from barnabas.connect.declaration import Connector
+    from barnabas.connect import Connector
 
 app = typer.Typer(
     help="Move rows between topics, databases and files: connectors are YAML files, run on Spark.",
@@ -104,7 +104,7 @@ def validate(
     connectors = [_read(file, settings, brokers) for file in files]
     fields: dict[str, list[str]] = {}
     if spark:
-        from barnabas.connect.control import fields_by_name
+        from barnabas.connect import fields_by_name
 
         fields = fields_by_name(connectors, master)
     rows = [
@@ -181,7 +181,7 @@ def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect pause orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.control_files import ControlFiles, state_of
+    from barnabas.connect import ControlFiles, state_of
 
     with state_of(connector) as state:
         ControlFiles(state).pause()
@@ -199,7 +199,7 @@ def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect resume orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.control_files import ControlFiles, state_of
+    from barnabas.connect import ControlFiles, state_of
 
     with state_of(connector) as state:
         was = ControlFiles(state).resume()
@@ -216,7 +216,7 @@ def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
       barnabas connect restart orders.yml
     """
     connector = _read(file, None, None)
-    from barnabas.connect.control_files import ControlFiles, state_of
+    from barnabas.connect import ControlFiles, state_of
 
     with state_of(connector) as state:
         ControlFiles(state).restart()
@@ -245,8 +245,7 @@ def offsets(
       barnabas connect offsets orders.yml --set orders:0=1200 --set orders:1=0
     """
     connector = _read(file, None, None)
-    from barnabas.connect.control_files import require_stopped, state_of
-    from barnabas.connect.positions import Positions, partition_and_offset, rows_of
+    from barnabas.connect import Positions, partition_and_offset, require_stopped, rows_of, state_of
 
     try:
         wanted = dict(partition_and_offset(text) for text in sets or [])
@@ -295,7 +294,7 @@ def worker(
       barnabas connect worker jdbc.json --plugins /opt/plugins --kafka-libs /opt/kafka/libs
     """
     from barnabas.cli.connect.worker import run_worker
-    from barnabas.connect.worker import WorkerSettings, find_libs, read_configs
+    from barnabas.connect import WorkerSettings, find_libs, read_configs
 
     given = WorkerSettings(
         bootstrap,
@@ -311,7 +310,7 @@ def worker(
 
 def _security() -> dict[str, str]:
     """As `--command-config` has it, for the runtime's own clients."""
-    from barnabas.client.security.parsing import is_security_setting, read_properties
+    from barnabas.client.security import is_security_setting, read_properties
 
     file = command_config()
     found = {} if file is None else read_properties("--command-config", file)
@@ -319,8 +318,8 @@ def _security() -> dict[str, str]:
 
 
 def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connector:
-    from barnabas.connect.declaration import read_connector
-    from barnabas.pipelines.connection import settings_from
+    from barnabas.connect import read_connector
+    from barnabas.pipelines import settings_from
 
     given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if config := command_config():

@@ -8,13 +8,18 @@ from collections.abc import Callable, Sequence
 
 from barnabas.cli.output import count, say
 from barnabas.cli.pipeline.run import served, stopped_by_signals
-from barnabas.connect.control import Host, RunningConnector, check_together, connectors_session
-from barnabas.connect.declaration import Connector
-from barnabas.connect.secrets import RedactingFilter, Redaction, secrets_in
-from barnabas.pipelines.running.metrics import pipelines_registry
-from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.status_reports import PipelineReport, Reports
-from barnabas.spark.errors import PipelineError
+from barnabas.connect import (
+    Connector,
+    Host,
+    RedactingFilter,
+    Redaction,
+    RunningConnector,
+    check_together,
+    connectors_session,
+    secrets_in,
+)
+from barnabas.pipelines.running import FlowProgress, PipelineReport, Reports, pipelines_registry
+from barnabas.spark import PipelineError
 
 TELL_SECONDS = 10.0
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from barnabas.cli.options import command_security
 from barnabas.cli.output import say
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.status import REPORT_SECONDS, ProcessStatus, StatusReporter
-from barnabas.connect.worker import BASIC_AUTH_JAR, USER, ConnectWorker, WorkerSettings, running_worker
+from barnabas.connect import BASIC_AUTH_JAR, USER, ConnectWorker, WorkerSettings, running_worker
 
 logger = logging.getLogger(__name__)
 

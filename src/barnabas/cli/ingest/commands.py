@@ -50,8 +50,8 @@ def statsd(
     import socket
 
     from barnabas.common.durations import seconds_of
-    from barnabas.services.ingest.sockets.endpoints import endpoints_of
-    from barnabas.services.ingest.statsd.source import DEFAULT_LISTEN, StatsdSettings, StatsdSource
+    from barnabas.services.ingest.sockets import endpoints_of
+    from barnabas.services.ingest.statsd import DEFAULT_LISTEN, StatsdSettings, StatsdSource
 
     host = socket.gethostname()
     try:
@@ -108,7 +108,7 @@ def run(
     """
     import socket
 
-    from barnabas.services.ingest.agent_file.reader import describe, read_agent
+    from barnabas.services.ingest.agent_file import describe, read_agent
 
     found = read_agent(file, socket.gethostname())
     name = agent or found.name
@@ -168,8 +168,7 @@ def host(
     import socket
 
     from barnabas.common.durations import seconds_of
-    from barnabas.services.ingest.host.pages import page_of
-    from barnabas.services.ingest.host.source import HostSettings, HostSource
+    from barnabas.services.ingest.host import HostSettings, HostSource, page_of
 
     name = socket.gethostname()
     try:
@@ -240,7 +239,7 @@ def files(
 
     from barnabas.common.durations import seconds_of
     from barnabas.common.regex import PatternError, compile_pattern
-    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+    from barnabas.services.ingest.files import FilesSettings, FilesSource
 
     host = socket.gethostname()
     try:

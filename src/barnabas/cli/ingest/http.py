@@ -68,8 +68,7 @@ def http(
     import socket
 
     from barnabas.common.durations import seconds_of
-    from barnabas.services.ingest.http.settings import HttpSettings
-    from barnabas.services.ingest.http.source import HttpSource
+    from barnabas.services.ingest.http import HttpSettings, HttpSource
 
     try:
         settings = HttpSettings(

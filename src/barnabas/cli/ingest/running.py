@@ -12,8 +12,8 @@ from barnabas.cli.options import OutputFormat, with_client
 from barnabas.cli.output import count, say, show_json, size
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.services.ingest.agent import Agent, IngestSource
+    from barnabas.client import Client
+    from barnabas.services.ingest import Agent, IngestSource
 
 SHOW_SECONDS = 0.5
 WORTH_SHOWING = 16 * 1024 * 1024
@@ -76,7 +76,7 @@ async def _run(
     import asyncio
     import signal
 
-    from barnabas.services.ingest.agent import Agent
+    from barnabas.services.ingest import Agent
 
     agent, stop = Agent(client, name, sources), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ async def _reported(client: Client, agent: Agent) -> AsyncIterator[None]:
     import asyncio
 
     from barnabas.client.status import StatusReporter
-    from barnabas.services.ingest.metrics import status_of
+    from barnabas.services.ingest import status_of
 
     reporter = StatusReporter(client, lambda: status_of(agent))
     reporting = asyncio.create_task(reporter.run())
@@ -117,8 +117,8 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
     if address is None:
         yield ""
         return
-    from barnabas.metrics.registry import Registry
-    from barnabas.services.ingest.metrics import declare_agent_metrics
+    from barnabas.metrics import Registry
+    from barnabas.services.ingest import declare_agent_metrics
     from barnabas.web import MetricsServer
 
     registry = Registry()
@@ -136,7 +136,7 @@ async def _show(agent: Agent) -> None:
     import asyncio
 
     from barnabas.cli.output import ProgressBar
-    from barnabas.services.ingest.files.source import FilesSource
+    from barnabas.services.ingest.files import FilesSource
 
     sources = [source for source in agent.sources if isinstance(source, FilesSource)]
 

@@ -10,7 +10,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import show_rows, size
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.client.status import ProcessStatus, StatusPart
 
 COLUMNS = (

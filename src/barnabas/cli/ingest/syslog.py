@@ -83,8 +83,8 @@ def syslog(
     import socket
 
     from barnabas.common.durations import seconds_of
-    from barnabas.services.ingest.sockets.endpoints import endpoints_of
-    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN, SyslogSettings, SyslogSource
+    from barnabas.services.ingest.sockets import endpoints_of
+    from barnabas.services.ingest.syslog import DEFAULT_LISTEN, SyslogSettings, SyslogSource
 
     try:
         settings = SyslogSettings(

@@ -12,8 +12,7 @@ from barnabas.cli.options import Output, OutputFormat, Yes, confirm
 from barnabas.cli.output import count, say, show_json, show_table
 
 if TYPE_CHECKING:
-    from barnabas.log.recovery.repair import Lost
-    from barnabas.log.recovery.verification import Damage, PartitionReport
+    from barnabas.log.recovery import Damage, Lost, PartitionReport
 
 app = typer.Typer(help="Look into a broker's files, check and repair them.", no_args_is_help=True)
 
@@ -65,7 +64,7 @@ def verify(folder: Folder, output: Output = OutputFormat.TABLE) -> None:
     """
     from barnabas.cli.output import ProgressBar
     from barnabas.common.files import LocalFileSystem
-    from barnabas.log.recovery.verification import verify_partition
+    from barnabas.log.recovery import verify_partition
 
     reports = []
     partitions = list(_partitions(folder))
@@ -100,7 +99,7 @@ def repair(
     """
     from barnabas.cli.log.missing import give_up, is_missing
     from barnabas.common.files import LocalFileSystem
-    from barnabas.log.dirs.log_dir import LogDir
+    from barnabas.log.dirs import LogDir
 
     if is_missing(folder) and not accept_loss:
         raise typer.BadParameter(f"{folder} is missing; --accept-loss gives its records up")
@@ -118,8 +117,7 @@ def repair(
 def _repair(partitions: list[Path], yes: bool) -> list[dict[str, Any]]:
     """Show the damage, ask, and cut it out."""
     from barnabas.common.files import LocalFileSystem
-    from barnabas.log.recovery.repair import repair_partition
-    from barnabas.log.recovery.verification import verify_partition
+    from barnabas.log.recovery import repair_partition, verify_partition
 
     fs = LocalFileSystem()
     damaged = [report for part in partitions if not (report := verify_partition(fs, str(part))).is_sound]
@@ -157,7 +155,7 @@ def _segments(path: Path) -> list[Path]:
 
 def _partitions(folder: Path) -> Iterator[Path]:
     """The folder itself if it is a partition's, else all that are in it."""
-    from barnabas.log.names import partition_of_folder
+    from barnabas.log import partition_of_folder
 
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder")

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.common.files import LocalFileSystem
-from barnabas.log.segments.scan import BadBatch, walk_batches
+from barnabas.log.segments import BadBatch, walk_batches
+from barnabas.records import InvalidRecords, Record, control_type, iterate_records
 from barnabas.records.batch import BatchHeader
 from barnabas.records.compression import Codec
-from barnabas.records.control import control_type
-from barnabas.records.record import InvalidRecords, Record, iterate_records
 
 
 def describe_segment(path: Path, *, records: bool) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from barnabas.cli.options import confirm
 from barnabas.cli.output import count, say
 from barnabas.common.files import LocalFileSystem
 from barnabas.common.types import TopicPartition
-from barnabas.log.dirs.log_dir import LogDir
-from barnabas.log.dirs.missing import accept_losses, noted_without_folder
-from barnabas.log.names import partition_of_folder
+from barnabas.log import partition_of_folder
+from barnabas.log.dirs import LogDir, accept_losses, noted_without_folder
 
 Missing = dict[TopicPartition, tuple[int, int]]
 

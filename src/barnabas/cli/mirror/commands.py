@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from barnabas.client.security.settings import ClientSecurity
-    from barnabas.services.mirror.runner import LinkRunner
-    from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
+    from barnabas.client.security import ClientSecurity
+    from barnabas.services.mirror import LinkRunner, MirrorSettings, SourceAddress
 
 
 # -- The options of `barnabas mirror run` --------------------------------------------------------------
@@ -115,8 +114,7 @@ def run(
     from barnabas.cli.options import command_security
     from barnabas.common.allocation import keep_freed_memory
     from barnabas.common.durations import seconds_of
-    from barnabas.services.mirror.partition import Following
-    from barnabas.services.mirror.settings import MirrorSettings
+    from barnabas.services.mirror import Following, MirrorSettings
 
     follow = Reaction.FOLLOW
     settings = MirrorSettings(
@@ -136,9 +134,8 @@ def run(
 
 
 def _parse_sources(sources: list[str], files: list[Path]) -> list[SourceAddress]:
-    from barnabas.client.security.parsing import parse_security, read_properties
-    from barnabas.services.mirror.plan import PlanError
-    from barnabas.services.mirror.settings import check_sources, parse_source
+    from barnabas.client.security import parse_security, read_properties
+    from barnabas.services.mirror import PlanError, check_sources, parse_source
 
     if len(files) not in (0, 1, len(sources)):
         raise typer.BadParameter(
@@ -167,8 +164,7 @@ async def _run(
     import signal
 
     from barnabas.common.regex import PatternError
-    from barnabas.services.mirror.plan import PlanError
-    from barnabas.services.mirror.runner import open_link, unless_stopped
+    from barnabas.services.mirror import PlanError, open_link, unless_stopped
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -188,7 +184,7 @@ async def _run(
 
 
 async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str | None) -> None:
-    from barnabas.services.mirror.runner import run_links
+    from barnabas.services.mirror import run_links
 
     server = await _serve_metrics(links, metrics) if metrics else None
     try:
@@ -199,8 +195,8 @@ async def _run_links(links: list[LinkRunner], stop: asyncio.Event, metrics: str 
 
 
 async def _serve_metrics(links: list[LinkRunner], address: str) -> control.Stoppable:
-    from barnabas.client.addresses import parse_addresses
-    from barnabas.services.mirror.reporter import mirror_metrics
+    from barnabas.client import parse_addresses
+    from barnabas.services.mirror import mirror_metrics
     from barnabas.web import MetricsServer
 
     try:

@@ -11,8 +11,8 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import count, say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.mirrors.control import MirrorInfo
+    from barnabas.client import Client
+    from barnabas.client.mirrors import MirrorInfo
     from barnabas.client.status import ProcessStatus
 
 Topics = Annotated[
@@ -68,7 +68,7 @@ def status(
 async def _status(
     client: Client, link: str | None, topics: str | None
 ) -> tuple[list[MirrorInfo], dict[str, ProcessStatus]]:
-    from barnabas.client.mirrors.control import mirrors_of
+    from barnabas.client.mirrors import mirrors_of
     from barnabas.client.status import read_statuses
 
     mirrors = await mirrors_of(client, link, topics)
@@ -152,7 +152,7 @@ def promote(
     confirm("Promote: nothing more is mirrored to these topics. Do it?", yes)
 
     async def work(client: Client, mirrors: list[MirrorInfo]) -> None:
-        from barnabas.client.mirrors.control import promote as promote_mirrors
+        from barnabas.client.mirrors import promote as promote_mirrors
 
         if source is None:
             await promote_mirrors(client, mirrors, None, seconds)
@@ -199,13 +199,13 @@ def reverse(
 
       barnabas mirror reverse --from new:9092 -b old:9092
     """
-    from barnabas.services.mirror.settings import parse_source
+    from barnabas.services.mirror import parse_source
 
     alias = link or parse_source(new).alias
     confirm("Reverse: records of the old primary that were never mirrored are cut off. Do it?", yes)
 
     async def work(old: Client) -> list[str]:
-        from barnabas.client.mirrors.control import reverse as reverse_mirrors
+        from barnabas.client.mirrors import reverse as reverse_mirrors
 
         async with _other(new, from_config) as primary:
             return await reverse_mirrors(primary, old, alias, topics)
@@ -217,27 +217,27 @@ def reverse(
 
 def _other(bootstrap: str, file: Path | None) -> Client:
     """A client of the cluster on the other side of a link."""
-    from barnabas.client.cluster import Client
-    from barnabas.client.security.parsing import parse_security, read_properties
+    from barnabas.client import Client
+    from barnabas.client.security import parse_security, read_properties
 
     properties = {} if file is None else read_properties("--from-config", file)
     return Client(bootstrap, client_id="barnabas-cli", security=parse_security(properties, references=True))
 
 
 async def _pause(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.client.mirrors.control import pause as act
+    from barnabas.client.mirrors import pause as act
 
     await act(client, mirrors)
 
 
 async def _resume(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.client.mirrors.control import resume as act
+    from barnabas.client.mirrors import resume as act
 
     await act(client, mirrors)
 
 
 async def _failover(client: Client, mirrors: list[MirrorInfo]) -> None:
-    from barnabas.client.mirrors.control import failover as act
+    from barnabas.client.mirrors import failover as act
 
     await act(client, mirrors)
 
@@ -248,7 +248,7 @@ def _do(
     """To the mirrors that are meant; tells which, and which transactions a promotion has aborted."""
 
     async def all_of_it(client: Client) -> list[MirrorInfo]:
-        from barnabas.client.mirrors.control import mirrors_of
+        from barnabas.client.mirrors import mirrors_of
 
         found = [each for each in await mirrors_of(client, link, topics) if each.state != "STOPPED"]
         if found:

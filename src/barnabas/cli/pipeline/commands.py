@@ -11,9 +11,8 @@ from barnabas.cli.options import Output, OutputFormat, Settings, command_config,
 from barnabas.cli.output import say, show_done, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.pipelines.definitions.files import PipelineFiles
-    from barnabas.pipelines.running.runner import Runner
-    from barnabas.pipelines.running.status import PipelineStatus
+    from barnabas.pipelines.definitions import PipelineFiles
+    from barnabas.pipelines.running import PipelineStatus, Runner
 
 app = typer.Typer(
     help="Data pipelines on Spark: make one from a template, run it, see how it does.", no_args_is_help=True
@@ -67,7 +66,7 @@ def init(
 
       barnabas pipeline init lake -t warehouse
     """
-    from barnabas.pipelines.definitions.templates import copy_template
+    from barnabas.pipelines.definitions import copy_template
 
     copy_template(template, folder)
     if output is OutputFormat.JSON:
@@ -115,7 +114,7 @@ def run(
         raise typer.BadParameter("--continuous and --every exclude each other")
     files = _read(folder, settings, brokers)
     if spark:
-        from barnabas.pipelines.running.sessions import run_with_spark
+        from barnabas.pipelines.running import run_with_spark
 
         raise typer.Exit(run_with_spark(files, "run"))
     pause = None if every is None else _pause(every)
@@ -140,9 +139,7 @@ def dry_run(
       barnabas pipeline dry-run clicks
     """
     files = _read(folder, settings, brokers)
-    from barnabas.pipelines.running.broker_checks import require_broker
-    from barnabas.pipelines.running.runner import Runner
-    from barnabas.pipelines.running.sessions import pipeline_session
+    from barnabas.pipelines.running import Runner, pipeline_session, require_broker
 
     if broker:
         require_broker(files)
@@ -164,8 +161,8 @@ def status(folder: Folder = Path(), output: Output = OutputFormat.TABLE) -> None
 
       barnabas pipeline status clicks -o json
     """
-    from barnabas.pipelines.definitions.files import read_pipeline
-    from barnabas.pipelines.running.status import StatusFile
+    from barnabas.pipelines.definitions import read_pipeline
+    from barnabas.pipelines.running import StatusFile
 
     files = read_pipeline(folder)
     found = StatusFile(files.folder).read()
@@ -199,7 +196,7 @@ def jars(
 
       barnabas pipeline jars s3a --to ./jars
     """
-    from barnabas.spark.jars import LIBRARIES, SETTING, fetch
+    from barnabas.spark import LIBRARIES, SETTING, fetch
 
     if not names:
         rows = [
@@ -249,8 +246,8 @@ def feed(
 
 
 def _read(folder: Path, settings: list[str] | None, brokers: str | None) -> PipelineFiles:
-    from barnabas.pipelines.connection import settings_from
-    from barnabas.pipelines.definitions.files import read_pipeline
+    from barnabas.pipelines import settings_from
+    from barnabas.pipelines.definitions import read_pipeline
 
     given = {BOOTSTRAP_SETTING: brokers} if brokers else {}
     if file := command_config():
@@ -268,7 +265,7 @@ def _pause(every: str) -> float:
 
 
 def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
-    from barnabas.pipelines.running.plan import location_of
+    from barnabas.pipelines.running import location_of
 
     plan = runner.plan
     return [

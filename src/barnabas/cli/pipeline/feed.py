@@ -6,15 +6,12 @@ import asyncio
 import itertools
 import time
 
-from barnabas.client import admin
-from barnabas.client.cluster import Client
-from barnabas.client.producer import Producer
+from barnabas.client import Client, Producer, admin
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.pipelines.connection import security_of
-from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.definitions.templates import generator_of
-from barnabas.pipelines.library.records import Generated
-from barnabas.spark.errors import PipelineError
+from barnabas.pipelines import security_of
+from barnabas.pipelines.definitions import PipelineFiles, generator_of
+from barnabas.pipelines.library import Generated
+from barnabas.spark import PipelineError
 
 PARTITIONS = 3
 PER_SECOND = 25.0  # of the generator's own time, which runs faster than ours

@@ -15,21 +15,26 @@ from rich.console import Console
 from rich.table import Table
 
 from barnabas.cli.output import say
-from barnabas.client.addresses import parse_address
+from barnabas.client import parse_address
 from barnabas.client.status import ProcessStatus as ReportedStatus
-from barnabas.metrics.registry import Registry
-from barnabas.pipelines.definitions.files import PipelineFiles
-from barnabas.pipelines.running.broker_checks import require_broker
-from barnabas.pipelines.running.metrics import pipeline_registry
-from barnabas.pipelines.running.plan import storage_of
-from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.runner import Runner
-from barnabas.pipelines.running.sessions import pipeline_session
-from barnabas.pipelines.running.state_lock import StateLock
-from barnabas.pipelines.running.status import StatusFile, as_reported, new_status
-from barnabas.pipelines.running.status_reports import PipelineReport, Reports
-from barnabas.pipelines.terminal import LiveScreen
-from barnabas.spark.errors import PipelineError
+from barnabas.metrics import Registry
+from barnabas.pipelines import LiveScreen
+from barnabas.pipelines.definitions import PipelineFiles
+from barnabas.pipelines.running import (
+    FlowProgress,
+    PipelineReport,
+    Reports,
+    Runner,
+    StateLock,
+    StatusFile,
+    as_reported,
+    new_status,
+    pipeline_registry,
+    pipeline_session,
+    require_broker,
+    storage_of,
+)
+from barnabas.spark import PipelineError
 from barnabas.web import run_in_thread
 
 TELL_SECONDS = 10.0  # between two lines where nobody looks at a table

@@ -22,8 +22,7 @@ from barnabas.cli.queue import dead_letters as queue_dead
 from barnabas.common.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.share.acquired import Refusal
-    from barnabas.client.share.status import QueueStatus
+    from barnabas.client.share import QueueStatus, Refusal
 
 app = typer.Typer(help="Use topics as task queues (share groups).", no_args_is_help=True)
 app.add_typer(queue_dead.app, name="dead")
@@ -162,8 +161,7 @@ def ack(
 
       barnabas queue ack workers:lease-8dJ0:jobs:0:17 --as reject
     """
-    from barnabas.client.share.acquired import AcknowledgeType
-    from barnabas.client.share.leases import answer_receipts, parse_receipt
+    from barnabas.client.share import AcknowledgeType, answer_receipts, parse_receipt
 
     try:
         parsed = [parse_receipt(text) for text in receipts]
@@ -191,7 +189,7 @@ def status(
 
       barnabas queue status jobs --group workers
     """
-    from barnabas.client.share.status import describe_queue
+    from barnabas.client.share import describe_queue
 
     found: QueueStatus = with_client(bootstrap, lambda client: describe_queue(client, topic, group))
     partitions = [partition._asdict() for partition in found.partitions]

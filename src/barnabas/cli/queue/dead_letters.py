@@ -18,9 +18,8 @@ from barnabas.cli.options import (
 from barnabas.cli.output import count, say, show_json, show_rows
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.share.dead_letters import DeadLetter, DeadLetterFilter
-    from barnabas.client.share.redriving import RedriveResult
+    from barnabas.client import Client
+    from barnabas.client.share import DeadLetter, DeadLetterFilter, RedriveResult
 
 app = typer.Typer(help="Look at dead letters, and send them back.", no_args_is_help=True)
 
@@ -80,7 +79,7 @@ def show(
     """
 
     async def work(client: Client) -> list[DeadLetter]:
-        from barnabas.client.share.redriving import read_letters
+        from barnabas.client.share import read_letters
 
         return await read_letters(client, topic, lambda found: found.where == letter)
 
@@ -137,7 +136,7 @@ def redrive(
 
 
 def _filter(where: list[str] | None) -> DeadLetterFilter:
-    from barnabas.client.share.dead_letters import DeadLetterFilter
+    from barnabas.client.share import DeadLetterFilter
 
     try:
         return DeadLetterFilter(where or ())
@@ -148,7 +147,7 @@ def _filter(where: list[str] | None) -> DeadLetterFilter:
 async def _read(
     client: Client, topic: str, chosen: DeadLetterFilter, limit: int | None, everything: bool
 ) -> list[DeadLetter]:
-    from barnabas.client.share.redriving import pending_letters, read_letters
+    from barnabas.client.share import pending_letters, read_letters
 
     read = read_letters if everything else pending_letters
     return await read(client, topic, chosen, limit=limit)
@@ -156,7 +155,7 @@ async def _read(
 
 async def _redrive(client: Client, topic: str, letters: list[DeadLetter], to: str | None) -> RedriveResult:
     from barnabas.cli.output import ProgressBar
-    from barnabas.client.share.redriving import redrive
+    from barnabas.client.share import redrive
 
     with ProgressBar(f"from {topic}", len(letters), unit="letters") as progress:
         return await redrive(client, topic, letters, to, progress.reached)

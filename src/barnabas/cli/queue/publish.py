@@ -14,8 +14,8 @@ from barnabas.cli.records.lines import read_lines
 from barnabas.records.delays import DELAY_HEADER, DELIVER_AT_HEADER
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.records.record import Header
+    from barnabas.client import Client
+    from barnabas.records import Header
 
 DELAY_SETTING = "barnabas.delay.enable"
 
@@ -40,7 +40,7 @@ def delivery_headers(delay: str | None, at: str | None) -> list[Header]:
 async def publish_jobs(
     client: Client, topic: str, jobs: list[bytes] | None, key: bytes | None, headers: list[Header]
 ) -> int:
-    from barnabas.client.producer import Producer
+    from barnabas.client import Producer
 
     if any(name in (DELAY_HEADER, DELIVER_AT_HEADER) for name, _ in headers):
         await _check_delays(client, topic)

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin import GROUP, ConfigChange, alter_configs, describe_configs
 from barnabas.client.groups import describe_share_group
-from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Refusal
-from barnabas.client.share.consumer import ShareConsumer
-from barnabas.client.share.leases import new_lease, receipt_of
+from barnabas.client.share import (
+    AcknowledgeType,
+    AcquiredRecord,
+    Refusal,
+    ShareConsumer,
+    new_lease,
+    receipt_of,
+)
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Deadline
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
 
 DONE, BAD_DATA = 0, 65  # exit codes; 65 is EX_DATAERR of sysexits.h
 START = "share.auto.offset.reset"

@@ -16,11 +16,9 @@ from barnabas.cli.output import say
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.consumer import Consumer
-    from barnabas.client.consuming.consumer import GroupConsumer
+    from barnabas.client import Client, ConsumedRecord, Consumer
+    from barnabas.client.consuming import GroupConsumer
     from barnabas.client.offsets import Start
-    from barnabas.client.opening import ConsumedRecord
     from barnabas.client.schemas.client import SchemaClient
     from barnabas.common.types import TopicPartition
     from barnabas.filters import Filter
@@ -175,8 +173,7 @@ def choose_writer(record_format: str | None, output: OutputFormat | None) -> Wri
 
 
 async def consume_plan(client: Client, plan: ConsumePlan) -> int:
-    from barnabas.client.consumer import Consumer
-    from barnabas.client.fetching import FetchSettings
+    from barnabas.client import Consumer, FetchSettings
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets, resolve_start
 
     isolation = READ_COMMITTED if plan.committed_only else READ_UNCOMMITTED
@@ -226,8 +223,8 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
 
 async def consume_in_group(client: Client, plan: ConsumePlan) -> int:
     """Commits what has been written. With --exit-at-end a partition ends where it ended when it was assigned."""
-    from barnabas.client.consuming.consumer import GroupConsumer
-    from barnabas.client.fetching import FetchSettings
+    from barnabas.client import FetchSettings
+    from barnabas.client.consuming import GroupConsumer
     from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
     from barnabas.common.types import TopicPartition
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.client.opening import ConsumedRecord
+    from barnabas.client import ConsumedRecord
 
 Piece = Callable[["ConsumedRecord"], bytes]
 

@@ -27,8 +27,7 @@ from barnabas.cli.output import count, say, show_json, size
 from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, encoded, encoder_for
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.producer import ProducerSettings
+    from barnabas.client import Client, ProducerSettings
     from barnabas.client.schemas.serdes import Encoder
 
 
@@ -125,7 +124,7 @@ def produce(
 
       barnabas produce orders --file orders.txt --key-separator : --compression zstd
     """
-    from barnabas.client.producer import ProducerSettings
+    from barnabas.client import ProducerSettings
 
     plan = ProducePlan(
         topic,
@@ -149,7 +148,7 @@ def produce(
 
 async def _produce(client: Client, plan: ProducePlan) -> Total:
     from barnabas.cli.output import ProgressBar
-    from barnabas.client.producer import Producer
+    from barnabas.client import Producer
 
     start, sent, sent_bytes = time.monotonic(), 0, 0
     total_bytes = sum(path.stat().st_size for path in plan.files) or None

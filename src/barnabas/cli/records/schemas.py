@@ -12,7 +12,7 @@ from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import say
 
 if TYPE_CHECKING:
-    from barnabas.client.opening import ConsumedRecord
+    from barnabas.client import ConsumedRecord
     from barnabas.client.schemas.client import SchemaClient
     from barnabas.client.schemas.serdes import Encoder
 

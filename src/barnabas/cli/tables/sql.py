@@ -21,9 +21,7 @@ from barnabas.cli.output import count, say, show_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.tables.sources import OpenSource
-    from barnabas.tables.sql import QueryResult
-    from barnabas.tables.table import Table
+    from barnabas.tables import OpenSource, QueryResult, Table
 
 
 class RowFormat(StrEnum):
@@ -79,7 +77,7 @@ def sql(
 
       barnabas sql --data ./data "select count(*) from orders"
     """
-    from barnabas.tables.sql import query as ask
+    from barnabas.tables import query as ask
 
     location = _location(bootstrap, data, remote, parse_settings(settings))
     schemas = _schemas(schema)
@@ -97,8 +95,8 @@ def sql(
 
 
 def _location(bootstrap: str, data: str | None, remote: str | None, given: dict[str, str]) -> OpenSource:
-    from barnabas.client.security.parsing import read_properties
-    from barnabas.tables.opening import source_of
+    from barnabas.client.security import read_properties
+    from barnabas.tables import source_of
 
     if data is not None or remote is not None:
         return source_of(None, data, remote, given)
@@ -119,8 +117,7 @@ def _schemas(pairs: list[str] | None) -> dict[str, str]:
 
 
 def _table(topic: str, location: OpenSource, schemas: dict[str, str], registry: str | None) -> Table:
-    from barnabas.tables.schemas import ReadSchema, find_shape
-    from barnabas.tables.table import Table
+    from barnabas.tables import ReadSchema, Table, find_shape
 
     return Table(
         topic, location, find_shape(topic, location, ReadSchema(schemas.get(topic), registry=registry), say)
@@ -128,7 +125,7 @@ def _table(topic: str, location: OpenSource, schemas: dict[str, str], registry: 
 
 
 def _explain(answer: QueryResult) -> None:
-    from barnabas.tables.sql import describe
+    from barnabas.tables import describe
 
     print(answer.plan)
     for topic, reads in answer.reads.items():

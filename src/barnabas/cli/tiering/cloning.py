@@ -16,20 +16,14 @@ from typing import NamedTuple
 
 from barnabas.cli.output import ProgressBar
 from barnabas.cli.tiering.stores import CloneRefusedError
-from barnabas.client import admin
-from barnabas.client.cluster import Client
+from barnabas.client import Client, admin
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import LATEST, list_offsets_once
 from barnabas.cluster.image import ConfigResourceType
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.remote_origin import REMOTE_ORIGIN, RemoteOrigin
-from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
-from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, encode
-from barnabas.tiering.objects.manifest_changes import new_manifest
-from barnabas.tiering.objects.manifest_file import read_manifest
-from barnabas.tiering.restoring.discovery import read_incarnation
-from barnabas.tiering.snapshots import (
+from barnabas.tiering import (
     BEFORE_ANY_LEADER,
     SnapshotState,
     TieredSnapshot,
@@ -37,7 +31,17 @@ from barnabas.tiering.snapshots import (
     read_copy,
     read_snapshot,
 )
-from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore
+from barnabas.tiering.objects import (
+    Manifest,
+    ManifestWriter,
+    PartitionFolder,
+    encode,
+    new_manifest,
+    parse_partition_prefix,
+    read_manifest,
+)
+from barnabas.tiering.restoring import read_incarnation
+from barnabas.tiering.stores import ObjectExistsError, ObjectStore
 
 STORE_URL = "barnabas.remote.storage.url"
 KEEPS_ALL = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}

@@ -14,9 +14,8 @@ from barnabas.cli.tiering import verify as tier_verify
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
-    from barnabas.tiering.objects.layout import PartitionFolder
-    from barnabas.tiering.objects.manifest import Manifest
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.tiering.objects import Manifest, PartitionFolder
+    from barnabas.tiering.stores import ObjectStore
 
 
 # -- `barnabas tier quarantine`: segments that an unclean election or a repair has set aside -----------
@@ -61,7 +60,7 @@ def quarantine(
 
 
 async def _read(found: TopicInStore, store: ObjectStore) -> list[tuple[PartitionFolder, Manifest]]:
-    from barnabas.tiering.objects.manifest_file import read_manifest
+    from barnabas.tiering.objects import read_manifest
 
     seen = [(folder, await read_manifest(store, folder)) for folder in found.folders]
     return [(folder, each.manifest) for folder, each in seen if each is not None]
@@ -71,8 +70,7 @@ async def _drop(found: TopicInStore, store: ObjectStore) -> None:
     import time
     from functools import partial
 
-    from barnabas.tiering.objects.manifest_changes import drop_quarantine
-    from barnabas.tiering.objects.manifest_file import change_manifest, check_live
+    from barnabas.tiering.objects import change_manifest, check_live, drop_quarantine
 
     async def dropped(manifest: Manifest) -> Manifest:
         return drop_quarantine(manifest, time.time_ns() // 1_000_000)

@@ -8,18 +8,18 @@ from typing import NamedTuple
 from barnabas.cli.tiering.stores import RepairRefusedError
 from barnabas.cli.tiering.verify import has_segments
 from barnabas.client.tiers import PartitionTiers
-from barnabas.tiering.objects.layout import PartitionFolder
-from barnabas.tiering.objects.manifest import (
+from barnabas.tiering import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
+from barnabas.tiering.objects import (
     BadManifestError,
     ForeignManifestError,
     Manifest,
     ManifestState,
+    PartitionFolder,
     decode,
+    read_page,
 )
-from barnabas.tiering.objects.manifest_file import read_page
-from barnabas.tiering.repair import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
-from barnabas.tiering.restoring.discovery import read_incarnation
-from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, Versioned
+from barnabas.tiering.restoring import read_incarnation
+from barnabas.tiering.stores import MissingObjectError, ObjectStore, Versioned
 
 Range = tuple[int, int]
 """Offsets: the first, and the one behind the last."""

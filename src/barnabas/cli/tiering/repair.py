@@ -19,9 +19,9 @@ from barnabas.cli.tiering.stores import (
 
 if TYPE_CHECKING:
     from barnabas.cli.tiering.plans import RepairPlan
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.client.tiers import PartitionTiers
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.tiering.stores import ObjectStore
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
 AFTERWARDS = "The leaders take the new manifests over by themselves, within ten minutes."

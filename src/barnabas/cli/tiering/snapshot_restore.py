@@ -20,7 +20,7 @@ from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, using_store
 
 if TYPE_CHECKING:
     from barnabas.cli.tiering.cloning import Clone
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
 
 BROKER_DEFAULT = -1
 

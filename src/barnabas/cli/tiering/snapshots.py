@@ -29,9 +29,9 @@ from barnabas.cli.tiering.stores import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.tiering.snapshots import TieredSnapshot
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.client import Client
+    from barnabas.tiering import TieredSnapshot
+    from barnabas.tiering.stores import ObjectStore
 
 app = typer.Typer(help="Keep what is in the object store at a moment.", no_args_is_help=True)
 
@@ -138,7 +138,7 @@ async def _cluster_id(client: Client) -> str:
 async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url: str) -> TieredSnapshot:
     import time
 
-    from barnabas.tiering.snapshots import SnapshotPartition, create_snapshot
+    from barnabas.tiering import SnapshotPartition, create_snapshot
 
     for topic in found:
         await check_holds(store, topic, url)
@@ -156,13 +156,13 @@ async def _create(store: ObjectStore, name: str, found: list[TopicInStore], url:
 
 
 async def _list(store: ObjectStore, cluster_id: str) -> list[TieredSnapshot]:
-    from barnabas.tiering.snapshots import list_snapshots
+    from barnabas.tiering import list_snapshots
 
     return [snapshot async for snapshot in list_snapshots(store, cluster_id)]
 
 
 async def _delete(store: ObjectStore, cluster_id: str, name: str) -> None:
-    from barnabas.tiering.snapshots import check_name, delete_snapshot
+    from barnabas.tiering import check_name, delete_snapshot
 
     check_name(name)
     await delete_snapshot(store, cluster_id, name)
@@ -171,7 +171,7 @@ async def _delete(store: ObjectStore, cluster_id: str, name: str) -> None:
 def facts_of(snapshot: TieredSnapshot) -> dict[str, Any]:
     from datetime import UTC, datetime
 
-    from barnabas.tiering.objects.layout import parse_partition_prefix
+    from barnabas.tiering.objects import parse_partition_prefix
 
     folders = [parse_partition_prefix(each.prefix) for each in snapshot.partitions]
     return {

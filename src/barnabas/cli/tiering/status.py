@@ -20,8 +20,7 @@ from barnabas.cli.output import count, say, show_json, show_table, size
 from barnabas.cli.tiering.stores import NotTieredError
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
-    from barnabas.client.metadata import TopicMetadata
+    from barnabas.client import Client, TopicMetadata
     from barnabas.client.tiers import PartitionTiers
     from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 

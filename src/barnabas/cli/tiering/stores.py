@@ -10,10 +10,10 @@ import typer
 from barnabas.cli.options import complete_topic, parse_settings, with_client
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Client
+    from barnabas.client import Client
     from barnabas.common.types import Uuid
-    from barnabas.tiering.objects.layout import PartitionFolder
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.tiering.objects import PartitionFolder
+    from barnabas.tiering.stores import ObjectStore
 
 
 # -- Why a command about the object store does not go on. The texts say everything ---------------------
@@ -74,7 +74,7 @@ class TopicInStore(NamedTuple):
 
     @property
     def folders(self) -> list[PartitionFolder]:
-        from barnabas.tiering.objects.layout import PartitionFolder
+        from barnabas.tiering.objects import PartitionFolder
 
         return [
             PartitionFolder(self.cluster_id, self.topic, self.topic_id, index) for index in self.partitions
@@ -120,7 +120,7 @@ async def using_store(
 def _open(url: str, options: dict[str, str], named: str) -> ObjectStore:
     """With a command's own names in the errors: the texts were made for brokers."""
     from barnabas.config.setting import ConfigError
-    from barnabas.tiering.stores.opening import URL, open_store
+    from barnabas.tiering.stores import URL, open_store
 
     try:
         return open_store(url, options)
@@ -135,7 +135,7 @@ async def find_topic(client: Client, name: str) -> TopicInStore:
 
 async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None:
     """NotInStoreError if there is nothing of the topic: another bucket, most likely."""
-    from barnabas.tiering.objects.layout import topic_prefix
+    from barnabas.tiering.objects import topic_prefix
 
     async for _ in store.list(topic_prefix(found.cluster_id, found.topic, found.topic_id)):
         return
@@ -148,7 +148,7 @@ async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None
 
 async def _whose(store: ObjectStore, cluster_id: str) -> str:
     """Whose the first object is, if it is another cluster's."""
-    from barnabas.tiering.objects.layout import parse_partition_prefix
+    from barnabas.tiering.objects import parse_partition_prefix
 
     async for info in store.list(""):
         folder = parse_partition_prefix(info.key.rpartition("/")[0])

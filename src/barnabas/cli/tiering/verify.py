@@ -11,10 +11,9 @@ from barnabas.cli.output import ProgressBar, count, show_json, show_table, size
 from barnabas.cli.tiering.stores import StoreOptions, StoreUrl, TopicInStore, TopicName, with_topic_in_store
 
 if TYPE_CHECKING:
-    from barnabas.tiering.objects.layout import PartitionFolder
-    from barnabas.tiering.objects.manifest import Manifest
-    from barnabas.tiering.repair import ObjectFinding
-    from barnabas.tiering.stores.store import ObjectStore
+    from barnabas.tiering import ObjectFinding
+    from barnabas.tiering.objects import Manifest, PartitionFolder
+    from barnabas.tiering.stores import ObjectStore
 
 COLUMNS = ("partition", "log_start", "tiered_end", "objects", "size", "damaged")
 
@@ -71,9 +70,8 @@ async def _verify(found: TopicInStore, store: ObjectStore) -> list[CheckedPartit
 
 async def read_part(store: ObjectStore, folder: PartitionFolder) -> CheckedPartition:
     """The manifest, and what is wrong with it."""
-    from barnabas.tiering.objects.manifest import BadManifestError
-    from barnabas.tiering.objects.manifest_file import read_manifest
-    from barnabas.tiering.repair import ObjectFinding
+    from barnabas.tiering import ObjectFinding
+    from barnabas.tiering.objects import BadManifestError, read_manifest
 
     try:
         seen = await read_manifest(store, folder)
@@ -88,7 +86,7 @@ async def read_part(store: ObjectStore, folder: PartitionFolder) -> CheckedParti
 
 
 async def has_segments(store: ObjectStore, folder: PartitionFolder) -> bool:
-    from barnabas.tiering.objects.layout import parse_segment_name
+    from barnabas.tiering.objects import parse_segment_name
 
     async for info in store.list(folder.prefix):
         if parse_segment_name(info.key.removeprefix(folder.prefix)) is not None:
@@ -99,7 +97,7 @@ async def has_segments(store: ObjectStore, folder: PartitionFolder) -> bool:
 async def _verify_part(
     store: ObjectStore, folder: PartitionFolder, part: CheckedPartition, progress: ProgressBar, before: int
 ) -> CheckedPartition:
-    from barnabas.tiering.repair import verify as verify_objects
+    from barnabas.tiering import verify as verify_objects
 
     if part.manifest is None:
         return part
@@ -128,7 +126,7 @@ async def _still_listed(
 
 
 def _is_listed(manifest: Manifest, folder: PartitionFolder, key: str) -> bool:
-    from barnabas.tiering.objects.layout import parse_object_name
+    from barnabas.tiering.objects import parse_object_name
 
     name = key.removeprefix(folder.prefix)
     parsed = parse_object_name(name)

@@ -16,7 +16,7 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz import CLUSTER_NAME, AclFilter, Operation, ResourceType
 from barnabas.security.authz.acls import (
     ALL_OPERATIONS,
     SUPPORTED,
@@ -26,7 +26,6 @@ from barnabas.security.authz.acls import (
     Permission,
     is_valid_host,
 )
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 
 # -- ACL syntax: `allow User:alice read,write --topic 'orders.*'` ---------------------------------------
 

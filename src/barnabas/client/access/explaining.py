@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.client import admin
 from barnabas.client.access import acls as words
 from barnabas.client.access.acls import WordsError, describe_acls
-from barnabas.security.authz.acl_filters import AclFilter
-from barnabas.security.authz.acl_index import NO_ACLS, AclIndex
+from barnabas.security.authz import (
+    CLUSTER_NAME,
+    NO_ACLS,
+    AclDecision,
+    AclFilter,
+    AclIndex,
+    Action,
+    Operation,
+    Policy,
+    ResourceType,
+    judge,
+)
 from barnabas.security.authz.acls import SUPPORTED, PatternType
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
-from barnabas.security.authz.standard_authorizer import AclDecision, Policy, judge
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Client

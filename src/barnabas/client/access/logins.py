@@ -18,8 +18,8 @@ from barnabas.client.access.rights import allowed_names
 from barnabas.client.cluster import Client
 from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.settings import ClientSecurity, Mechanism, SaslSettings
-from barnabas.security.authn.credentials import Secret
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authn import Secret
+from barnabas.security.authz import Action, Operation, ResourceType
 
 REMEMBERED = 5.0  # seconds for which decisions are cached: a revoked right may last that long
 MAX_USERS = 100  # cached user connections

@@ -31,7 +31,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.messages.transactions import DescribeTransactionsRequest, EndTxnRequest
 from barnabas.protocol.schema import Message
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 
 TOPIC, BROKER, GROUP = 2, 4, 32  # resource types of the configuration APIs
 TIMEOUT_MS = 5_000

@@ -13,7 +13,7 @@ from barnabas.client.cluster import Client
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from barnabas.security.authz.authorizer import CLUSTER_NAME, DENIED, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, DENIED, Operation, ResourceType
 
 _WITHOUT_DESCRIBE = frozenset({Operation.CREATE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS})
 

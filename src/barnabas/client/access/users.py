@@ -38,8 +38,13 @@ from barnabas.protocol.messages.tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from barnabas.security.authn.credentials import DelegationToken, ScramMechanism
-from barnabas.security.authn.scram import MIN_ITERATIONS, SALT_BYTES, salted_password
+from barnabas.security.authn import (
+    MIN_ITERATIONS,
+    SALT_BYTES,
+    DelegationToken,
+    ScramMechanism,
+    salted_password,
+)
 from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
 # -- Delegation tokens (KIP-48) ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from barnabas.client.compacted_table import CompactedTable, create_if_missing
 from barnabas.client.producer import Producer
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.records.record import Record
+from barnabas.records import Record
 
 MIRROR_TOPIC = "__barnabas_mirror"
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}

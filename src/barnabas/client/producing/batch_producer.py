@@ -13,9 +13,8 @@ from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdent
 from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.types import TopicPartition
+from barnabas.records import Record, build_batch
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
-from barnabas.records.builder import build_batch
-from barnabas.records.record import Record
 
 Placed = dict[TopicPartition, list[Appended]]
 """Appended batches by partition, in the order given."""

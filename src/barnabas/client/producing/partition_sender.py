@@ -17,8 +17,8 @@ from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBat
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records import build_batch
 from barnabas.records.batch import add_to_sequence
-from barnabas.records.builder import build_batch
 
 if TYPE_CHECKING:
     from barnabas.client.producer import Producer

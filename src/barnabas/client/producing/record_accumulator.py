@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from barnabas.client.producing.batch_sender import Appended
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.records.record import Record
+from barnabas.records import Record
 
 # -- Partitioner, as Kafka's default -------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from barnabas.client.errors import AuthenticationError
 from barnabas.client.security.scram import Exchange, scram
 from barnabas.client.security.settings import PLAINTEXT, ClientSecurity, Mechanism, SaslSettings
 from barnabas.client.security.tls import tls_context
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls import TlsSettings
 
 if TYPE_CHECKING:
     from barnabas.client.security.tokens import TokenSource

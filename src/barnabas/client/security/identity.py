@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.client.security.settings import Mechanism, SaslSettings, TokenEndpoint, TokenProvider
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.authn.jaas import SETTING as JAAS
-from barnabas.security.authn.jaas import parse_jaas
-from barnabas.security.endpoints import problem_with
+from barnabas.security import problem_with
+from barnabas.security.authn import SETTING as JAAS
+from barnabas.security.authn import Secret, SecuritySettingError, parse_jaas
 
 _MODULES = {
     Mechanism.PLAIN: "PlainLoginModule",

@@ -24,8 +24,8 @@ from barnabas.client.security.settings import (
 from barnabas.common.suggestions import closest
 from barnabas.config.properties import parse_properties
 from barnabas.config.setting import ConfigError
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.tls.settings import TlsSettings, parse_tls
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.tls import TlsSettings, parse_tls
 
 # -- References as in Kafka's config providers, so that secrets stay out of queries and plans ----------
 

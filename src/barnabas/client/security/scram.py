@@ -13,9 +13,9 @@ import secrets
 from collections.abc import Generator
 
 from barnabas.client.errors import AuthenticationError
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import (
+from barnabas.security.authn import (
     MIN_ITERATIONS,
+    ScramMechanism,
     client_key,
     salted_password,
     server_key,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from barnabas.security.authn.credentials import Secret
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.authn import Secret
+from barnabas.security.tls import TlsSettings
 
 # -- Supported settings with their descriptions; source of the generated documentation -----------------
 

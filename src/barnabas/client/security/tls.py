@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from barnabas.security.tls.server import suites_of
-from barnabas.security.tls.settings import TlsSettings, identify, limit_versions, set_ciphers, trust
+from barnabas.security.tls import TlsSettings, identify, limit_versions, set_ciphers, suites_of, trust
 
 # OpenSSL's certificate verification errors.
 _EXPIRED = (9, 10)

@@ -13,8 +13,8 @@ import msgspec
 from barnabas.client.errors import AuthenticationError, CannotConnectError
 from barnabas.client.security.settings import TokenEndpoint, TokenProvider
 from barnabas.common.http_client import HttpError, HttpResponse, fetch
-from barnabas.security.authn.credentials import Secret
-from barnabas.security.endpoints import problem_with
+from barnabas.security import problem_with
+from barnabas.security.authn import Secret
 
 ENDPOINT_TIMEOUT = 10.0  # seconds; as long as a connection to a broker may take
 REFRESH_FACTOR = (

@@ -11,8 +11,8 @@ from barnabas.client.opening import ConsumedRecord, check_batch
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.share import AcknowledgementBatch, AcquiredRecords
+from barnabas.records import iterate_records
 from barnabas.records.batch import iterate_headers
-from barnabas.records.record import iterate_records
 
 
 class AcknowledgeType(IntEnum):

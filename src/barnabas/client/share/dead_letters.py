@@ -26,7 +26,7 @@ from barnabas.records.delays import (
 
 if TYPE_CHECKING:
     from barnabas.client.opening import ConsumedRecord
-    from barnabas.records.record import Header
+    from barnabas.records import Header
 
 GROUP_PREFIX = "barnabas-redrive-"
 REDRIVEN_HEADER = "barnabas-redriven-from"

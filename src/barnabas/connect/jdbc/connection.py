@@ -12,9 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from barnabas.connect.secrets import without_password
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.java import jvm_of
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError, jvm_of
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 """What a job of Spark ends with: PySpark has classes of its own for some of them."""

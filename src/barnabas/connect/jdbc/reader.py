@@ -14,8 +14,7 @@ from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Database, DatabaseError
 from barnabas.connect.secrets import without_password
 from barnabas.connect.staging import Incoming
-from barnabas.spark.errors import PipelineError, words_of
-from barnabas.spark.java import jvm_of
+from barnabas.spark import PipelineError, jvm_of, words_of
 
 
 class TableFeeder:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 BATCHES = "barnabas_batches"
 RUN, BATCH, ATTEMPT, ROW, GONE = (

@@ -20,9 +20,7 @@ from barnabas.connect.endpoints import DELETED, ERROR, ORDER, fields_of
 from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Database, DatabaseError, JdbcConnection
 from barnabas.connect.secrets import without_password
-from barnabas.spark.batch_log import compute_only
-from barnabas.spark.errors import PipelineError, words_of
-from barnabas.spark.java import jvm_of
+from barnabas.spark import PipelineError, compute_only, jvm_of, words_of
 
 if TYPE_CHECKING:
     from barnabas.connect.sinks.jdbc import JdbcSink

@@ -9,8 +9,8 @@ import msgspec
 
 from barnabas.connect.endpoints import ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.connect.secrets import without_password
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.connect.endpoints import DELETED, ConnectorContext, ConnectorEndpoint, fields_of, url_of
-from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.spark.errors import PipelineError
+from barnabas.pipelines.definitions import Compaction, Lake
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +61,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
     def open(
         self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
     ) -> TableWriter:
-        from barnabas.pipelines.lake.iceberg_table import iceberg_of
+        from barnabas.pipelines.lake import iceberg_of
 
         iceberg_of(session)
         if columns.get(self.hours) != "timestamp":
@@ -122,8 +122,7 @@ class _LakeAppend:
 
     def __call__(self, rows: DataFrame, query: str, batch: int) -> None:
         if self._writer is None:
-            from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
-            from barnabas.pipelines.lake.writer import LakeWriter
+            from barnabas.pipelines.lake import IcebergWriter, LakeWriter
 
             kind = IcebergWriter if self._lake.format == "iceberg" else LakeWriter
             self._writer = kind(self._session, self._lake, self._partitions, query)

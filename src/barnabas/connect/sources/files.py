@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from barnabas.connect.endpoints import ERROR, ConnectorContext, ConnectorEndpoint, url_of
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,8 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.connect.endpoints import ORDER, TABLE, ConnectorContext, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

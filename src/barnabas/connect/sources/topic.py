@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from barnabas.connect.endpoints import DELETED, ERROR, ORDER, ConnectorContext, ConnectorEndpoint
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,8 +96,8 @@ class TopicSource(ConnectorEndpoint, frozen=True):
             raise PipelineError(
                 f"A source `topic` with `format: {self.format}` wants `schema`, as in `id BIGINT, name STRING`."
             )
-        from barnabas.spark.options import OptionError
-        from barnabas.spark.source.columns import schema_of
+        from barnabas.spark import OptionError
+        from barnabas.spark.source import schema_of
 
         try:
             return ", ".join(

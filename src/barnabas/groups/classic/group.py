@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.classic.member import ClassicGroupMember, ConsumedTopics, MemberProtocol, Timeouts
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.memory_budget import MEMBER_BYTES, Weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.deadlines import Deadlines
+from barnabas.coordination import Deadlines
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.member import ClassicGroupMember
 from barnabas.groups.classic.records import group_record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.member import ClassicGroupMember, MemberProtocol, Timeouts
 from barnabas.groups.group import ClientInfo

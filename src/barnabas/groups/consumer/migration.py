@@ -17,7 +17,7 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.manager import ClassicGroupManager
 from barnabas.groups.classic.member import ClassicGroupMember, Timeouts, protocol_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.classic.member import MemberProtocol
 from barnabas.groups.consumer.member import ClassicMember, ConsumerMember, MemberState, Owned
 from barnabas.groups.consumer.patterns import Resolved

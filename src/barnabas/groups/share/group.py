@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Set
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.group import GroupType
 from barnabas.groups.modern import Assignment, ModernGroup, ModernGroupState
 from barnabas.groups.share.member import ShareMember

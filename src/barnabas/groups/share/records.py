@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.modern import partitions_of
 from barnabas.groups.records import MemberKeys, PartitionGroupRecords, record, tombstone

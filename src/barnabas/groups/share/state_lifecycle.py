@@ -12,7 +12,7 @@ from typing import Protocol
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import Uuid
-from barnabas.coordination.tasks import ask_each
+from barnabas.coordination import ask_each
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup

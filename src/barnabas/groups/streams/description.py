@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.records import VERSION, record, tombstone
 from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
 from barnabas.protocol.messages.records.streams_description import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.group import Committer, GroupType, PartitionCheck, any_partition
 from barnabas.groups.memory_budget import Weight
 from barnabas.groups.modern import ModernGroup, ModernGroupState

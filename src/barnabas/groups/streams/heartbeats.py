@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.group import ClientInfo, DeadlineType, GroupDeadline
 from barnabas.groups.modern import JOINING, check_member_epoch
 from barnabas.groups.step import CoordinatorResult

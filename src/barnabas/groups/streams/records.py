@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.records import MemberKeys, record, tombstone
 from barnabas.groups.streams.members import StreamsEndpoint, StreamsMember, state_of
 from barnabas.groups.streams.tasks import HeldTasks, StreamsTask, StreamsTasks, by_subtopology, tasks_of

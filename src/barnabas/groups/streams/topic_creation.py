@@ -12,9 +12,9 @@ from typing import NamedTuple
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination.tasks import Tasks
+from barnabas.coordination import Tasks
 from barnabas.groups.streams.configured import InternalTopic
-from barnabas.security.context import RequestContext
+from barnabas.security import RequestContext
 
 logger = rate_limited_logger(__name__)
 

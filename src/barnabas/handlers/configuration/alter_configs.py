@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller import Decision
 from barnabas.controller import configs as decide
 from barnabas.controller.configs import ConfigOperation, ConfigOperationType, Results
-from barnabas.controller.decision import Decision
 from barnabas.handlers.configuration.config_resources import (
     check_number_of_settings,
     check_resource,
@@ -26,7 +26,7 @@ from barnabas.handlers.configuration.config_resources import (
 )
 from barnabas.handlers.configuration.tls_configs import HasTls, take_out_unusable
 from barnabas.handlers.needs import HasConfig, HasController, IsMember
-from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.configs import (
     AlterConfigsAlterConfigsResource,
     AlterConfigsRequest,

@@ -32,7 +32,7 @@ from barnabas.handlers.configuration.config_resources import (
     require,
 )
 from barnabas.handlers.needs import HasConfig, HasImage
-from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.configs import (
     ConfigResource,
     DescribeConfigsRequest,

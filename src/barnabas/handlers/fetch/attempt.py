@@ -14,16 +14,22 @@ from barnabas.common.errors import NO_ERROR
 from barnabas.common.files import FileSlice
 from barnabas.common.types import Uuid
 from barnabas.handlers.fetch.reader import Cold, PartitionReader
-from barnabas.metrics.topics import TopicCounters
+from barnabas.metrics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     FetchTopic,
     PartitionData,
 )
-from barnabas.replication.cold_reads import ColdReads
-from barnabas.replication.fetch_sessions import NO_REPLICA, NO_SESSION, FetchEntry, FetchSession
-from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.replication import (
+    NO_EPOCH,
+    NO_REPLICA,
+    NO_SESSION,
+    ColdReads,
+    FetchEntry,
+    FetchSession,
+    Partition,
+)
 
 READ_AT_ONCE: Final = 1_000
 """Partitions; takes some milliseconds."""

@@ -15,11 +15,9 @@ from barnabas.handlers.fetch.attempt import (
     to_read,
 )
 from barnabas.handlers.fetch.reader import Cold, PartitionReader
-from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.replication.cold_reads import ColdReads
-from barnabas.replication.delayed import DelayedOperation, TimerLoop
-from barnabas.replication.fetch_sessions import NO_SESSION
+from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, TimerLoop
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
-from barnabas.controller.isr import check_broker_epoch
+from barnabas.controller import check_broker_epoch
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
 from barnabas.handlers.fetch.reader import PartitionReader, Reading, ReplicaReader, has_all_before
-from barnabas.network.requests.brokers_only import log_refused
+from barnabas.network.requests import RequestTurn, log_refused
 from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
-from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -27,7 +26,7 @@ from barnabas.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from barnabas.replication.fetch_sessions import (
+from barnabas.replication import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
@@ -35,8 +34,8 @@ from barnabas.replication.fetch_sessions import (
     WITHOUT_SESSION,
     FetchSession,
     FetchSessions,
+    ReplicaManager,
 )
-from barnabas.replication.manager import ReplicaManager
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

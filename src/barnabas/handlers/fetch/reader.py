@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, FileSlice
-from barnabas.log.log import Log
+from barnabas.log import Log
 from barnabas.log.reader import RemoteOffset, read_slice
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
@@ -18,12 +18,19 @@ from barnabas.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from barnabas.replication.cold_reads import ColdReads
-from barnabas.replication.fetch_sessions import MAX_WAIT_MS, NO_REPLICA, FetchEntry, FetchSession
-from barnabas.replication.manager import Partitions, ReplicaManager
-from barnabas.replication.partition import NO_EPOCH, Partition
+from barnabas.replication import (
+    MAX_WAIT_MS,
+    NO_EPOCH,
+    NO_REPLICA,
+    ColdReads,
+    FetchEntry,
+    FetchSession,
+    Partition,
+    Partitions,
+    ReplicaManager,
+)
 from barnabas.replication.throttle import ReplicationQuota, is_throttled
-from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
+from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1

@@ -16,17 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.tasks import ask_each
-from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
-from barnabas.groups.classic.member import ClassicGroupMember
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Group
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.share.state_lifecycle import ShareStates
-from barnabas.groups.step import CoordinatorResult, Respond, group_error
+from barnabas.coordination import ask_each
+from barnabas.groups import CoordinatorResult, Group, GroupCoordinator, GroupShard, Respond, group_error
+from barnabas.groups.classic import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from barnabas.groups.share import ShareStates
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.network.requests import at_once_or_in_turns
 from barnabas.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

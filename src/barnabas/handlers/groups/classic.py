@@ -18,10 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.classic.membership import JoinRequest
-from barnabas.groups.group import ClientInfo, sees_all
-from barnabas.groups.settings import GroupSettings
-from barnabas.groups.step import join_error
+from barnabas.groups import ClientInfo, GroupSettings, join_error, sees_all
+from barnabas.groups.classic import JoinRequest
 from barnabas.handlers.needs import HasGroups
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,

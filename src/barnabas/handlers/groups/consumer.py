@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import GROUP_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups.consumer.checks import check_heartbeat
-from barnabas.groups.consumer.describe import described
-from barnabas.groups.group import sees_all
+from barnabas.groups import sees_all
+from barnabas.groups.consumer import check_heartbeat, described
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasGroups, HasImage

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.features import is_enabled
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.tasks import ask_each
+from barnabas.coordination import ask_each
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasGroups, HasImage
 
 if TYPE_CHECKING:
-    from barnabas.groups.shard import GroupShard
+    from barnabas.groups import GroupShard
 
 
 class DescribeNeeds(HasGroups, HasImage, Protocol):

@@ -19,11 +19,8 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.coordination.shard import CoordinatorRecord
-from barnabas.coordination.tasks import ask_each
-from barnabas.groups.group import Committer
-from barnabas.groups.offsets import NO_EXPIRY, Committed
-from barnabas.groups.shard import GroupShard
+from barnabas.coordination import CoordinatorRecord, ask_each
+from barnabas.groups import NO_EXPIRY, Committed, Committer, GroupShard
 from barnabas.handlers.needs import HasGroups, HasImage
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,

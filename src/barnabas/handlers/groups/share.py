@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.modern import JOINING
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.share.group import described
-from barnabas.groups.share.heartbeats import check_heartbeat
-from barnabas.groups.share.state_lifecycle import ShareStates
-from barnabas.groups.share.state_partitions import Partitions
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups import JOINING, CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.groups.share import Partitions, ShareStates, check_heartbeat, described
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasImage

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import STREAMS_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult
-from barnabas.groups.streams.checks import check_heartbeat
-from barnabas.groups.streams.configured import InternalTopic
-from barnabas.groups.streams.describe import described
-from barnabas.groups.streams.description import check_update
-from barnabas.groups.streams.sizing import StreamsStatus
-from barnabas.groups.streams.topic_creation import StreamsTopics
+from barnabas.groups import CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.groups.streams import (
+    InternalTopic,
+    StreamsStatus,
+    StreamsTopics,
+    check_heartbeat,
+    check_update,
+    described,
+)
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasImage
@@ -41,7 +41,7 @@ from barnabas.protocol.messages.streams import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
-from barnabas.security.context import RequestContext
+from barnabas.security import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

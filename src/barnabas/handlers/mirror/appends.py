@@ -26,11 +26,8 @@ from barnabas.protocol.messages.mirror import (
     MirroredTopic,
 )
 from barnabas.records.batch import Walked, iterate_headers
-from barnabas.replication.durability import Durability
+from barnabas.replication import Admitted, Durability, Mirrors, Partition, admit
 from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
-from barnabas.replication.mirrored import Admitted, admit
-from barnabas.replication.mirrors import Mirrors
-from barnabas.replication.partition import Partition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

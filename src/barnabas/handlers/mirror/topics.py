@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.cluster import Aborted, MirrorPartition, MirrorTopic
 from barnabas.cluster.image import PartitionState
-from barnabas.cluster.mirrors import Aborted, MirrorPartition, MirrorTopic
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.controller.mirror_settling import Settled, settle_mirrors
+from barnabas.controller import Settled, settle_mirrors
 from barnabas.controller.mirrors import MirrorChange, MirrorLink, PartitionChange, Results, alter_mirrors
 from barnabas.handlers.needs import HasController, HasImage, HasReplicas
-from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.mirror import (
     AbortedTransaction,
     AlteredMirrorResult,
@@ -32,7 +32,7 @@ from barnabas.protocol.messages.mirror import (
     SettleMirrorsRequest,
     SettleMirrorsResponse,
 )
-from barnabas.replication.mirrors import Mirrors
+from barnabas.replication import Mirrors
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -8,12 +8,12 @@ from typing import Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination import ProducerIdAndEpoch
 from barnabas.handlers.needs import HasConfig, HasReplicas
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
-from barnabas.replication.partition import Partition
-from barnabas.transactions.admission import (
+from barnabas.replication import Partition
+from barnabas.transactions import (
     MAX_SEQUENCE,
     AddPartitionsToTxnManager,
     ClientVersion,

@@ -9,8 +9,7 @@ from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unsafe
-from barnabas.log.inspection import Inspected, InspectionRequiredError
-from barnabas.log.log import CLIENT, AppendResult, Origin
+from barnabas.log import CLIENT, AppendResult, Inspected, InspectionRequiredError, Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -19,14 +18,11 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from barnabas.records import InvalidRecords
 from barnabas.records.batch import HEADER_SIZE, read_header
 from barnabas.records.compression import Codec
-from barnabas.records.record import InvalidRecords
-from barnabas.replication.delayed import TimerLoop
-from barnabas.replication.durability import Durability
-from barnabas.replication.inspections import Inspections
-from barnabas.replication.partition import ALL_REPLICAS, Partition
-from barnabas.security.principal import BROKER
+from barnabas.replication import ALL_REPLICAS, Durability, Inspections, Partition, TimerLoop
+from barnabas.security import BROKER
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from barnabas.replication.delayed import DelayedOperation, TimerLoop
-from barnabas.replication.durability import Durability
-from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication import ALL_REPLICAS, DelayedOperation, Durability, Partition, TimerLoop
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

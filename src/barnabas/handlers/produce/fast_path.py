@@ -22,10 +22,8 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
 from barnabas.handlers.produce.handler import finish
-from barnabas.log.inspection import InspectionRequiredError
-from barnabas.log.log import AppendResult
-from barnabas.network.requests.request import Request
-from barnabas.network.requests.routes import Result, Route
+from barnabas.log import AppendResult, InspectionRequiredError
+from barnabas.network.requests import Request, Result, Route
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -35,7 +33,7 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 from barnabas.records.batch import HEADER_SIZE
-from barnabas.replication.partition import ALL_REPLICAS, Partition
+from barnabas.replication import ALL_REPLICAS, Partition
 
 MAX_KNOWN: Final = 4_096
 MAX_HEAD: Final = 512  # a topic name has up to 249 bytes

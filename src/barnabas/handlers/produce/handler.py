@@ -29,7 +29,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.replication.partition import ALL_REPLICAS
+from barnabas.replication import ALL_REPLICAS
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -21,8 +21,7 @@ from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import acls as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
-from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import ELEMENTS_AT_ONCE, RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.acls import (
     AclCreation,
     AclCreationResult,
@@ -39,9 +38,8 @@ from barnabas.protocol.messages.acls import (
     DescribeAclsResponse,
 )
 from barnabas.protocol.wire import STEP
-from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz import ALLOW_ALL, AclFilter
 from barnabas.security.authz.acls import AclBinding
-from barnabas.security.authz.authorizer import ALLOW_ALL
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Dispatcher, Request

@@ -13,7 +13,7 @@ from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import KafkaError
 from barnabas.controller import client_quotas as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.network.requests import at_once_or_in_turns
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,

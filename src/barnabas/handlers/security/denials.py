@@ -13,8 +13,8 @@ from barnabas.protocol.messages.quotas import (
 )
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult
 from barnabas.protocol.schema import Message
-from barnabas.security.authn.credentials import DelegationToken
-from barnabas.security.authz.authorizer import Access, Action, Operation, ResourceType
+from barnabas.security.authn import DelegationToken
+from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 
 def quotas_denied(message: Any, version: int, error: ErrorCode) -> Message:

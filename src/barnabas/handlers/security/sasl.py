@@ -24,7 +24,8 @@ from barnabas.protocol.messages.sasl import (
     SaslHandshakeResponse,
 )
 from barnabas.protocol.schema import Message
-from barnabas.security.authn.sasl.login import (
+from barnabas.security import RequestContext
+from barnabas.security.authn.sasl import (
     Authenticated,
     AuthenticationFailedError,
     Challenge,
@@ -32,10 +33,9 @@ from barnabas.security.authn.sasl.login import (
     SaslLogin,
     UnsupportedMechanismError,
 )
-from barnabas.security.context import RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.network.connection import Connection
+    from barnabas.network import Connection
     from barnabas.network.requests.dispatch import Request
 
 

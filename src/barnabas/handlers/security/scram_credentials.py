@@ -11,13 +11,13 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.cluster.image import ScramUser
-from barnabas.cluster.zookeeper.settings import check_hides_secrets
+from barnabas.cluster.zookeeper import check_hides_secrets
 from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import scram_credentials as decide
 from barnabas.controller.scram_credentials import Alteration, Deletion, Results, Upsertion
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -28,8 +28,13 @@ from barnabas.protocol.messages.sasl import (
     DescribeUserScramCredentialsResult,
     ScramCredentialUpsertion,
 )
-from barnabas.security.authn.credentials import ScramCredential, ScramMechanism
-from barnabas.security.authn.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_from_salted
+from barnabas.security.authn import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    credential_from_salted,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

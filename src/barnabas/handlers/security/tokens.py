@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.controller import NewToken, TokenRules
 from barnabas.controller import delegation_tokens as decide
-from barnabas.controller.delegation_tokens import NewToken, TokenRules
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, at_once_or_in_turns
 from barnabas.protocol.messages.tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -32,10 +32,8 @@ from barnabas.protocol.messages.tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from barnabas.security.authn.credentials import DelegationToken
-from barnabas.security.authn.tokens import TokenSecrets, is_concerned
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import ANONYMOUS, USER, Principal
+from barnabas.security import ANONYMOUS, USER, Principal, RequestContext
+from barnabas.security.authn import DelegationToken, TokenSecrets, is_concerned
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

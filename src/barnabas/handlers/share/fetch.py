@@ -20,14 +20,17 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.replication.cold_reads import ColdReads
-from barnabas.replication.delayed import DelayedOperation, TimerLoop
-from barnabas.replication.fetch_sessions import MAX_WAIT_MS
-from barnabas.share.acquisition import AcquireRequest
-from barnabas.share.batches_to_share import Batches
-from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.runs import AcquireMode
-from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
+from barnabas.replication import MAX_WAIT_MS, ColdReads, DelayedOperation, TimerLoop
+from barnabas.share import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    AcquireMode,
+    AcquireRequest,
+    Batches,
+    LedSharePartition,
+    ShareSession,
+    TopicIdPartition,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

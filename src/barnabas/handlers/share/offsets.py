@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.coordination.channel import NO_LEADER, Channel, CoordinatorRequest, Done
-from barnabas.coordination.tasks import answer_of
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.share.state_lifecycle import Outcomes, ShareStates, keys_of
-from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
-from barnabas.groups.step import CoordinatorResult
+from barnabas.coordination import NO_LEADER, Channel, CoordinatorRequest, Done, answer_of
+from barnabas.groups import CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.groups.share import NamedPartitions, Outcomes, Partitions, ShareStates, keys_of
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 from barnabas.protocol.messages.offsets import (
@@ -47,8 +43,7 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from barnabas.share.persister import SharePersister
-from barnabas.share.stored_state import UNKNOWN_COUNT, StoredState
+from barnabas.share import UNKNOWN_COUNT, SharePersister, StoredState
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

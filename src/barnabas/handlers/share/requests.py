@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
-from barnabas.coordination.tasks import ask_each
+from barnabas.coordination import ask_each
 from barnabas.handlers.endpoints import endpoints_for
 from barnabas.handlers.needs import IsMember
 from barnabas.protocol.internal_topics import SharePartitionKey
@@ -22,9 +22,17 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.share.acknowledgements import AcknowledgedRange, AcknowledgementBatch, read_acknowledgements
-from barnabas.share.partition_manager import SharePartitionManager
-from barnabas.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession, TopicIdPartition
+from barnabas.share import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    AcknowledgedRange,
+    AcknowledgementBatch,
+    SessionKey,
+    SharePartitionManager,
+    ShareSession,
+    TopicIdPartition,
+    read_acknowledgements,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

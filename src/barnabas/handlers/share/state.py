@@ -15,9 +15,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.protocol.messages import share_state as messages
 from barnabas.protocol.schema import Message
-from barnabas.share.coordinator import ShareCoordinator
-from barnabas.share.state_shard import StateWrite
-from barnabas.share.stored_state import StoredState, from_batches
+from barnabas.share import ShareCoordinator, StateWrite, StoredState, from_batches
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

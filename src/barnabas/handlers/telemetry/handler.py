@@ -18,7 +18,7 @@ from barnabas.handlers.telemetry.manager import (
     refusal,
 )
 from barnabas.handlers.telemetry.subscriptions import Attributes
-from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -26,12 +26,11 @@ from barnabas.protocol.messages.telemetry import (
     PushTelemetryResponse,
 )
 from barnabas.records.compression import Codec, CompressionError
-from barnabas.replication.inspections import Inspections
-from barnabas.security.context import RequestContext
-from barnabas.security.principal import ANONYMOUS
+from barnabas.replication import Inspections
+from barnabas.security import ANONYMOUS, RequestContext
 
 if TYPE_CHECKING:
-    from barnabas.network.connection import Connection
+    from barnabas.network import Connection
     from barnabas.network.requests.dispatch import Request
 
 WAITING_PUSHES = 16  # of the largest size, in all

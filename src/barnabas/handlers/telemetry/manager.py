@@ -30,7 +30,7 @@ from barnabas.handlers.telemetry.subscriptions import (
     MetricsSubscription,
     wanted_of,
 )
-from barnabas.metrics.registry import Computed
+from barnabas.metrics import Computed
 from barnabas.records.compression import BeyondLimitError, Codec, CompressionError
 
 MIN_LIFE = 60.0  # minimum seconds for which a client is kept after its last request

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from barnabas.common.types import Uuid
 from barnabas.handlers.telemetry.otlp import MetricPoint
-from barnabas.metrics.registry import Computed, Metric, Sample
+from barnabas.metrics import Computed, Metric, Sample
 
 PREFIX = "kafka_client_"
 KAFKAS_PREFIX = "org_apache_kafka_"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas.common import regex as patterns
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.tasks import ask_each
+from barnabas.coordination import ask_each
 from barnabas.handlers.needs import LedPartitionNeeds, led_partition
-from barnabas.network.requests.time_slices import at_once_or_in_turns
+from barnabas.network.requests import at_once_or_in_turns
 from barnabas.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -27,9 +27,7 @@ from barnabas.protocol.messages.transactions import (
     TopicData,
     TopicResponse,
 )
-from barnabas.transactions.coordinator import TransactionCoordinator
-from barnabas.transactions.listing import Filters
-from barnabas.transactions.transaction import Transaction
+from barnabas.transactions import Filters, Transaction, TransactionCoordinator
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

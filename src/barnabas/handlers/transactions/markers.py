@@ -19,7 +19,7 @@ from barnabas.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from barnabas.transactions.markers import Marker, MarkerWriter
+from barnabas.transactions import Marker, MarkerWriter
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

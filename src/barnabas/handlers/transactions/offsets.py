@@ -16,12 +16,8 @@ from barnabas.cluster.image import TopicState
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.groups.coordinator import GroupCoordinator
-from barnabas.groups.group import Committer
-from barnabas.groups.offsets import Committed
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult
+from barnabas.coordination import ProducerIdAndEpoch
+from barnabas.groups import Committed, Committer, CoordinatorResult, GroupCoordinator, GroupShard
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.transactions import (
@@ -32,7 +28,7 @@ from barnabas.protocol.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from barnabas.transactions.admission import (
+from barnabas.transactions import (
     AddPartitionsToTxnManager,
     Errors,
     TransactionVerification,
@@ -45,7 +41,7 @@ from barnabas.transactions.admission import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.log.log import Log
+    from barnabas.log import Log
     from barnabas.network.requests.dispatch import Request
 
 BY_TOPIC_ID = 6  # the first version with ids of topics, and with the errors of the newer groups

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
-from barnabas.coordination.tasks import ask_each
-from barnabas.groups.coordinator import GroupCoordinator
+from barnabas.coordination import ProducerIdAndEpoch, ask_each
+from barnabas.groups import GroupCoordinator
 from barnabas.handlers.needs import HasConfig, HasImage
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from barnabas.protocol.messages.transactions import (
@@ -36,10 +35,16 @@ from barnabas.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from barnabas.transactions.coordinator import TransactionCoordinator
-from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.transactions.shard import TransactionResult
-from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2
+from barnabas.transactions import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
+    V1,
+    V2,
+    ProducerIds,
+    TransactionCoordinator,
+    TransactionResult,
+)
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -24,3 +24,40 @@ A tombstone is removed delete.retention.ms after the first compaction that retai
 delete.retention.ms after the first compaction that found no batch of its transaction. The batch stores that time, the
 delete horizon of KIP-534.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.log.compaction.candidates import (
+        Candidate,
+        CleanedGroup,
+        CompactionResult,
+        Effort,
+        examine,
+        make_plan,
+    )
+    from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "candidates": "Candidate CleanedGroup CompactionResult Effort examine make_plan",
+            "swap": "find_sources remove_unfinished swap_in",
+        },
+    )
+
+__all__ = [
+    "Candidate",
+    "CleanedGroup",
+    "CompactionResult",
+    "Effort",
+    "examine",
+    "find_sources",
+    "make_plan",
+    "remove_unfinished",
+    "swap_in",
+]

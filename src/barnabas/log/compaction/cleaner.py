@@ -21,6 +21,7 @@ from barnabas.log.compaction.transactions import CompactedTransactions
 from barnabas.log.compaction.writer import CleanedSegment
 from barnabas.log.segments.aborted_index import AbortedTransaction, TransactionIndexError, decode_aborted
 from barnabas.log.segments.scan import BadBatch, walk_batches
+from barnabas.records import assemble_batch, read_varint, record_data, varint
 from barnabas.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -29,9 +30,6 @@ from barnabas.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from barnabas.records.builder import assemble_batch
-from barnabas.records.record import record_data
-from barnabas.records.varints import read_varint, varint
 
 # -- Batches rebuilt from the retained records ---------------------------------------------------------
 

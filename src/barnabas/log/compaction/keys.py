@@ -12,7 +12,7 @@ from bisect import bisect_left
 from hashlib import blake2b
 
 from barnabas.log.compaction.record_signature import note_run, shape_at
-from barnabas.records.varints import read_varint
+from barnabas.records import read_varint
 
 MAX_OWN_KEY = 32
 """Longer keys are replaced by a digest, which is one byte longer than this, so that no short key equals it."""

@@ -12,7 +12,7 @@ from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
-from barnabas.records.varints import read_varint, varint
+from barnabas.records import read_varint, varint
 
 MIN_RUN = 8  # shorter runs are not worth the overhead
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.log.compaction.keys import MAX_OWN_KEY, NULL, POSITION_BITS, KeyMap, stand_in
-from barnabas.records.varints import read_varint
+from barnabas.records import read_varint
 
 SMALLEST = -(1 << 63)
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from barnabas.common.files import Bytes
 from barnabas.log.segments.aborted_index import AbortedTransaction
+from barnabas.records import ControlType, control_type, iterate_records
 from barnabas.records.batch import BatchHeader
-from barnabas.records.control import ControlType, control_type
-from barnabas.records.record import iterate_records
 
 
 class _Aborted:

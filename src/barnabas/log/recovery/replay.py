@@ -10,9 +10,8 @@ from typing import Protocol
 from barnabas.common.files import Bytes
 from barnabas.log.producers import ProducerStates
 from barnabas.log.segments.aborted_index import AbortedTransaction
+from barnabas.records import EndTransactionMarker, iterate_records, parse_end_transaction
 from barnabas.records.batch import BatchHeader
-from barnabas.records.control import EndTransactionMarker, parse_end_transaction
-from barnabas.records.record import iterate_records
 
 
 class NotesAborted(Protocol):

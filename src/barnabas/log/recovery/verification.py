@@ -17,8 +17,8 @@ from barnabas.log import names
 from barnabas.log.checkpoints import RECOVERY_POINTS, CheckpointError, decode_offsets, read_if_there
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, plausible_header, walk_batches
+from barnabas.records import InvalidRecords, iterate_records
 from barnabas.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, crc_is_right
-from barnabas.records.record import InvalidRecords, iterate_records
 
 # -- Kind of the last shutdown, and the result of recovery ---------------------------------------------
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from barnabas.log.log import Log, Origin
-from barnabas.records.control import EndTransactionMarker, end_transaction_marker
+from barnabas.records import EndTransactionMarker, end_transaction_marker
 
 
 class TransactionOutcome(Protocol):

@@ -17,16 +17,17 @@ from barnabas.network.requests.error_injection import error_response
 from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message, Struct
-from barnabas.security.authz.audit import AuditedAccess, AuditLog
-from barnabas.security.authz.authorizer import (
+from barnabas.security import RequestContext
+from barnabas.security.authz import (
     DENIAL_TEXTS,
     Access,
     Action,
+    AuditedAccess,
+    AuditLog,
     Authorizer,
     Operation,
     ResourceType,
 )
-from barnabas.security.context import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.metrics.requests import RequestMetrics
+from barnabas.metrics import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
 from barnabas.network.requests.brokers_only import is_brokers_only, log_refused
@@ -33,7 +33,7 @@ from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError, TooManyElementsError, skip_tagged_fields
-from barnabas.security.authn.sasl.login import SaslLogin
+from barnabas.security.authn.sasl import SaslLogin
 from barnabas.security.quotas import Quotas
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.common.errors import ErrorCode
 from barnabas.config.broker import BrokerConfig
-from barnabas.metrics.requests import RequestMetrics
+from barnabas.metrics import RequestMetrics
 from barnabas.network.requests.routes import has_records
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.api import response_class

@@ -20,8 +20,8 @@ from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_parts import with_value
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
-from barnabas.security.authz.authorizer import Access, Action, Authorizer, Operation, ResourceType
-from barnabas.security.context import RequestContext
+from barnabas.security import RequestContext
+from barnabas.security.authz import Access, Action, Authorizer, Operation, ResourceType
 from barnabas.security.quotas import QuotaKind, Quotas, Usage
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from barnabas.common.cooperative import finish
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
-from barnabas.security.context import RequestContext
+from barnabas.security import RequestContext
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request

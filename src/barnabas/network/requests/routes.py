@@ -11,7 +11,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.common.files import FileSlice
-from barnabas.metrics.requests import RequestMetrics
+from barnabas.metrics import RequestMetrics
 from barnabas.network.requests.authorize_stage import ApiPermissions
 from barnabas.network.requests.quota_stage import MutationQuota, QuotaBytes
 from barnabas.network.requests.stages import OPEN, RequestSecurity, compiled

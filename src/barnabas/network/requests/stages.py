@@ -16,8 +16,7 @@ from barnabas.network.requests.brokers_only import brokers_only, is_brokers_only
 from barnabas.network.requests.quota_stage import IsBroker, accounted, admitted, exempting, is_charged, nobody
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.schema import Message
-from barnabas.security.authz.audit import AuditLog
-from barnabas.security.authz.authorizer import ALLOW_ALL, Authorizer
+from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer
 from barnabas.security.quotas import NO_QUOTAS, QuotaKind, Quotas
 
 if TYPE_CHECKING:

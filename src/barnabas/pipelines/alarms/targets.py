@@ -13,16 +13,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from barnabas.client import Producer, ProducerSettings
 from barnabas.client.errors import ClientError
-from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import HttpError, fetch
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.definitions.settings import AlarmTargets
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import BrokerLink, PipelineError
 
 logger = logging.getLogger(__name__)
 

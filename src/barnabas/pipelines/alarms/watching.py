@@ -20,8 +20,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.pipelines.alarms.state import AlarmEvent, AlarmState, PipelineAlarm, WindowValue
 from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.definitions.settings import AlarmRule, interval_of
-from barnabas.spark.batch_log import BatchLog
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import BatchLog, PipelineError
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from barnabas.common.durations import seconds_of
 from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import read_values
 from barnabas.pipelines.definitions.settings import AlarmRule, Lake, PipelineSettings
-from barnabas.security.endpoints import WEBHOOKS_VARIABLE, problem_with
-from barnabas.spark.errors import PipelineError
+from barnabas.security import WEBHOOKS_VARIABLE, problem_with
+from barnabas.spark import PipelineError
 
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SETTINGS_NAME = "barnabas.yml"

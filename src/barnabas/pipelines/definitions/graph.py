@@ -13,7 +13,7 @@ from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import Output
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 
 class Graph(GraphElementRegistry):

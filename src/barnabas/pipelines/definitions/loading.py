@@ -19,8 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.java import jvm_of
+from barnabas.spark import PipelineError, jvm_of
 
 # -- Definitions in SQL files, taken apart by Spark's own parser: there is no dialect of ours ----------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from barnabas.pipelines import library
 from barnabas.pipelines.library.records import Generated
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 LIBRARY = Path(library.__file__).parent
 FOLDER = "{{ folder }}"

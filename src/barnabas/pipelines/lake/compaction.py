@@ -23,8 +23,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.lake.layout import HIDDEN, FileMerge, is_of_batch, plan_merges
-from barnabas.spark.batch_log import BatchLog
-from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
+from barnabas.spark import BatchLog, FoundFile, HadoopFolder
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.types import StructType
 
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import FoundFile
-from barnabas.spark.java import jvm_of
+from barnabas.spark import FoundFile, PipelineError, jvm_of
 
 # -- A Spark schema as the JSON of an Iceberg schema, with an id for every field. No I/O ---------------
 

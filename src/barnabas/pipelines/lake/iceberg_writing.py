@@ -21,8 +21,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
 from barnabas.pipelines.lake.layout import plan_merges
-from barnabas.spark.batch_log import compute_only
-from barnabas.spark.hadoop_files import FoundFile, HadoopFolder
+from barnabas.spark import FoundFile, HadoopFolder, compute_only
 
 # -- Fewer and larger files in an Iceberg table, for hours that no longer grow; old snapshots go -------
 

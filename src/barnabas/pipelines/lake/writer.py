@@ -26,9 +26,7 @@ from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
-from barnabas.spark.batch_log import BatchLog, compute_only, require_creation_once
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark import BatchLog, HadoopFolder, PipelineError, compute_only, require_creation_once
 
 COMPACT_EVERY = 20  # batches: looking for small files lists the whole table
 ASIDE = f"{HIDDEN}/aside/batches"

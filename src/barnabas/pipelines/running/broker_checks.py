@@ -10,20 +10,16 @@ from typing import NamedTuple
 import re2
 from pyspark.sql import DataFrame
 
-from barnabas.client import admin
-from barnabas.client.cluster import Client
+from barnabas.client import Client, admin
 from barnabas.client.errors import CannotConnectError, SecurityError
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
 from barnabas.pipelines.definitions.settings import TopicWanted
 from barnabas.pipelines.running.sessions import FORMAT, LEFT_TO_THE_FLOW
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.spark.client_settings import ClientSettingError
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.options import OptionError
+from barnabas.security.authn import SecuritySettingError
+from barnabas.spark import BrokerLink, ClientSettingError, OptionError, PipelineError
 from barnabas.spark.remote_settings import REMOTE
 from barnabas.spark.source.settings import SourceSettings
 

@@ -21,7 +21,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.pipelines.running.broker_checks import StreamTopics
 from barnabas.pipelines.running.progress import lag_of
-from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark import BrokerLink
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from barnabas.metrics.registry import Metric, Registry, Sample
+from barnabas.metrics import Metric, Registry, Sample
 from barnabas.pipelines.running.progress import FlowProgress
 
 Read = Callable[[], Iterable[FlowProgress]]

@@ -20,8 +20,7 @@ from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lak
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
 from barnabas.pipelines.training import PLANNING
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark import HadoopFolder, PipelineError
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"

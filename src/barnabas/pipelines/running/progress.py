@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.common.types import TopicPartition
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark import HadoopFolder, PipelineError
 
 # -- Rows of a materialized view as records of a compacted topic: those that have changed since it was computed last
 

@@ -39,8 +39,7 @@ from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark import HadoopFolder, PipelineError
 
 logger = logging.getLogger(__name__)
 

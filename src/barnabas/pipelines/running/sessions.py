@@ -15,11 +15,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from barnabas.client.security.parsing import VARIABLE as REFERENCES
+from barnabas.client.security import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
-from barnabas.spark.jars import with_libraries
-from barnabas.spark.java import prepare_java
-from barnabas.spark.session import session_builder
+from barnabas.spark import prepare_java, session_builder, with_libraries
 
 # -- The session in which a pipeline's definitions are evaluated: its streams leave it to the runner to commit progress
 

@@ -9,18 +9,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from barnabas.client.producer import Producer
+from barnabas.client import Producer
 from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.alarms.watching import AlarmBatch
 from barnabas.pipelines.definitions.settings import interval_of
 from barnabas.pipelines.lake.writer import lake_writer
 from barnabas.pipelines.running.plan import Planned, ToAlarms, ToBatches, ToLake, ToTable
-from barnabas.spark.batch_log import BatchLog
-from barnabas.spark.broker_link import BrokerLink
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
-from barnabas.spark.java import jvm_of
-from barnabas.spark.options import Options
+from barnabas.spark import BatchLog, BrokerLink, HadoopFolder, Options, PipelineError, jvm_of
 
 # -- Rows that replace the ones before them with the same key, written to a topic by the driver --------
 

@@ -21,9 +21,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.running.state_lock import StateLock
 from barnabas.pipelines.running.status import is_alive
-from barnabas.spark.batch_log import require_creation_once
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import HadoopFolder
+from barnabas.spark import HadoopFolder, PipelineError, require_creation_once
 
 NAME = "running.lease"
 RENEW_SECONDS = 5.0

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.hadoop_files import local_path
+from barnabas.spark import PipelineError, local_path
 
 NAME = "running.lock"
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from barnabas.client.status import REPORT_SECONDS, ProcessStatus, State, StatusReporter
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
-from barnabas.spark.broker_link import BrokerLink
+from barnabas.spark import BrokerLink
 
 LOOK_SECONDS = 0.5
 

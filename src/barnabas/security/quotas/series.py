@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import nlargest
 
-from barnabas.metrics import catalogue
-from barnabas.metrics.registry import Metric, Registry, Sample
+from barnabas.metrics import Metric, Registry, Sample, catalogue
 from barnabas.security.quotas.client_quotas import ClientQuotas, Sensor
 from barnabas.security.quotas.interface import QuotaKind
 

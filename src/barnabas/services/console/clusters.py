@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.schemas.client import SchemaClient
 from barnabas.common.safe_logging import rate_limited_logger

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.client.cluster import Client
-from barnabas.client.security.settings import ClientSecurity
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.client import Client
+from barnabas.client.security import ClientSecurity
+from barnabas.security.authz import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import NOTHING, Hidden, hidden_of
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 
 ADMINISTER = Action(Operation.ALTER, ResourceType.USER)
 """Of the console's role admin: access of others, and what is masked. Brokers know no such right; with a login as

@@ -6,8 +6,8 @@ async with ConsoleServer(ConsoleSettings((ClusterSettings("default", "127.0.0.1:
 
 from __future__ import annotations
 
-from barnabas.client.addresses import Address
-from barnabas.security.tls.server import https_context
+from barnabas.client import Address
+from barnabas.security.tls import https_context
 from barnabas.services.console.access.audit import AuditTopicWriter, ConsoleAudit
 from barnabas.services.console.access.authenticators import gate_of
 from barnabas.services.console.app import ConsoleApp

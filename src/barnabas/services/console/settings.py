@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from barnabas.client.addresses import Address
-from barnabas.client.security.settings import NO_PASSWORD, PLAINTEXT, ClientSecurity
-from barnabas.security.authn.credentials import Secret
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.client import Address
+from barnabas.client.security import NO_PASSWORD, PLAINTEXT, ClientSecurity
+from barnabas.security.authn import Secret
+from barnabas.security.tls import TlsSettings
 from barnabas.services.console.access.model import AccessSettings
 from barnabas.web import WebLimits
 

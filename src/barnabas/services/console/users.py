@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from barnabas.client.cluster import Client
-from barnabas.client.security.settings import ClientSecurity
+from barnabas.client import Client
+from barnabas.client.security import ClientSecurity
 from barnabas.client.status import STATUS_TOPIC
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
+from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.security.authz.acls import WILDCARD, AclBinding, allowing
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.routes import ConsoleMatch
 from barnabas.web import AnonymousUser, CurrentUser
 

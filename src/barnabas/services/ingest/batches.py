@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from barnabas.client import Client, create_if_missing
 from barnabas.client.admin import BROKER_DEFAULT, setting_of_topics
-from barnabas.client.cluster import Client
-from barnabas.client.compacted_table import create_if_missing
-from barnabas.client.producing.record_accumulator import partition_for_key
+from barnabas.client.producing import partition_for_key
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.records import Block, Record, encode_record, largest_encoded_size
 from barnabas.records.batch import HEADER_SIZE
-from barnabas.records.blocks import Block
-from barnabas.records.builder import encode_record, largest_encoded_size
 from barnabas.records.compression import Codec, compress
-from barnabas.records.record import Record
 
 # -- What an agent knows of the topics it writes to ----------------------------------------------------
 

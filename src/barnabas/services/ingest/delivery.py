@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from barnabas.client.cluster import Client
-from barnabas.client.compacted_table import CompactedTable, create_if_missing
-from barnabas.client.producing.batch_producer import RecordBatch, Sealable, TransactionalProducer
-from barnabas.client.producing.record_accumulator import partition_for_key
+from barnabas.client import Client, CompactedTable, create_if_missing
+from barnabas.client.producing import RecordBatch, Sealable, TransactionalProducer, partition_for_key
 from barnabas.common.types import TopicPartition
-from barnabas.records.record import Record
+from barnabas.records import Record
 
 POSITIONS_TOPIC = "__barnabas_ingest"
 POSITIONS_PARTITIONS = 8

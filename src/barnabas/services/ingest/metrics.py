@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from barnabas.client.status import ProcessStatus, StatusPart
-from barnabas.metrics import catalogue
-from barnabas.metrics.process import open_files, resident_memory
-from barnabas.metrics.registry import Metric, Registry, Sample, counter, gauge
+from barnabas.metrics import Metric, Registry, Sample, catalogue, counter, gauge, open_files, resident_memory
 from barnabas.services.ingest.agent import Agent, IngestSource, SourceCounts
 
 RECORDS = counter("barnabas_ingest_records_total", "Records in the topics, dead letters included.", "source")

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import astuple, replace
 
-from barnabas.client.access.acls import create_acls, delete_acls, describe_acls
-from barnabas.client.cluster import Client
+from barnabas.client import Client
+from barnabas.client.access import create_acls, delete_acls, describe_acls
 from barnabas.client.mirrors.store import ACLS, MirrorStore
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz import AclFilter, ResourceType
 from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType
-from barnabas.security.authz.authorizer import ResourceType
 
 _ALL_OF_TOPICS = AclFilter(resource_type=int(ResourceType.TOPIC))
 NOT_FOR_US = frozenset({ErrorCode.SECURITY_DISABLED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})

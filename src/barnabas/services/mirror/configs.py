@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from barnabas.client import Client, raise_for
 from barnabas.client.admin import DELETE, TOPIC, ConfigChange, alter_configs
-from barnabas.client.cluster import Client, raise_for
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.configs import (
     DescribeConfigsRequest,

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
-from barnabas.client.producing.batch_sender import MAX_BYTES
+from barnabas.client.producing import MAX_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.protocol.messages.fetch import (

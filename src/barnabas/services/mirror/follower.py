@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.client.cluster import Client
-from barnabas.client.compacted_table import create_if_missing
+from barnabas.client import Client, Producer, create_if_missing
 from barnabas.client.groups import CommittedOffset
 from barnabas.client.mirrors.store import LinkStatus, MirrorStore
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
-from barnabas.client.producer import Producer
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import compile_pattern
 from barnabas.common.types import TopicPartition

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, raise_for
 from barnabas.client.groups import CommittedOffset, commit_offsets, find_coordinator, list_groups
 from barnabas.client.mirrors.store import GROUP, MirrorStore
 from barnabas.common.errors import ErrorCode, KafkaError

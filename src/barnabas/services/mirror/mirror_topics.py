@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from barnabas.client.cluster import Client
-from barnabas.client.mirrors.requests import (
+from barnabas.client import Client
+from barnabas.client.mirrors import (
     LinkName,
     act_on_mirrors,
     alter_mirrors,

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.records.varints import read_varint, varint
+from barnabas.records import read_varint, varint
 
 
 class OffsetRun(NamedTuple):

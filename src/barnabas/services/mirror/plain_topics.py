@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from barnabas.client import Client
 from barnabas.client.admin import create_partitions, create_topic
-from barnabas.client.cluster import Client
 from barnabas.client.mirrors.store import ALL, CONTROL, TOPIC, LinkStatus, MirrorStore
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import ErrorCode, KafkaError

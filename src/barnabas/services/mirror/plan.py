@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client import TopicMetadata
 from barnabas.common.regex import compile_pattern
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.services.mirror.partition import Payload, TargetPosition

@@ -15,18 +15,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, check_batch
 from barnabas.client.errors import ClientError
 from barnabas.client.mirrors.store import POSITION, RUNS, TOPIC_PARTITION, MirrorStore, key_of, record_of
-from barnabas.client.opening import check_batch
-from barnabas.client.producing.batch_producer import Placed, TransactionalProducer
-from barnabas.client.producing.transactional import FENCED
+from barnabas.client.producing import FENCED, Placed, TransactionalProducer
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records import AbortedTransactions, Record, build_batch, iterate_records, largest_encoded_size
 from barnabas.records.batch import iterate_headers
-from barnabas.records.builder import build_batch, largest_encoded_size
-from barnabas.records.control import AbortedTransactions
-from barnabas.records.record import Record, iterate_records
 from barnabas.services.mirror.offset_map import OffsetMap, OffsetRun, decode_runs, encode_runs, runs_of
 from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.services.mirror.plan import MirroredTopicIds

@@ -10,7 +10,7 @@ from typing import Protocol
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.client.status import State as Word
-from barnabas.metrics.registry import Metric, Registry, Sample, counter, gauge
+from barnabas.metrics import Metric, Registry, Sample, counter, gauge
 from barnabas.services.mirror.leader_workers import LinkState
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.partition import SourcePartition

@@ -13,14 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from barnabas.client import Client, TopicMetadata
 from barnabas.client.admin import describe_cluster
-from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import TopicMetadata
-from barnabas.client.mirrors.requests import has_mirrors
+from barnabas.client.mirrors import has_mirrors
 from barnabas.client.mirrors.store import LinkStatus, MirrorStore
 from barnabas.client.retry import RetryPolicy, retry
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.client.status import StatusReporter
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.client.addresses import parse_addresses
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client import parse_addresses
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.services.mirror.partition import Following
 from barnabas.services.mirror.plan import IDENTITY, MirrorRules, PlanError
 

@@ -4,3 +4,34 @@
 `formats/` reads schemas, `compatibility/` compares two of them. `store` reads and writes the topic, `leadership` says
 who may write, `access` who may do what. `api/` is HTTP, and `server` puts it together.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.registry.access import OpenRegistryError
+    from barnabas.services.registry.needs import needed_acls
+    from barnabas.services.registry.peers import InvalidPeerError, parse_peers
+    from barnabas.services.registry.server import RegistryServer, RegistrySettings
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "access": "OpenRegistryError",
+            "needs": "needed_acls",
+            "peers": "InvalidPeerError parse_peers",
+            "server": "RegistryServer RegistrySettings",
+        },
+    )
+
+__all__ = [
+    "InvalidPeerError",
+    "OpenRegistryError",
+    "RegistryServer",
+    "RegistrySettings",
+    "needed_acls",
+    "parse_peers",
+]

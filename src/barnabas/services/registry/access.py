@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas.client.access.logins import KafkaUsers, login_from
+from barnabas.client.access import KafkaUsers, login_from
 from barnabas.client.errors import ClientError, SecurityError
 from barnabas.client.schemas.subjects import topic_of
-from barnabas.client.security.settings import ClientSecurity
+from barnabas.client.security import ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.config.setting import ConfigError
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz import Action, Operation, ResourceType
 from barnabas.services.registry import errors
 from barnabas.services.registry.certificates import CertificateUser, CertificateUsers
 from barnabas.services.registry.topic import TOPIC

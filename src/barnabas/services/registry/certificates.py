@@ -9,18 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from barnabas.client import admin
-from barnabas.client.access.acls import describe_acls
-from barnabas.client.access.logins import REMEMBERED
-from barnabas.client.cluster import Client
-from barnabas.client.security.settings import ClientSecurity
+from barnabas.client import Client, admin
+from barnabas.client.access import REMEMBERED, describe_acls
+from barnabas.client.security import ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.authz.acl_filters import AclFilter
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
-from barnabas.security.principal import USER, Principal
-from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
+from barnabas.security import USER, Principal
+from barnabas.security.authz import AclFilter, Action, Operation, Policy, ResourceType, StandardAuthorizer
+from barnabas.security.tls import MappingRules, NoRuleAppliesError
 
 logger = rate_limited_logger(__name__)
 
@@ -44,7 +40,7 @@ class CertificateUsers:
         """None without a certificate, and for one that no mapping rule applies to."""
         if certificate is None:
             return None
-        from barnabas.security.tls.mapping_rules import subject_of
+        from barnabas.security.tls import subject_of
 
         try:
             return Principal(USER, self._rules.name_of(subject_of(certificate)))

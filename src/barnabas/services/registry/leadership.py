@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, raise_for
 from barnabas.client.errors import ClientError
 from barnabas.client.groups import find_coordinator
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.security.authz.acls import AclBinding, allowing
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.registry.leadership import GROUP
 from barnabas.services.registry.topic import TOPIC
 from barnabas.services.registry.writer import TRANSACTIONAL_ID

@@ -10,16 +10,15 @@ from __future__ import annotations
 import urllib.parse
 from pathlib import Path
 
-from barnabas.client.access.acls import describe_acls
-from barnabas.client.cluster import Client
+from barnabas.client import Client
+from barnabas.client.access import describe_acls
 from barnabas.client.errors import ClientError
-from barnabas.client.security.settings import ClientSecurity
+from barnabas.client.security import ClientSecurity
 from barnabas.client.transactions import describe_transaction
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.security.authz.acl_filters import ANY, AclFilter
+from barnabas.security.authz import ANY, AclFilter, Operation, ResourceType
 from barnabas.security.authz.acls import ALL_OPERATIONS, PatternType, Permission
-from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.registry import errors
 from barnabas.services.registry.leadership import RegistryIdentity
 from barnabas.services.registry.reader import SchemaReader
@@ -129,7 +128,7 @@ def _own_name(security: ClientSecurity) -> str:
     store = None if security.tls is None else security.tls.certificate
     if store is None or store.path is None:
         return ""
-    from barnabas.security.tls.mapping_rules import subject_of_pem
+    from barnabas.security.tls import subject_of_pem
 
     try:
         return subject_of_pem(Path(store.path).read_text())

@@ -10,18 +10,15 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, FetchedPartition, FetchSettings, check_batch, fetch, raise_for
 from barnabas.client.errors import ClientError
-from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
-from barnabas.client.opening import check_batch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
+from barnabas.records import AbortedTransactions, Record, iterate_records
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.records.control import AbortedTransactions
-from barnabas.records.record import Record, iterate_records
 from barnabas.services.registry.state import NOT_TRANSACTIONAL, RegistryState
 
 logger = safe_logger(__name__)

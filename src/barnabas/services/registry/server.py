@@ -11,13 +11,11 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from barnabas.client.addresses import Address
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
-from barnabas.client.security.tls import tls_context
+from barnabas.client import Address
+from barnabas.client.security import PLAINTEXT, ClientSecurity, tls_context
 from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
-from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import TlsSettings
+from barnabas.security.tls import TlsSettings, https_context
 from barnabas.services.registry.access import OpenRegistryError, Origins, RegistryAccess
 from barnabas.services.registry.api.app import RegistryApp
 from barnabas.services.registry.api.forwarding import Forwarder

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.producing.transactional import FENCED
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.client.producing import FENCED
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger

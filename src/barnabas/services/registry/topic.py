@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.client import admin
-from barnabas.client.cluster import Client
+from barnabas.client import Client, admin
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError

@@ -8,13 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from barnabas.client.cluster import Client
-from barnabas.client.producing.batch_producer import RecordBatch, TransactionalProducer
-from barnabas.client.producing.batch_sender import BatchSender
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID
+from barnabas.client import Client
+from barnabas.client.producing import NO_PRODUCER_ID, BatchSender, RecordBatch, TransactionalProducer
 from barnabas.common.types import TopicPartition
-from barnabas.records.builder import build_batch
-from barnabas.records.record import Record
+from barnabas.records import Record, build_batch
 from barnabas.services.registry.records import NOOP, RegistryKey
 
 TRANSACTIONAL_ID = "barnabas-schema-registry"

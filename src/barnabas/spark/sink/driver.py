@@ -10,18 +10,21 @@ import uuid
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from barnabas.client import Client, CompactedTable
 from barnabas.client.admin import BROKER, describe_configs
-from barnabas.client.cluster import Client
-from barnabas.client.compacted_table import CompactedTable
-from barnabas.client.producing.batch_producer import TransactionalBatchProducer, TransactionalProducer
-from barnabas.client.producing.producer_ids import ProducerIdentity
-from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, TransactionRequests
+from barnabas.client.producing import (
+    FENCED,
+    USUAL_LONGEST_TIMEOUT_MS,
+    ProducerIdentity,
+    TransactionalBatchProducer,
+    TransactionalProducer,
+    TransactionRequests,
+)
 from barnabas.client.transactions import MIN_TIMEOUT_MS
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.transactions import DescribeTransactionsTransactionState
-from barnabas.records.blocks import block_of
-from barnabas.records.record import Record
+from barnabas.records import Record, block_of
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.protocol import Batch, SinkFencedError, SinkTransactionResult
 from barnabas.spark.sink.state import (

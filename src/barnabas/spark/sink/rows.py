@@ -10,12 +10,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barnabas.client import Client, TopicMetadata
 from barnabas.client.admin import TOPIC, describe_configs
-from barnabas.client.cluster import Client
-from barnabas.client.metadata import TopicMetadata
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import KafkaError
-from barnabas.records.blocks import Block
+from barnabas.records import Block
 from barnabas.records.columnar.encode import BadRowError, BlockEncoder, EncodeTarget
 from barnabas.spark.sink.protocol import SinkError
 from barnabas.spark.sink.settings import MAX_REQUEST, SinkSettings

@@ -20,11 +20,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.producing.batch_producer import BatchProducer, TransactionalBatchProducer
-from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity, init_producer_id
-from barnabas.client.producing.transactional import FENCED, TransactionRequests
+from barnabas.client.producing import (
+    FENCED,
+    NO_PRODUCER_ID,
+    BatchProducer,
+    ProducerIdentity,
+    TransactionalBatchProducer,
+    TransactionRequests,
+    init_producer_id,
+)
 from barnabas.common.errors import KafkaError
-from barnabas.records.blocks import Block
+from barnabas.records import Block
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import BatchOrigin, SinkDriver, own_names, owner_of_this_process

@@ -191,8 +191,7 @@ def _avro_text(options: Options) -> str | None:
         options, "option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'"
     )
     from barnabas.client.schemas.client import RegistryError
-    from barnabas.tables.errors import SchemaError
-    from barnabas.tables.registered import newest_avro
+    from barnabas.tables import SchemaError, newest_avro
 
     try:
         return newest_avro(url, topic)

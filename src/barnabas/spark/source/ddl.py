@@ -24,8 +24,7 @@ from pyspark.sql.types import (
 )
 
 from barnabas.spark.options import OptionError
-from barnabas.tables.ddl import DdlField, Type, parse_fields
-from barnabas.tables.errors import SchemaError
+from barnabas.tables import DdlField, SchemaError, Type, parse_fields
 
 PLAIN_TYPES: dict[str, DataType] = {
     "string": StringType(),

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from barnabas.spark.options import OptionError, Options
 
 if TYPE_CHECKING:
-    from barnabas.tables.shapes import ValueFormat
+    from barnabas.tables import ValueFormat
 
 
 def protobuf_fields(options: Options) -> StructType:
@@ -41,8 +41,7 @@ def _registered(options: Options) -> ValueFormat:
         raise OptionError("value.format=protobuf needs the option 'value.registry'")
     topic = subscribed_topic(options, "value.format=protobuf needs 'subscribe' with one topic")
     from barnabas.client.errors import ClientError
-    from barnabas.tables.errors import SchemaError
-    from barnabas.tables.registered_protobuf import protobuf_format
+    from barnabas.tables import SchemaError, protobuf_format
 
     try:
         return protobuf_format(url, topic, options.text("value.protobuf.message"))

@@ -19,8 +19,9 @@ from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets
 from barnabas.spark.source.settings import TopicSelection
 from barnabas.spark.source.topics import AssignedPartitions, chosen, matching
 from barnabas.spark.store_link import StoreLink, store_link
-from barnabas.tiering.objects.manifest import SegmentEntry
-from barnabas.tiering.reading.bucket_topics import (
+from barnabas.tiering import snapshot_topics
+from barnabas.tiering.objects import SegmentEntry
+from barnabas.tiering.reading import (
     BucketError,
     BucketPartition,
     TopicFolder,
@@ -31,7 +32,6 @@ from barnabas.tiering.reading.bucket_topics import (
     read_partitions,
 )
 from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
-from barnabas.tiering.snapshots import snapshot_topics
 
 LOOK_SECONDS = 10.0
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from barnabas.spark.source.columns import SparkRowShape
-from barnabas.tables import shapes
-from barnabas.tables.rows import RowBuilder
+from barnabas.tables import RowBuilder, shapes
 
 __all__ = ["RowBuilder", "row_builder"]
 

@@ -19,7 +19,7 @@ from barnabas.spark.worker_process import begin_task
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.range_fetcher import BatchSource, FetchedRange
+    from barnabas.client import BatchSource, FetchedRange
     from barnabas.tiering.reading.segment_ranges import SegmentRange
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def read_task(
         return  # Spark creates one empty task if there is nothing to read
     from barnabas.records.columnar.decode import decode
     from barnabas.spark.source.rows import row_builder
-    from barnabas.tables.errors import BadValueError
+    from barnabas.tables import BadValueError
 
     begin_task()
     builder = row_builder(shape)
@@ -119,7 +119,7 @@ def read_task(
 
 
 def _fetch(task: ReadTask | StoreTask, settings: SourceSettings) -> Iterator[FetchedRange]:
-    from barnabas.client.range_fetcher import StalledError
+    from barnabas.client import StalledError
 
     link, source = _opened(task, settings)
     try:
@@ -134,13 +134,13 @@ def _fetch(task: ReadTask | StoreTask, settings: SourceSettings) -> Iterator[Fet
 def _opened(task: ReadTask | StoreTask, settings: SourceSettings) -> tuple[SourceLink, BatchSource]:
     lose = _losing(settings)
     if isinstance(task, ReadTask):
-        from barnabas.client.range_fetcher import RangeFetcher
+        from barnabas.client import RangeFetcher
 
         brokers = link_to(**settings.client.link)
         fetch = settings.client.fetch
         return brokers, RangeFetcher(brokers.client, task.ranges, fetch, settings.poll_timeout, lose)
     from barnabas.spark.store_link import store_link
-    from barnabas.tiering.reading.segment_fetcher import SegmentFetcher
+    from barnabas.tiering.reading import SegmentFetcher
 
     assert settings.remote is not None
     store, committed = store_link(settings.remote), settings.client.committed_only

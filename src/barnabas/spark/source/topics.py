@@ -6,8 +6,7 @@ from typing import NamedTuple, Protocol
 
 import re2
 
-from barnabas.client.cluster import Client
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client import Client, TopicMetadata
 from barnabas.client.offsets import list_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, uuid_to_text

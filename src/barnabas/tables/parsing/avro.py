@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from barnabas.client.schemas.formats.avro import ready_schema
+from barnabas.client.schemas.formats import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.shapes import ValueFormat
 

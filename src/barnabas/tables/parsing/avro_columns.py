@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from barnabas.client.schemas.formats.avro import ready_schema
+from barnabas.client.schemas.formats import ready_schema
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing.avro import parse_avro_schema
 

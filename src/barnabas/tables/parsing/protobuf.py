@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
-from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_id
+from barnabas.client.schemas.formats import ProtoFiles, descriptors_of_id
 from barnabas.tables.parsing.protobuf_columns import takers
 from barnabas.tables.registered import fetched
 from barnabas.tables.shapes import ValueFormat

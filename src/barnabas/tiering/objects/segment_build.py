@@ -10,9 +10,8 @@ from typing import Protocol, TypeVar
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.types import uuid_to_text
-from barnabas.log.segments.indexes import IndexFileError, OffsetIndex
-from barnabas.log.segments.scan import BadBatch, walk_headers
-from barnabas.log.tiering.copying import SealedSegment
+from barnabas.log.segments import BadBatch, IndexFileError, OffsetIndex, walk_headers
+from barnabas.log.tiering import SealedSegment
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (

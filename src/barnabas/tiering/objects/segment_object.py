@@ -19,7 +19,7 @@ import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.files import Bytes
-from barnabas.log.tiering.copying import OpenTransaction
+from barnabas.log.tiering import OpenTransaction
 from barnabas.tiering.objects.layout import DamagedError, seal, unseal
 from barnabas.tiering.objects.manifest import Epochs, SegmentEntry, epochs_within
 from barnabas.tiering.stores.store import ObjectReader, ObjectStore, StoreError

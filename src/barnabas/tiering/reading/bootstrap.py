@@ -9,11 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.files import ReadableFile
-from barnabas.log.producers import ProducerStates
-from barnabas.log.recovery.replay import replay_batch, transaction_marker
-from barnabas.log.recovery.snapshots import ProducerSnapshotError, decode_snapshot, encode_snapshot
-from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
-from barnabas.log.tiering.copying import OpenTransaction
+from barnabas.log import ProducerStates
+from barnabas.log.recovery import (
+    ProducerSnapshotError,
+    decode_snapshot,
+    encode_snapshot,
+    replay_batch,
+    transaction_marker,
+)
+from barnabas.log.segments import SCAN_CHUNK, BadBatch, walk_headers
+from barnabas.log.tiering import OpenTransaction
 from barnabas.tiering.objects.manifest import Epochs, Manifest
 from barnabas.tiering.objects.segment_object import PRODUCERS, BadObjectError, check_section
 from barnabas.tiering.reading.remote_index_cache import SegmentIndexes

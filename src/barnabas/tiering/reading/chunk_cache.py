@@ -27,7 +27,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from barnabas.common.files import Bytes, MemoryFile, ReadableFile
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.metrics.registry import Histogram
+from barnabas.metrics import Histogram
 from barnabas.tiering.objects.segment_object import CHUNK_BYTES, BadObjectError
 from barnabas.tiering.reading.chunk_files import ChunkFile, ChunkFiles
 from barnabas.tiering.reading.chunk_memory import ChunkMemory, RemoteChunk, Reuse

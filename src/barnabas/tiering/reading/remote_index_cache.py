@@ -10,9 +10,15 @@ import asyncio
 from collections import OrderedDict
 
 from barnabas.common.files import Bytes, ReadableFile
-from barnabas.log.segments.aborted_index import AbortedIndex, TransactionIndexError
-from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
-from barnabas.log.segments.scan import BadBatch, walk_headers
+from barnabas.log.segments import (
+    AbortedIndex,
+    BadBatch,
+    IndexFileError,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndexError,
+    walk_headers,
+)
 from barnabas.records.batch import BatchHeader
 from barnabas.tiering.objects.manifest import SegmentEntry
 from barnabas.tiering.objects.segment_object import (

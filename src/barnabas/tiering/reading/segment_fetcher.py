@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from barnabas.client.range_fetcher import FetchedRange
+from barnabas.client import FetchedRange
 from barnabas.common.errors import KafkaError
 from barnabas.common.files import Bytes
-from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex, TransactionIndexError
+from barnabas.log.segments import NOTHING_ABORTED, AbortedIndex, TransactionIndexError
 from barnabas.records.columnar.plan import plan_batches
 from barnabas.tiering.objects.segment_object import (
     ABORTED,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from barnabas.client.offsets import OffsetRange
 from barnabas.common.files import Bytes
 from barnabas.common.types import TopicPartition
-from barnabas.log.segments.indexes import IndexFileError, TimeIndex
+from barnabas.log.segments import IndexFileError, TimeIndex
+from barnabas.records import InvalidRecords, iterate_times
 from barnabas.records.batch import iterate_headers
-from barnabas.records.record import InvalidRecords, iterate_times
 from barnabas.tiering.objects.manifest import SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_file import read_page
 from barnabas.tiering.objects.segment_object import (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.log.tiering.copying import CompactedSegment, SealedSegment
+from barnabas.log.tiering import CompactedSegment, SealedSegment
 from barnabas.tiering.objects.layout import SegmentName
 from barnabas.tiering.objects.manifest import Manifest, RemovedKind, SegmentEntry, entry_key
 from barnabas.tiering.objects.manifest_changes import needs_page, replace_all

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.metrics.topics import TopicCounters
+from barnabas.metrics import TopicCounters
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError

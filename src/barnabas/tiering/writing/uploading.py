@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from barnabas.log.tiering.copying import SealedSegment
+from barnabas.log.tiering import SealedSegment
 from barnabas.tiering.objects.manifest import Manifest, SegmentEntry
 from barnabas.tiering.objects.manifest_changes import garbage_to_page, move_to_page, pinned_run
 from barnabas.tiering.objects.manifest_file import ManifestFile

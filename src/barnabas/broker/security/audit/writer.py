@@ -12,12 +12,11 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
-from barnabas.controller.topics import NewTopic
-from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
+from barnabas.controller import NewTopic
+from barnabas.handlers import ForwardingNeeds, create_topics
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.records.builder import build_batch
-from barnabas.records.record import Record
-from barnabas.security.authz.audit import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
+from barnabas.records import Record, build_batch
+from barnabas.security.authz import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
 
 # -- The topic of the audit log. A broker that does not lead it sends its events to the one that does --
 

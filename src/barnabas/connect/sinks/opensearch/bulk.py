@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 MAX_REASON = 500  # letters
 MAX_ID = 512  # bytes, by both servers

@@ -14,8 +14,8 @@ from barnabas.connect.secrets import without_password
 from barnabas.connect.sinks.opensearch.bulk import Document
 from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
 from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,8 +107,7 @@ class SendTask:
             session.close()
 
     def _look(self, topics: list[str]) -> Mapping[str, TopicIdentity]:
-        from barnabas.spark.broker_link import link_to
-        from barnabas.spark.options import Options
+        from barnabas.spark import Options, link_to
 
         link = link_to(**Options(self.broker_options, "sink").client_settings().link)
         found = link.run(link.client.topics(topics))

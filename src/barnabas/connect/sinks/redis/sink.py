@@ -23,8 +23,8 @@ from barnabas.connect.sinks.redis.commands import (
     commands,
     read_reply,
 )
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

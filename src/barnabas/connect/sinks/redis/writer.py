@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from barnabas.connect.endpoints import DELETED, ERROR, ORDER, ConnectorContext, fields_of
 from barnabas.connect.sinks.redis.commands import Command, RedisError, commands
 from barnabas.connect.sinks.redis.sink import RedisConnection
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

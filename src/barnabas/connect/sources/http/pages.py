@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 Cursor = str | None
 

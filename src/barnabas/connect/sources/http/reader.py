@@ -15,7 +15,7 @@ from barnabas.connect.endpoints import ORDER
 from barnabas.connect.http_address import Address
 from barnabas.connect.sources.http.pages import Cursor, PageLayout, ResponsePage, page_of
 from barnabas.connect.staging import Incoming
-from barnabas.spark.errors import PipelineError
+from barnabas.spark import PipelineError
 
 CORRUPT = "_corrupt_record"
 BUSY = frozenset({429, 500, 502, 503, 504})

@@ -9,8 +9,8 @@ import msgspec
 
 from barnabas.common.durations import seconds_of
 from barnabas.connect.endpoints import ERROR, ConnectorContext, ConnectorEndpoint
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

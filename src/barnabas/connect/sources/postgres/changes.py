@@ -27,7 +27,7 @@ from barnabas.connect.sources.postgres.decoding import (
     Value,
 )
 from barnabas.connect.sources.postgres.values import Converter, Types, converter
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 
 class RowChange(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.connect.sources.postgres.decoding import Column, Relation
 from barnabas.connect.sources.postgres.values import SESSION, PgType, Types
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 if TYPE_CHECKING:
     import psycopg

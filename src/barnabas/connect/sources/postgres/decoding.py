@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Final, NamedTuple
 
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 EPOCH_MICROS = 946_684_800_000_000
 """PostgreSQL counts microseconds from 2000-01-01."""

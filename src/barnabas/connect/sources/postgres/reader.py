@@ -26,8 +26,7 @@ from barnabas.connect.sources.postgres.decoding import decode
 from barnabas.connect.sources.postgres.slot import Peeked, ReplicationSlot, System, lsn_text, parse_lsn
 from barnabas.connect.sources.postgres.snapshot import HeldSnapshot, TablePart, parts_of, read_part
 from barnabas.connect.sources.postgres.tables import Patterns, ensure_publication, published
-from barnabas.spark.errors import SourceError
-from barnabas.spark.worker_process import begin_task
+from barnabas.spark import SourceError, begin_task
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.connect.sources.postgres.database import connect, explained
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 if TYPE_CHECKING:
     from psycopg import sql

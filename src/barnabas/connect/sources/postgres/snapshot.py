@@ -25,7 +25,7 @@ from barnabas.connect.sources.postgres.database import (
 )
 from barnabas.connect.sources.postgres.slot import END
 from barnabas.connect.sources.postgres.tables import PublishedTable
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 if TYPE_CHECKING:
     from psycopg import sql

@@ -9,8 +9,8 @@ from barnabas.common.durations import seconds_of
 from barnabas.connect.endpoints import DELETED, ERROR, ORDER, TABLE, ConnectorContext, ConnectorEndpoint
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sources.postgres.tables import Patterns
-from barnabas.security.authn.credentials import Secret
-from barnabas.spark.errors import PipelineError, SourceError
+from barnabas.security.authn import Secret
+from barnabas.spark import PipelineError, SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barnabas.connect.sources.postgres.database import explained, one
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 if TYPE_CHECKING:
     from barnabas.connect.sources.postgres.database import Connection

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barnabas.spark.errors import SourceError
+from barnabas.spark import SourceError
 
 SESSION = {
     "TimeZone": "UTC",

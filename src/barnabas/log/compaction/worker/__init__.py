@@ -8,3 +8,50 @@ It runs one job at a time and exits at the end of its input, so it never outlive
     broker/worker_process.py    the broker's side: starts the process, restarts it after a crash
     broker/log_cleaner.py       selects the next log, and swaps in the result
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.log.compaction.worker.messages import (
+        Answer,
+        CancelJob,
+        Cancelled,
+        Failed,
+        Job,
+        JobDone,
+        JobProgress,
+        Part,
+        Result,
+        RunJob,
+        decode_answer,
+        encode,
+    )
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "messages": (
+                "Answer CancelJob Cancelled Failed Job JobDone JobProgress Part Result RunJob decode_answer "
+                "encode"
+            ),
+        },
+    )
+
+__all__ = [
+    "Answer",
+    "CancelJob",
+    "Cancelled",
+    "Failed",
+    "Job",
+    "JobDone",
+    "JobProgress",
+    "Part",
+    "Result",
+    "RunJob",
+    "decode_answer",
+    "encode",
+]

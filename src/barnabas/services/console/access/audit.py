@@ -19,13 +19,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, Producer
 from barnabas.client.errors import ClientError
-from barnabas.client.producer import Producer
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger, safe_logger
-from barnabas.security.authz.audit import AuditFile, Event, lines_of
-from barnabas.security.authz.authorizer import Action
+from barnabas.security.authz import Action, AuditFile, Event, lines_of
 from barnabas.services.console.access.model import AuditSettings
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BusyError, RefusedError, explain

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from barnabas.client.addresses import parse_address, parse_addresses
-from barnabas.client.security.parsing import parse_security, resolve
+from barnabas.client import parse_address, parse_addresses
+from barnabas.client.security import parse_security, resolve
 from barnabas.common.durations import seconds_of
 from barnabas.config.document import DocumentError, DocumentNode, read_document
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.endpoints import problem_with
-from barnabas.security.tls.server import https_context
-from barnabas.security.tls.settings import TlsSettings, parse_tls
+from barnabas.security import problem_with
+from barnabas.security.authn import Secret, SecuritySettingError
+from barnabas.security.tls import TlsSettings, https_context, parse_tls
 from barnabas.services.console.access import console_schema as words
 from barnabas.services.console.access.model import (
     AccessSettings,

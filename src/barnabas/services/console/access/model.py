@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from barnabas.security.authn.credentials import Secret
+from barnabas.security.authn import Secret
 from barnabas.services.console.access.passwords import ApiToken, PasswordHash
 
 EVERY = "*"

@@ -25,10 +25,16 @@ import msgspec
 
 from barnabas.common.http_client import NO_HEADERS, fetch
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.authn.credentials import Secret, SecuritySettingError
-from barnabas.security.endpoints import problem_with
-from barnabas.security.jwt.jwks import KeySource, key_source
-from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, VerifiedToken, check_token
+from barnabas.security import problem_with
+from barnabas.security.authn import Secret, SecuritySettingError
+from barnabas.security.jwt import (
+    InvalidTokenError,
+    JwtRules,
+    KeySource,
+    VerifiedToken,
+    check_token,
+    key_source,
+)
 from barnabas.services.console.access.model import Oidc
 
 T = TypeVar("T")

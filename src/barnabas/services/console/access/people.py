@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from barnabas.client.access.logins import KafkaUsers, login_from, password_login
+from barnabas.client.access import KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
-from barnabas.client.security.settings import Mechanism, SaslSettings
+from barnabas.client.security import Mechanism, SaslSettings
 from barnabas.config.setting import ConfigError
 from barnabas.services.console.access.oidc import Person
 from barnabas.services.console.access.passwords import ApiTokens, Passwords

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.security.authz.acl_index import NO_ACLS
+from barnabas.security.authz import NO_ACLS, Action, Operation, Policy, ResourceType, judge
 from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType, Permission
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
-from barnabas.security.authz.standard_authorizer import Policy, judge
 from barnabas.services.console.access.model import EVERY, Grant, MaskRule, Role, fits
 
 # -- Masks of a topic's records. The search applies them before it matches anything (`services/console/scanning`)

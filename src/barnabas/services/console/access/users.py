@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from barnabas.client.access.logins import KafkaUser, KafkaUsers
-from barnabas.client.cluster import Client
+from barnabas.client import Client
+from barnabas.client.access import KafkaUser, KafkaUsers
 from barnabas.client.errors import SecurityError
-from barnabas.client.security.settings import ClientSecurity, SaslSettings
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.client.security import ClientSecurity, SaslSettings
+from barnabas.security.authz import Action, Operation, ResourceType
 from barnabas.services.console.access.roles import Roles
 from barnabas.services.console.errors import RefusedError
 from barnabas.services.console.needs import ADMINISTER

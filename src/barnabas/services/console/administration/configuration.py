@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from barnabas.client import admin
-from barnabas.client.cluster import Client
+from barnabas.client import Client, admin
 from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
 from barnabas.services.console.errors import BadInputError, StaleError
 

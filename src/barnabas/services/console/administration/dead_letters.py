@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from barnabas.client.share.dead_letters import DeadLetter, DeadLetterFilter
+from barnabas.client.share import DeadLetter, DeadLetterFilter
 from barnabas.services.console.errors import BadInputError
 
 PREFIX = "errors.deadletterqueue.topic.name.prefix"

@@ -12,10 +12,8 @@ from contextlib import suppress
 
 import msgspec
 
-from barnabas.client.cluster import Client
-from barnabas.client.placement import reassignments
-from barnabas.client.placement.layout import ClusterLayout
-from barnabas.client.placement.plans import ReassignmentPlan
+from barnabas.client import Client
+from barnabas.client.placement import ClusterLayout, ReassignmentPlan, reassignments
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.errors import ConsoleError, StaleError, explain
 

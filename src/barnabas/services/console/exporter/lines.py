@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.status import ProcessStatus
-from barnabas.metrics import exporter_catalogue
+from barnabas.metrics import Metric, exporter_catalogue, gauge, header, label_text, metrics_among, number_text
 from barnabas.metrics import exporter_catalogue as kafka
-from barnabas.metrics.registry import Metric, gauge, metrics_among
-from barnabas.metrics.text import header, label_text, number_text
 from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import (
     ClusterSnapshot,

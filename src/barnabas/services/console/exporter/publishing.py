@@ -18,9 +18,8 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, Producer
 from barnabas.client.errors import ClientError
-from barnabas.client.producer import Producer
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.exporter.watch import ClusterFigures

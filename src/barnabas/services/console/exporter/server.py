@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from barnabas.client.addresses import Address
-from barnabas.client.cluster import Client
+from barnabas.client import Address, Client
 from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
-from barnabas.metrics.registry import Registry
-from barnabas.metrics.text import render_lines
+from barnabas.metrics import Registry, render_lines
 from barnabas.services.console.exporter.exporter import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
 from barnabas.services.console.exporter.watch import ClusterWatch

@@ -8,7 +8,7 @@ from heapq import nlargest
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic

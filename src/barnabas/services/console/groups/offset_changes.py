@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barnabas.client import groups
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, groups, raise_for
 from barnabas.client.errors import error_code
 from barnabas.client.offsets import beginning_offsets, end_offsets, list_offsets
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.logs.chunks import LogChunk

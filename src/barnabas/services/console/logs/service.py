@@ -9,9 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, TopicMetadata
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import TopicMetadata
 from barnabas.client.status import ProcessStatus
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger

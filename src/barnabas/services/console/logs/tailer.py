@@ -9,17 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, FetchedRange, FetchSettings, RangeFetcher, TopicMetadata
 from barnabas.client.errors import ClientError
-from barnabas.client.fetching import FetchSettings
-from barnabas.client.metadata import TopicMetadata
 from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offsets, end_offsets, list_offsets
-from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
+from barnabas.records import InvalidRecords
 from barnabas.records.columnar.decode import RecordColumns, decode
-from barnabas.records.record import InvalidRecords
 from barnabas.services.console.logs.lines import WANTED, rows_of
 from barnabas.services.console.logs.service import LogTopics
 from barnabas.services.console.logs.store import LogStore

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import msgspec
 
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.alarms.alarm import Alarm, Subject
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.alarms.tracker import AlarmTracker, Raised

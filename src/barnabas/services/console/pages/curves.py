@@ -10,7 +10,7 @@ import msgspec
 
 from barnabas.common.durations import seconds_of
 from barnabas.common.types import TopicPartition
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.history.curve import Curve

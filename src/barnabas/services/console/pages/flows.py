@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from barnabas.client.status import STATUS_TOPIC, Kind, ProcessStatus, StatusPart, forget_status
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError, StaleError
 from barnabas.services.console.needs import topic_named

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.common.types import TopicPartition, Uuid
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, ResourceNotFoundError, StaleError
 from barnabas.services.console.groups import offset_plan

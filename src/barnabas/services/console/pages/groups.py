@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from barnabas.client.group_details import rebalance_history
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, BusyError, ResourceNotFoundError
 from barnabas.services.console.groups.exact import exact_group

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.history.history import History

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from barnabas.metrics.text import CONTENT_TYPE
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.metrics import CONTENT_TYPE
+from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import RequestScope, refusal
 from barnabas.services.console.errors import ResourceNotFoundError

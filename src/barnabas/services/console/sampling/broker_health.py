@@ -8,11 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.client.addresses import Address
+from barnabas.client import Address, BrokerMetadata, Client
 from barnabas.client.admin import BROKER, describe_configs
-from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import fetch
 

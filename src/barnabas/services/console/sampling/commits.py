@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.cluster import Client, raise_for
+from barnabas.client import Client, raise_for
 from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
 from barnabas.common.types import Uuid
 from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest

@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client, FetchedPartition, FetchSettings, fetch
 from barnabas.client.errors import ClientError
-from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
+from barnabas.records import iterate_records
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.records.record import iterate_records
 
 # -- Timestamps of single records: how old the next record of a group is, exactly ----------------------
 

@@ -11,7 +11,7 @@ from heapq import nlargest
 from math import isnan
 from typing import NamedTuple, TypeVar
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.common.clock import Clock
 from barnabas.common.types import TopicPartition, Uuid

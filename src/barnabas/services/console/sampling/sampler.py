@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.errors import ClientError
 from barnabas.common.clock import Clock, SystemClock
 from barnabas.common.errors import KafkaError

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client.metadata import BrokerMetadata
+from barnabas.client import BrokerMetadata
 from barnabas.common.types import Uuid
 
 # -- Work that gives the loop back after some milliseconds, however much there is of it ----------------

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client
+from barnabas.client import BrokerMetadata, Client
 from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.metadata import BrokerMetadata
 from barnabas.common.types import Uuid
 from barnabas.protocol.messages.metadata import (
     Cursor,

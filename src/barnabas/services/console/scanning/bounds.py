@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client
-from barnabas.client.fetching import FetchSettings, fetch
+from barnabas.client import Client, FetchSettings, fetch
 from barnabas.client.offsets import (
     READ_COMMITTED,
     READ_UNCOMMITTED,

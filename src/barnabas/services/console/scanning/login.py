@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, replace
 
-from barnabas.client.cluster import Client
-from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
-from barnabas.security.authn.credentials import Secret
+from barnabas.client import Client
+from barnabas.client.security import PLAINTEXT, ClientSecurity
+from barnabas.security.authn import Secret
 
 
 @dataclass(frozen=True, slots=True)

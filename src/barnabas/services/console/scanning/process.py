@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 
-from barnabas.client.cluster import Closing
+from barnabas.client import Closing
 from barnabas.common.child_process import ChildProcess
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (

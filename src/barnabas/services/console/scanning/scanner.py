@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.offsets import end_offsets
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.filters import Filter, FilterError

@@ -1,1 +1,19 @@
 """`agent.yml`: the sources of an agent, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.agent_file.reader import describe, read_agent
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "reader": "describe read_agent",
+        },
+    )
+
+__all__ = ["describe", "read_agent"]

@@ -11,7 +11,7 @@ import msgspec
 from barnabas.common.durations import seconds_of
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.config.document import DocumentNode, read_document
-from barnabas.records.record import Header
+from barnabas.records import Header
 from barnabas.services.ingest.agent import IngestError, IngestSource
 from barnabas.services.ingest.files.source import FilesSettings, FilesSource
 from barnabas.services.ingest.host.pages import page_of

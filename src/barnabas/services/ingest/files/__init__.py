@@ -1,1 +1,19 @@
 """Files into a topic: found by patterns, recognised after rotation, read line by line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "source": "FilesSettings FilesSource",
+        },
+    )
+
+__all__ = ["FilesSettings", "FilesSource"]

@@ -11,14 +11,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from barnabas.client.producing.batch_producer import RecordBatch
-from barnabas.client.producing.record_accumulator import partition_for_key
+from barnabas.client.producing import RecordBatch, partition_for_key
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
+from barnabas.records import Header, LineEncoder, Record
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.delays import REASON_HEADER
-from barnabas.records.lines import LineEncoder
-from barnabas.records.record import Header, Record
 from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected

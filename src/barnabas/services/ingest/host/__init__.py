@@ -1,1 +1,21 @@
 """What a machine does: what its kernel counts, and counters of the programs on it, as rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.host.pages import page_of
+    from barnabas.services.ingest.host.source import HostSettings, HostSource
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "pages": "page_of",
+            "source": "HostSettings HostSource",
+        },
+    )
+
+__all__ = ["HostSettings", "HostSource", "page_of"]

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from barnabas.client.producing.batch_producer import RecordBatch
-from barnabas.client.producing.record_accumulator import partition_for_key
+from barnabas.client.producing import RecordBatch, partition_for_key
 from barnabas.common.types import TopicPartition
-from barnabas.records.record import Header, Record
+from barnabas.records import Header, Record
 from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected

@@ -1,1 +1,21 @@
 """Records over HTTP: JSON in, 200 when they are committed, once for each Idempotency-Key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.http.settings import HttpSettings
+    from barnabas.services.ingest.http.source import HttpSource
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "settings": "HttpSettings",
+            "source": "HttpSource",
+        },
+    )
+
+__all__ = ["HttpSettings", "HttpSource"]

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.records.builder import largest_encoded_size
-from barnabas.records.record import Header, Record
+from barnabas.records import Header, Record, largest_encoded_size
 from barnabas.services.ingest.http import errors
 from barnabas.services.ingest.http.bodies import key_reader, media_of, plain_body, prepare, read_values
 from barnabas.services.ingest.http.door import PublishQueue, Reservation

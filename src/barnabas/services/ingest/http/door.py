@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.records.record import Record
+from barnabas.records import Record
 from barnabas.services.ingest.http import errors
 from barnabas.services.ingest.http.keys import KeyStore, Used
 from barnabas.services.ingest.http.settings import HttpSettings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.client.addresses import Address, parse_address
-from barnabas.records.record import Header
-from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.endpoints import is_this_machine
-from barnabas.security.tls.pem_files import check_files
+from barnabas.client import Address, parse_address
+from barnabas.records import Header
+from barnabas.security import is_this_machine
+from barnabas.security.authn import SecuritySettingError
+from barnabas.security.tls import check_files
 from barnabas.web import WebLimits, parse_networks
 
 DEFAULT_LISTEN = "127.0.0.1:8088"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import ClassVar
 
-from barnabas.client.addresses import Address
+from barnabas.client import Address
 from barnabas.common.clock import SystemClock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.security.tls.pem_files import context_of_files
+from barnabas.security.tls import context_of_files
 from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.batches import BatchTopics, batches_of, largest_record
 from barnabas.services.ingest.delivery import Collected

@@ -1,1 +1,19 @@
 """What others send over UDP, TCP and TLS, in messages: for syslog and statsd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.sockets.endpoints import endpoints_of
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "endpoints": "endpoints_of",
+        },
+    )
+
+__all__ = ["endpoints_of"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-from barnabas.client.addresses import Address, parse_address
-from barnabas.security.tls.pem_files import check_files
+from barnabas.client import Address, parse_address
+from barnabas.security.tls import check_files
 
 MIN_MOST = 480
 Transport = Literal["udp", "tcp", "tls"]

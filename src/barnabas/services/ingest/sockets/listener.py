@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from barnabas.client.addresses import Address
+from barnabas.client import Address
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.security.tls.pem_files import context_of_files
+from barnabas.security.tls import context_of_files
 from barnabas.services.ingest.sockets.endpoints import ListenSettings, SocketEndpoint, endpoints_of
 from barnabas.services.ingest.sockets.framing import BETWEEN, Frame, StreamDecoder
 from barnabas.services.ingest.sockets.inbox import Inbox

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import ClassVar, Protocol
 
 from barnabas.common.safe_logging import safe_logger
+from barnabas.records import Record
 from barnabas.records.compression import CODEC_BY_NAME
-from barnabas.records.record import Record
-from barnabas.security.endpoints import is_this_machine
+from barnabas.security import is_this_machine
 from barnabas.services.ingest.agent import Observed
 from barnabas.services.ingest.batches import BatchTopics, batches_of
 from barnabas.services.ingest.delivery import Collected

@@ -1,1 +1,19 @@
 """statsd: what programs count and time, added up every few seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.services.ingest.statsd.source import DEFAULT_LISTEN, StatsdSettings, StatsdSource
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "source": "DEFAULT_LISTEN StatsdSettings StatsdSource",
+        },
+    )
+
+__all__ = ["DEFAULT_LISTEN", "StatsdSettings", "StatsdSource"]

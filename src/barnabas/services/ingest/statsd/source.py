@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from barnabas.records.record import Header, Record
+from barnabas.records import Header, Record
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.source import SocketSource

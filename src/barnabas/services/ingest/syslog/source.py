@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from barnabas.records.builder import largest_encoded_size
-from barnabas.records.record import Header, Record
+from barnabas.records import Header, Record, largest_encoded_size
 from barnabas.services.ingest.batches import largest_record
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.inbox import Received

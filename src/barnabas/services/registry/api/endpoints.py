@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from barnabas.client.schemas.subjects import context_of
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.registry import errors, settings, subjects
 from barnabas.services.registry.access import allows_cluster, readable_subjects
 from barnabas.services.registry.api.request import RawText, RegistryRequest

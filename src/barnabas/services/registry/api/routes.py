@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, name_of
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.registry import errors
 from barnabas.services.registry.access import allows_cluster, allows_subject
 from barnabas.services.registry.api import endpoints

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from barnabas.client.schemas.formats.protobuf import well_known_files
+from barnabas.client.schemas.formats import well_known_files
 from barnabas.services.registry.errors import store_error
 from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text

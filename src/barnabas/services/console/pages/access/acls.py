@@ -6,12 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from barnabas.client.access import WordsError, create_acls, delete_acls, describe_acls
 from barnabas.client.access import acls as words
-from barnabas.client.access.acls import WordsError, create_acls, delete_acls, describe_acls
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.security.authz.acl_filters import AclFilter
+from barnabas.security.authz import CLUSTER_NAME, AclFilter, Operation, ResourceType
 from barnabas.security.authz.acls import AclBinding, PatternType, Permission
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import ADMINISTER, administer, cluster

@@ -6,13 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client.consumer import Consumer
+from barnabas.client import ConsumedRecord, Consumer
 from barnabas.client.offsets import EARLIEST, beginning_offsets, end_offsets
-from barnabas.client.opening import ConsumedRecord
 from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
-from barnabas.security.authz.audit import TOPIC, Event
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import TOPIC, Event, Operation, ResourceType
 from barnabas.services.console.access.audit import ConsoleAudit
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.client.access.acls import WordsError, check_principal, operation_word
-from barnabas.client.access.explaining import Judge, action_of, because, judge_of
+from barnabas.client.access import (
+    Judge,
+    WordsError,
+    action_of,
+    because,
+    check_principal,
+    judge_of,
+    operation_word,
+)
 from barnabas.client.groups import list_groups
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.security.authz.acls import SUPPORTED
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import cluster

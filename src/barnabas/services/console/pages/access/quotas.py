@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.client.access.users import alter_quotas, describe_quotas
-from barnabas.security.authz.authorizer import Operation
+from barnabas.client.access import alter_quotas, describe_quotas
+from barnabas.security.authz import Operation
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError

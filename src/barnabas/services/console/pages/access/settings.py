@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from barnabas.security.authz.authorizer import Action, Operation, ResourceType
+from barnabas.security.authz import Action, Operation, ResourceType
 from barnabas.services.console.access.model import Grant, MaskRule, Role
 from barnabas.services.console.access.roles import rights_of
 from barnabas.services.console.context import RequestScope

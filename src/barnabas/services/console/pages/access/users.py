@@ -6,10 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client.access.users import delete_user, describe_users, set_password
-from barnabas.security.authn.credentials import ScramMechanism
-from barnabas.security.authn.scram import MAX_ITERATIONS, MIN_ITERATIONS
-from barnabas.security.authz.authorizer import Operation
+from barnabas.client.access import delete_user, describe_users, set_password
+from barnabas.security.authn import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism
+from barnabas.security.authz import Operation
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import administer, cluster

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from barnabas.client import admin
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.console.administration.configuration import apply_changes, parse_changes, read_settings
 from barnabas.services.console.administration.rights import may_change_cluster
 from barnabas.services.console.context import RequestScope

@@ -6,11 +6,10 @@ from collections import Counter
 
 import msgspec
 
-from barnabas.client import admin
-from barnabas.client.metadata import BrokerMetadata
-from barnabas.client.placement.layout import ClusterBrokers, brokers_of_cluster
+from barnabas.client import BrokerMetadata, admin
+from barnabas.client.placement import ClusterBrokers, brokers_of_cluster
 from barnabas.protocol.messages.cluster import DescribeLogDirsResult
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError

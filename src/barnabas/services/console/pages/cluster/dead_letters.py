@@ -10,10 +10,9 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import beginning_offsets, end_offsets
-from barnabas.client.share.dead_letters import DIALECTS, GROUP_PREFIX, DeadLetter
-from barnabas.client.share.redriving import pending_letters, read_letters, redrive
+from barnabas.client.share import DIALECTS, GROUP_PREFIX, DeadLetter, pending_letters, read_letters, redrive
 from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.dead_letters import (
     PREFIX,
     LetterRow,

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from barnabas.client.mirrors import control
-from barnabas.client.mirrors.control import MirrorInfo
+from barnabas.client.mirrors import MirrorInfo, control
 from barnabas.client.mirrors.store import MIRROR_TOPIC
 from barnabas.client.status import STATUS_TOPIC, ProcessStatus, read_statuses
 from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError

@@ -7,18 +7,20 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from barnabas.client.placement import reassignments
-from barnabas.client.placement.layout import ClusterLayout, describe_layout, describe_moving
-from barnabas.client.placement.planner import NoPlanError
-from barnabas.client.placement.plans import (
+from barnabas.client.placement import (
+    ClusterLayout,
+    NoPlanError,
     ReassignmentPlan,
+    describe_layout,
+    describe_moving,
     plan_drain,
     plan_move,
     plan_rebalance,
+    reassignments,
     with_copies,
 )
 from barnabas.common.types import TopicPartition
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.console.administration.moving import AT_ONCE, MoveProgress, digest, progress_of
 from barnabas.services.console.administration.partitions import NOT_PREFERRED, flags_of
 from barnabas.services.console.administration.rights import may_change_cluster

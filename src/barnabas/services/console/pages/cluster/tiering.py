@@ -10,7 +10,7 @@ import msgspec
 from barnabas.client.errors import UnsupportedApiError
 from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
 from barnabas.protocol.messages.tiers import BrokerTiers
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import SHOWN
 from barnabas.services.console.routes import NavigationEntry, Routes

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.transactions import (
     ListTransactionsTransactionState,
     ProducerState,
 )
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change, may_change_cluster
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError

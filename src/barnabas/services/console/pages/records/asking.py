@@ -10,7 +10,7 @@ import msgspec
 
 from barnabas.client.schemas.subjects import topic_of
 from barnabas.common.durations import seconds_of
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.scanning.model import MAX_HITS, Decode, RecordMask, Search

@@ -10,7 +10,7 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ConsoleError, explain
 from barnabas.services.console.needs import topic

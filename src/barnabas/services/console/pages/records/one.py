@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import topic

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client.producer import Producer, ProducerSettings
-from barnabas.client.producing.record_accumulator import Delivered
+from barnabas.client import Producer, ProducerSettings
+from barnabas.client.producing import Delivered
 from barnabas.client.schemas.client import RegistryError, SchemaClient
 from barnabas.client.schemas.serdes import Encoder, UnfitValueError
-from barnabas.records.record import Header
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.records import Header
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import topic

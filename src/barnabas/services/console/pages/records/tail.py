@@ -9,7 +9,7 @@ import msgspec
 
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ConsoleError
 from barnabas.services.console.needs import topic

@@ -9,7 +9,7 @@ import msgspec
 from barnabas.client import admin
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.configuration import (
     apply_changes,
     difference,

@@ -10,7 +10,7 @@ from barnabas.client import admin
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.topics import CreatableTopicResult
-from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.administration.configuration import parse_changes
 from barnabas.services.console.administration.rights import confirmed
 from barnabas.services.console.context import RequestScope

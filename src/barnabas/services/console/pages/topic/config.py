@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.client import admin
-from barnabas.security.authz.authorizer import Operation
+from barnabas.security.authz import Operation
 from barnabas.services.console.administration.configuration import (
     ConfigRow,
     ConfigRowChange,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from barnabas.client import admin
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client import TopicMetadata, admin
 from barnabas.common.types import uuid_to_text
-from barnabas.security.authz.authorizer import Operation, ResourceType
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.configuration import read_settings
 from barnabas.services.console.administration.partitions import (
     MISSING,

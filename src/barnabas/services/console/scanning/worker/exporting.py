@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow as pa
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.scanning.messages import ExportJob

@@ -10,10 +10,8 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from barnabas.client.cluster import Client
-from barnabas.client.fetching import FetchSettings
+from barnabas.client import Client, FetchedRange, FetchSettings, RangeFetcher
 from barnabas.client.offsets import OffsetRange
-from barnabas.client.range_fetcher import FetchedRange, RangeFetcher
 from barnabas.common.types import TopicPartition
 from barnabas.records.columnar.decode import RecordColumns, decode_piece
 from barnabas.records.columnar.plan import DecodePlan, Piece, open_pieces

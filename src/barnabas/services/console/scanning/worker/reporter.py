@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.services.console.scanning.messages import ReportJob, ScanHits
 from barnabas.services.console.scanning.model import Hit, ShownValue

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barnabas.client.cluster import Client
+from barnabas.client import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import BITS, RecordColumns
 from barnabas.services.console.scanning.messages import ScanHits

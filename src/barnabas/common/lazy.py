@@ -1,0 +1,26 @@
+"""Exports of a package that are imported on first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a module `__getattr__` (PEP 562) that imports an exported name on first use.
+
+    `modules` has the exported names by module. Eager imports in `__init__` would load a whole package for one of its
+    names: a broker start and `barnabas --help` would take twice as long. Nothing is cached, so a name that a test
+    replaces in its module is replaced here too.
+    """
+    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+
+    def __getattr__(name: str) -> Any:  # noqa: N807  # the name that PEP 562 gives it
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(sys.modules.get(home) or import_module(home), name)
+
+    return __getattr__

@@ -1,0 +1,87 @@
+"""Check that a package is imported through its public interface: the names in `__all__` of its `__init__`.
+
+    python -m tools.check_interfaces           # fails on a new import of another package's private module
+    python -m tools.check_interfaces --list    # the modules that are still imported from outside, with their importers
+    python -m tools.check_interfaces --lower   # record that fewer are
+
+A package is a top folder of src/barnabas, or of services. Modules of common, protocol and config are public.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools import allowances
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
+OPEN = {"common", "protocol", "config"}
+
+
+def main(arguments: list[str]) -> int:
+    private = imported_from_outside()
+    if arguments == ["--list"]:
+        for module, importers in sorted(private.items()):
+            print(f"{module}: {', '.join(sorted(importers))}")
+        return 0
+    allowed = set(allowances.read("modules"))
+    if arguments == ["--lower"]:
+        allowances.write("modules", sorted(allowed & private.keys()))
+        return 0
+    problems = [
+        *(
+            f"{importer} imports {module}, which is private: export the name in {module.rpartition('.')[0]}"
+            for module in sorted(private.keys() - allowed)
+            for importer in sorted(private[module])
+        ),
+        *(
+            f"{module} is not imported from outside: run `python -m tools.check_interfaces --lower`"
+            for module in sorted(allowed - private.keys())
+        ),
+    ]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    print(f"interfaces: {len(problems)} problems" if problems else "interfaces kept")
+    return 1 if problems else 0
+
+
+def imported_from_outside() -> dict[str, set[str]]:
+    """Private module -> modules of other packages that import it."""
+    modules = dict(_modules())
+    found: dict[str, set[str]] = defaultdict(set)
+    for importer, path in modules.items():
+        for module in _imports(path, modules):
+            is_private = modules[module].name != "__init__.py" and _package(module) not in OPEN
+            if is_private and _package(module) != _package(importer):
+                found[module].add(importer)
+    return found
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted((SRC / "barnabas").rglob("*.py")):
+        if "template" not in path.parts:
+            yield ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"), path
+
+
+def _imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                for name in (f"{node.module}.{alias.name}", node.module):
+                    if name in modules:
+                        yield name
+                        break
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+
+
+def _package(module: str) -> str:
+    parts = module.split(".")
+    return "/".join(parts[1:3]) if parts[1:2] == ["services"] else (parts[1] if len(parts) > 1 else "")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
