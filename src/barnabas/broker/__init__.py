@@ -1,4 +1,8 @@
-"""A broker put together from its configuration: how it starts, what it does by the clock, how it stops."""
+"""Assembly and lifecycle of a broker.
+
+`parts` builds the components from the configuration, `Broker` starts and stops them, `main` runs a broker as a process.
+`security/`, `tiering/` and `restore/` are the parts of the broker in these areas.
+"""
 
 from __future__ import annotations
 

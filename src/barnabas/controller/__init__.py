@@ -1,8 +1,6 @@
-"""The controller: pure functions from (image, request) to (deltas, result), and one writer of the metadata
-log.
+"""The controller: pure functions from (image, request) to (deltas, result), and the writer of the metadata log.
 
-`Controller` decides, stores, applies and notifies; a `Decision` is any function of the image that returns
-`Decided`.
+`Controller` decides, stores, applies and notifies; a `Decision` is any function of the image that returns `Decided`.
 
 controller.py   the only writer of the metadata log
 partitions.py   transitions of one partition: ISR, ELR, leader, epochs, end of a reassignment

@@ -1,4 +1,8 @@
-"""Group coordinator: membership and committed offsets as state machines over `__consumer_offsets`, without I/O."""
+"""Group coordinator: membership and committed offsets as state machines over `__consumer_offsets`, without I/O.
+
+`GroupCoordinator` finds the shard of a group and runs requests on it; `GroupShard` holds the groups and offsets of one
+partition. `classic/`, `consumer/`, `share/` and `streams/` are the group types, `assignors/` the server-side assignors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Data pipelines on Spark: the data source, the sink, and what runs pipelines. The only importer of pyspark."""
+"""Data pipelines on Spark: definitions, the runner, quality rules, alarms and the template library.
+
+The modules `connection`, `origin`, `times`, `training`, `log_lines` and `quality.letters` are imported by
+pipeline folders of users. The Spark data source and sink are in `barnabas.spark`.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """Share groups on the broker (KIP-932): share partitions and the share coordinator.
 
-`SharePartitionManager` holds the share partitions that this broker leads, with their record states and
-delivery counts.
-`ShareCoordinator` stores that state in `__share_group_state`; `SharePersister` reads and writes it on
-whichever broker
-coordinates it.
+`SharePartitionManager` holds the share partitions that this broker leads, with their record states and delivery
+counts. `ShareCoordinator` stores that state in `__share_group_state`; `SharePersister` reads and writes it on the
+broker that coordinates it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`barnabas mirror`: the topics of one cluster, or of several, in another one."""
+"""`barnabas mirror`: replicates topics, groups and ACLs of one or more clusters to another cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A schema registry with Confluent's REST API; its state is the topic `_schemas`, in the format that others read too.
+"""Schema registry with Confluent's REST API; its state is the topic `_schemas`, in Confluent's format.
 
-`model`, `records`, `state` and `subjects` are pure: what is registered, how it is written down, what a request changes.
-`formats/` reads schemas, `compatibility/` compares two of them. `store` reads and writes the topic, `leadership` says
-who may write, `access` who may do what. `api/` is HTTP, and `server` puts it together.
+`model`, `records`, `state` and `subjects` are pure: registered schemas, their records, and the changes of a request.
+`formats/` parses schemas, `compatibility/` compares two of them. `store` reads and writes the topic, `leadership`
+elects the writer, `access` authorizes requests. `api/` is the HTTP interface, and `server` assembles the process.
 """
 
 from __future__ import annotations
