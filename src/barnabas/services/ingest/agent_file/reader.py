@@ -296,7 +296,7 @@ def describe(agent: ConfiguredAgent) -> list[dict[str, object]]:
     return [
         {
             "source": source.name,
-            "kind": type(source).__name__.removesuffix("IngestSource").lower(),
+            "kind": type(source).__name__.removesuffix("Source").lower(),
             "topics": [*source.topics],
         }
         for source in agent.sources
