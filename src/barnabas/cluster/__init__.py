@@ -9,7 +9,7 @@ features.py     features and their levels, including the metadata level
 mirrors.py      state of mirror topics
 names.py        valid and colliding topic names
 store.py        MetadataStore: the log with one writer, in a file or in memory
-following.py    applies the log entries on every broker
+follower.py     applies the log entries on every broker
 membership.py   Membership: live brokers and the controller; the one of a single node
 peers.py        requests to other brokers
 adoption.py     topics in a data folder written by Apache Kafka

@@ -98,7 +98,7 @@ class ControlFiles:
 
 
 def state_url(connector: Connector) -> str:
-    """Where the runner keeps the state of a connector (`running.planning.storage_of`)."""
+    """Where the runner keeps the state of a connector (`running.plan.storage_of`)."""
     return f"{connector.storage.rstrip('/')}/barnabas"
 
 

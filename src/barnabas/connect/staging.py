@@ -1,7 +1,7 @@
 """Rows that Spark cannot stream by itself, brought to where it can: Parquet files of the connector's storage.
 
 A look at the source takes rows from the last end to a new one. The new end is noted before the rows are written; that
-they are there is decided by one file (`lake/writing`), and the next look begins where the last decided one ended. So
+they are there is decided by one file (`lake/writer`), and the next look begins where the last decided one ended. So
 each row is in one file, once, whatever is killed, and Spark reads each file once.
 """
 

@@ -1,15 +1,15 @@
-"""Tiered storage put together: the store, who reads it, and a writer for each partition that this broker leads.
+"""Tiered storage of a broker: the object store, its readers, and a writer for each leader partition.
 
-tiering     all remote parts of a broker
-untiered    the same of a broker without a store
-led_log     the log of a led partition, as its writer sees it
-followers   logs that begin at the tiered end, and how far their leaders have copied
-beginnings  logs of restored partitions, which begin with what the store remembers
-recording   what the cluster writes down of itself in the store
-deletions   objects of topics that are deleted, or no longer tiered
-settings    from Kafka's settings to values
-monitoring  what is measured
-status      what is told to clients
-taking_back compacted logs that were lost
-needs       what is needed of the broker
+tiering              all remote parts of a broker
+no_tiering           their replacement in a broker without an object store
+leader_log           interface of a leader's log for its remote writer
+followers            logs that start at the tiered end offset, and the tiered end offsets of their leaders
+restored_partitions  logs of restored partitions, started from the manifest
+compacted_restore    compacted logs that were lost, downloaded from the store
+cluster_snapshots    cluster state and committed offsets, saved to the store
+deletions            objects of deleted topics, and of topics that are no longer tiered
+settings             values of Kafka's settings
+monitoring           metrics
+status               responses about tiering for clients
+needs                protocols for the parts of the broker
 """

@@ -139,7 +139,7 @@ def _log_claim(partition: Partition, claim: Claim) -> None:
 
 
 class WholeLedLog(TieredLeaderLog):
-    """A compacted one. See `tiering.writing.whole_copier.WholeLog`."""
+    """A compacted one. See `tiering.writing.compacted_copier.WholeLog`."""
 
     def view(self) -> LogView:
         is_lost = self._partition.is_recovering and is_lost_log(self._log)

@@ -2,7 +2,7 @@
 
 handler.py     requests of consumers and followers, and their sessions
 attempt.py     one attempt: read available data, respond if that is enough
-reading.py     one partition of an attempt
+reader.py      one partition of an attempt
 delayed.py     waiting between attempts
 """
 

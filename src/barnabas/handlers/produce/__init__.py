@@ -1,7 +1,7 @@
 """Produce: append batches, and respond when they are as durable as the client requires.
 
 handler.py     the request: append, then respond at once or later
-known_heads.py fast path of most requests, without decoding
+fast_path.py fast path of most requests, without decoding
 appending.py   stage one: append batches in arrival order
 admission.py   admission of transactional batches
 delayed.py     stage two: waiting until the batches are durable

@@ -141,7 +141,7 @@ class Appending:
     def settle(
         self, partition: Partition, data: PartitionProduceData, outcome: AppendResult | KafkaError
     ) -> PartitionProduceResponse:
-        """Process a batch that was appended or refused elsewhere (`known_heads.py`)."""
+        """Process a batch that was appended or refused elsewhere (`fast_path.py`)."""
         partition.counters.produces.value += 1
         if isinstance(outcome, KafkaError):
             return self._refuse(partition, data, outcome)

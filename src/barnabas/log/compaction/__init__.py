@@ -9,10 +9,10 @@ The part below *first dirty* was compacted before; above it, keys may repeat.
 
     candidates.py   selection of logs, and the plan for one              on the event loop
     keys.py         first pass: the last offset of every dirty key       in the worker process
-    alike.py        the same, faster, for runs of records of equal layout
-    choosing.py     second pass: the retained records of a batch
+    record_signature.py the same, faster, for runs of records of equal layout
+    retained_records.py second pass: the retained records of a batch
     transactions.py aborted batches, and markers without batches
-    writing.py      the new segment, as `.cleaned` files
+    writer.py       the new segment, as `.cleaned` files
     cleaner.py      the two passes
     swap.py         replacing the old segments by the new one            on the event loop
 

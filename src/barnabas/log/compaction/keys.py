@@ -1,7 +1,7 @@
 """First pass: the location of the last record of every key in the dirty part of a log.
 
-This module and `choosing.py` have the inner loops of compaction. They parse only keys and record boundaries, at a
-quarter of the cost of building a `Record` each. A *location* is one integer with the offset of a record and its
+This module and `retained_records.py` have the inner loops of compaction. They parse only keys and record boundaries,
+at a quarter of the cost of building a `Record` each. A *location* is one integer with the offset of a record and its
 position in the data of its batch, so the second pass finds the retained records without parsing the others.
 """
 

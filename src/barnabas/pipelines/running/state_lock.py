@@ -1,6 +1,6 @@
 """One run of a pipeline at a time, on one machine: a lock that ends with the process, however it ends.
 
-What two runs would do to one lake is safe in any case (`lake/writing.py`), and Spark notices on most file systems that
+What two runs would do to one lake is safe in any case (`lake/writer.py`), and Spark notices on most file systems that
 two queries write to one checkpoint. On a local disk it may notice too late, because a rename replaces files there; and
 it is kinder to say what is wrong before anything has started. Storage that is shared by machines has no such lock.
 """

@@ -4,10 +4,8 @@ settings   options and columns, checked
 writer     Spark's writers, on the driver and in tasks
 rows       Arrow -> encoded batches
 protocol   exactly once, without I/O
-names      transactional ids that no two processes share
 state      what a sink remembers
-driver     the protocol's steps, carried out on a cluster
-ledger     reads the state
+driver     executes the protocol's steps on a cluster, and reads the state
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Rows as hashes, JSON texts or entries of a stream in Redis, exactly once: the batch's number is written with them.
 
-sink      what NAME.yml says
-writing   a micro-batch as one transaction of Redis
+sink      settings in NAME.yml, and the connection
+writer    a micro-batch as one Redis transaction
 commands  rows to commands
-server    connection
-resp      Redis' protocol as bytes
 """

@@ -1,8 +1,7 @@
 """Tables of PostgreSQL and every change of them: a snapshot first, then logical decoding.
 
-source      what NAME.yml says
-reader      the stream as Spark sees it
-positions   how far it is
+source      settings in NAME.yml
+reader      Spark's stream reader, and its position
 slot        the replication slot: peek, advance, and when to stop
 snapshot    tables as they were at one moment
 tables      which tables, and the publication
