@@ -214,7 +214,7 @@ class Driver:
             yield
         return outcomes
 
-    def _claim(self, step: protocol.ClaimSink) -> None:
+    def _claimsink(self, step: protocol.ClaimSink) -> None:
         if step.fresh or not self._claimed:
             self.cluster.claims += 1
             self._claimed = self.cluster.claims
@@ -232,14 +232,14 @@ class Driver:
         self.cluster.states.append(step.state)
         self.cluster.topic += step.rows
 
-    def _check(self, step: protocol.CheckParts) -> list[SinkTransactionResult]:
+    def _checkparts(self, step: protocol.CheckParts) -> list[SinkTransactionResult]:
         return [self.cluster.check(part) for part in step.parts]
 
     def _open(self, step: protocol.Open) -> list[tuple[str, int]]:
         found = [(name, run_of(SINK, name)) for name in self.cluster.open_transactions()]
         return [(name, run) for name, run in found if run is not None]
 
-    def _store(self, step: protocol.StoreBatch) -> TaskTransaction:
+    def _storebatch(self, step: protocol.StoreBatch) -> TaskTransaction:
         place = (SINK, step.batch.run, step.batch.start, step.batch.number)
         part = self.cluster.begin(self._workers[1].take(*place))
         self.cluster.produce(part, list(step.batch.rows))
