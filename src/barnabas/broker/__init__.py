@@ -1,7 +1,7 @@
 """Assembly and lifecycle of a broker.
 
 `parts` builds the components from the configuration, `Broker` starts and stops them, `main` runs a broker as a process.
-`security/`, `tiering/` and `restore/` are the parts of the broker in these areas.
+Subpackages: `security/`, `tiering/` and `restore/`.
 """
 
 from __future__ import annotations

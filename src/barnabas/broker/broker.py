@@ -1,4 +1,4 @@
-"""A broker: how it starts, what it does while it runs, how it stops. `parts` puts it together."""
+"""Startup, metadata updates and shutdown of a broker. `parts` builds its components."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from barnabas.log.recovery import ShutdownKind
 
 logger = safe_logger(__name__)
 
-CREATED_ON_THE_LOOP = 2  # partitions; the files of a larger topic are made in a thread
+CREATED_ON_THE_LOOP = 2  # partitions; the log files of larger topics are created in a thread
 
 
 class Broker(BrokerParts):
-    """Make it on the event loop that it will run on: everything here belongs to that loop.
+    """A broker. Not thread-safe: create and use it on a single event loop.
 
-    Handlers get this object, and say in a protocol of their own which of its parts they need.
+    Request handlers receive this object; each declares the parts it needs as a protocol.
     """
 
     # -- start and stop -----------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Serve clients; after an error nothing is left open."""
+        """Start the broker and serve clients. On error, close everything and raise."""
         try:
             await self._open()
             await self._join_cluster()
@@ -38,7 +38,7 @@ class Broker(BrokerParts):
             raise
 
     async def _open(self) -> None:
-        """Ports first: they are registered with the cluster."""
+        """Open ports, log dirs and tiered storage. Ports come first because they are registered with the cluster."""
         self.sockets.open()
         self.logs.lock()
         await self.in_thread(lambda: make_private(self.files, self.config.log_dirs))
@@ -48,7 +48,7 @@ class Broker(BrokerParts):
         await self.tiering.start()
 
     async def _join_cluster(self) -> None:
-        """Follow the metadata, stand for election, load the logs that belong here, and be registered."""
+        """Start following the metadata, join the controller election, load the local logs and register."""
         await self._cluster.open(self.logs.cluster_id, self.logs.folder_id)
         await self.metadata.start()
         self._control.start()
@@ -56,7 +56,7 @@ class Broker(BrokerParts):
         await self._access.prepare(image)
         self.use(image)
         self.logs.claim(self.cluster_id, self.node_id)
-        # In a thread: after a crash it may take longer than a session lives without a sign of the loop.
+        # In a thread: recovery after a crash may take longer than the session timeout.
         found = await self.in_thread(
             lambda: self.logs.load(
                 lambda tp, topic_id: self._log_configs.expected(self.image, self.node_id, tp, topic_id)
@@ -67,7 +67,7 @@ class Broker(BrokerParts):
         self.logs.loss_is_reported()
 
     def _start_replication(self) -> None:
-        """From here on partitions lead and follow; what the image says of them is taken over now."""
+        """Apply the partition states of the current image, and follow metadata changes from here on."""
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
@@ -77,7 +77,7 @@ class Broker(BrokerParts):
         self._lifecycle.watch()
 
     async def _serve(self) -> None:
-        """Clients are let in last."""
+        """Accept client connections. Last step of the startup."""
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
         self._housekeeping.start()
@@ -86,7 +86,7 @@ class Broker(BrokerParts):
         self.moves.start()
 
     async def stop(self) -> None:
-        """Finish what is in flight, flush, and mark every log dir clean."""
+        """Hand over leadership, finish requests in flight, flush, and mark every log dir as cleanly shut down."""
         if self._leaving is not None:
             await asyncio.wait([self._leaving])
             await self.abort()
@@ -106,7 +106,7 @@ class Broker(BrokerParts):
         self.logs.close()
 
     async def abort(self) -> None:
-        """End as a killed process does: nothing is handed over, answered, flushed or marked clean."""
+        """Stop like a killed process: no handover, no responses, no flush, no clean shutdown marker."""
         self._control.stop()
         self._audit_writer.abort()
         self.metadata.stop()
@@ -139,11 +139,11 @@ class Broker(BrokerParts):
         self._flushing.close()
         self._disk.close()
 
-    # -- while it runs ------------------------------------------------------------------------------
+    # -- metadata changes ---------------------------------------------------------------------------
 
     async def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
-        """The metadata have changed: settings, partitions, coordinators and metrics follow, in this order. If this
-        raises, the same entry is acted on again: each step may be repeated."""
+        """Apply a metadata change to settings, partitions, coordinators and metrics, in this order. After an exception
+        the same entry is applied again, so every step is idempotent."""
         new = self.replicas.new_partitions(image, deltas)
         if len(new) > CREATED_ON_THE_LOOP:
             await self.in_thread(self.logs.prepare(new))
@@ -162,11 +162,11 @@ class Broker(BrokerParts):
         self.coordinators.applied(self._image_before, deltas)
         try:
             self.monitoring.follow(self._image_before, deltas)
-        except Exception:  # no reason to stop serving
+        except Exception:  # a metrics failure must not stop the broker
             logger.exception("metrics do not follow the metadata")
 
     def _metadata_failed(self) -> None:
-        """Nothing is served with an image that has come to a halt: others take over, and the process ends."""
+        """Fence this broker and leave the cluster: a broker with a stale image must not serve requests."""
         logger.critical("this broker cannot follow the metadata any further: it serves nothing, and stops")
         self.is_fenced = True
         self.replicas.fence()

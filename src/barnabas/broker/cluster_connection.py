@@ -1,4 +1,4 @@
-"""How a broker is connected to its cluster: through ZooKeeper, or, when it runs alone, through a file of its own."""
+"""Connection of a broker to its cluster: ZooKeeper, or a local metadata file on a standalone node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.log.dirs import LogManager
 from barnabas.replication import FetchSessions, IsrChanges, IsrProposal, Partition
 from barnabas.replication.flusher import FlushCallback, Flusher
 
-# -- What partitions see of the cluster: the image, our session, and the way to ask for another ISR ----
+# -- View of the cluster for partitions: image, session state, ISR changes -----------------------------
 
 
 class _Host(Protocol):
@@ -75,18 +75,18 @@ class BrokerView:
 def connection_from(
     config: BrokerConfig, files: FileSystem, features: Levels, image: Callable[[], MetadataImage]
 ) -> ClusterConnection:
-    """The connection that `zookeeper.connect` asks for; without it, that of a node alone."""
+    """Return a ZooKeeper connection if `zookeeper.connect` is set, otherwise a standalone one."""
     if not config["zookeeper.connect"]:
         store = FileMetadataStore(files, os.path.join(config.log_dirs[0], METADATA_FOLDER))
         return ClusterConnection(store, LocalMembership(image))
-    from barnabas.cluster.zookeeper import ZooKeeperConnection  # not every installation has kazoo
+    from barnabas.cluster.zookeeper import ZooKeeperConnection  # kazoo is an optional dependency
 
     _, newest_level = features[METADATA_VERSION]
     return ZooKeeperConnection(config, newest_level)
 
 
 def found_cluster(config: BrokerConfig, logs: LogManager) -> tuple[str, list[Delta]]:
-    """The id of a new cluster, and what is in our folders already when it begins."""
+    """Return the id of a new cluster, and deltas that adopt the topics found in the log dirs."""
     cluster_id = logs.cluster_id or config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
     return cluster_id, adopt(logs.fs, config.log_dirs, config.node_id)
 
@@ -102,7 +102,7 @@ def healing_settings_from(config: BrokerConfig) -> HealingSettings:
 
 
 def balance_seconds(config: BrokerConfig) -> float | None:
-    """How often the controller gives leadership back to preferred replicas; None for never."""
+    """Interval of preferred leader elections in seconds; None if they are disabled."""
     if not config["auto.leader.rebalance.enable"]:
         return None
     return float(config["leader.imbalance.check.interval.seconds"])

@@ -1,8 +1,8 @@
-"""What the controller does without being asked while this broker is elected: it follows which brokers are alive.
+"""Background work of the elected controller.
 
-A broker that has joined is registered, one that is gone is fenced; leadership goes back to preferred replicas
-from time to time, and replicas move by themselves where settings ask for it (controller/healing.py).
-Requests of clients and of other brokers reach the controller through their handlers.
+It registers brokers that join, fences brokers that disappear, runs preferred leader elections periodically, and
+reassigns replicas if self-healing or balancing is enabled (controller/healing.py).
+Requests from clients and other brokers reach the controller through their handlers.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from barnabas.controller.brokers import Registration, create_cluster, fence, reg
 
 logger = safe_logger(__name__)
 
-RETRY_SECONDS = 0.5  # after a decision that could not be stored
-MAX_FAILURES = 20  # in a row
-REVIEW_SECONDS = 5.0  # at most, between two looks at replicas that may have to move
-BEGIN_SECONDS = 60.0  # for catching up with the log of a large cluster, and the first entry
+RETRY_SECONDS = 0.5  # after a failed round
+MAX_FAILURES = 20  # consecutive
+REVIEW_SECONDS = 5.0  # maximum interval between reviews of the replica placement
+BEGIN_SECONDS = 60.0  # timeout for catching up with the metadata log and writing the first entry
 
 
 class ClusterControl:
-    """One task while elected: register and fence, then wait for the next change or the next time to balance."""
+    """Runs one task while elected: register and fence brokers, then wait for the next change or rebalance."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ClusterControl:
         self._size_of_moves = size_of_moves
         self._healing = Healing()
         self._reviewed_at = 0.0
-        self._begun: dict[TopicPartition, int] = {}  # reassignments of ours, with the bytes that they copy
+        self._begun: dict[TopicPartition, int] = {}  # reassignments started here, with the bytes to copy
         self._supported_features = supported_features
         self._is_alone = is_alone
         self._brokers: Brokers | None = None
@@ -99,8 +99,8 @@ class ClusterControl:
         self._changed.set()
 
     def _log_unclean_elections(self, image: MetadataImage, deltas: list[Delta]) -> None:
-        """Records may be lost by one. It is held only where a setting or a request allows it, or where only a leader
-        that lost records is left, and never in silence."""
+        """Log every unclean election, since it may lose records. Unclean elections happen only if a setting or request
+        allows them, or if the only remaining replica is a leader that lost records."""
         if self._controller.is_active:
             for partition, state in uncleanly_led(image, deltas):
                 logger.error(
@@ -112,7 +112,7 @@ class ClusterControl:
     # -- while elected ------------------------------------------------------------------------------
 
     async def _control(self, epoch: int) -> None:
-        """Until it has failed too often: who cannot do the work must not keep others from it."""
+        """Run rounds until resigned. Step down after MAX_FAILURES consecutive failures so another broker is elected."""
         failures = 0
         while failures < MAX_FAILURES:
             try:
@@ -144,7 +144,7 @@ class ClusterControl:
         await self._controller.take_over(epoch)
         if not self._controller.image.cluster_id:
             await self._controller.submit(self._founding)
-        # Before any broker is registered, so that none leads with a minimum of its own.
+        # Must precede the first registration, so that all leaders use the same min.insync.replicas.
         await self._controller.submit(
             lambda image: settle_min_isr(image, self._policy(), is_alone=self._is_alone)
         )
@@ -154,7 +154,7 @@ class ClusterControl:
         self._changed.set()
 
     def _founding(self, image: MetadataImage) -> Decided[None]:
-        """One entry: a broker that sees the cluster must see what was adopted, or it takes that for strays."""
+        """Create the cluster and adopt existing topics in a single entry, so no broker sees those topics as strays."""
         cluster_id, adopted = self._found_cluster()
         created, _ = create_cluster(image, cluster_id, initial_features(self._supported_features))
         return [*created, *adopted], None
@@ -174,7 +174,7 @@ class ClusterControl:
             await self._review_replicas(now)
 
     async def _wait_for_change(self) -> bool:
-        """True when brokers came or went, False when something else is due: its time comes however often they do."""
+        """Wait for a broker change (True) or the next periodic task (False). Overdue tasks take precedence."""
         due = min(self._leaders_due(), self._review_due())
         if due <= asyncio.get_running_loop().time():
             return False
@@ -195,7 +195,7 @@ class ClusterControl:
 
     async def _review_replicas(self, now: float) -> None:
         self._log_done(self._controller.image)
-        # In a thread: a plan for ten thousand partitions takes longer than the loop may be held up.
+        # In a thread: planning ten thousand partitions would block the event loop for too long.
         targets = await asyncio.to_thread(
             self._healing.review, self._controller.image, self._healing_settings, now
         )
@@ -213,7 +213,7 @@ class ClusterControl:
         self._begun |= {tp: size.copies.get(tp, 0) for tp in wanted}
 
     def _log_done(self, image: MetadataImage) -> None:
-        """What has been begun here, and is not on the move any more."""
+        """Log the reassignments started here that have completed."""
         moving = {tp: size for tp, size in self._begun.items() if _is_moving(image, tp)}
         if done := self._begun.keys() - moving.keys():
             copied = sum(self._begun[tp] for tp in done)
@@ -254,7 +254,7 @@ def _registering(info: BrokerInfo, policy: ControllerPolicy) -> Callable[[Metada
         if known is None or known.epoch < info.epoch:
             return register(image, registration, policy)
         if known.fenced and known.epoch == info.epoch:
-            # A new controller had heard of this life in the log, and not yet of the broker being alive.
+            # A new controller read the registration from the log before it saw the session, and fenced the broker.
             return unfence(image, info.id, policy)[0], known.epoch
         return [], known.epoch
 

@@ -1,7 +1,7 @@
-"""Processes beside a broker, such as the schema registry: started after it, started again when they die, ended with it.
+"""Child processes of a broker, such as the schema registry: started after it, restarted on exit, stopped with it.
 
-A companion hears who it is and how it logs in over a pipe, so that no secret is in a command line or an environment.
-The pipe stays open for as long as the broker lives: a companion ends when it ends, even after kill -9.
+A companion receives its identity and credentials over a pipe, so no secret appears on a command line or in an
+environment. The broker keeps the pipe open; a companion exits when the pipe closes, even after kill -9 of the broker.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ logger = safe_logger(__name__)
 
 STOP_TIMEOUT = 10.0
 FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
-LONG_ENOUGH = 60.0  # a process that lived so long starts the pauses anew
+LONG_ENOUGH = 60.0  # uptime after which the restart backoff is reset
 
 
 class Companion:
-    """`arguments` are those of `barnabas`; `greeting` is the line that the process reads first."""
+    """`arguments` follow `barnabas` on the command line; `greeting` is the first line on the standard input."""
 
     def __init__(self, name: str, arguments: Sequence[str], greeting: Mapping[str, object]) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class Companion:
         self._task = asyncio.create_task(self._keep_running())
 
     async def stop(self) -> None:
-        """Ask it to end, by the end of its pipe; it is killed if it does not."""
+        """Close the pipe and wait for the process to exit; kill it after STOP_TIMEOUT."""
         self._stopping = True
         process = self._process
         if process is not None:
@@ -78,7 +78,7 @@ class Companion:
     def _spawn(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why itself
+        with contextlib.suppress(BrokenPipeError):  # it exited early and logged the reason
             process.stdin.write(self._greeting)
             process.stdin.flush()
         return process

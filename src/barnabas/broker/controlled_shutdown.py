@@ -1,4 +1,4 @@
-"""Controlled shutdown: before a broker stops, others are elected for what it leads, so clients meet no errors."""
+"""Controlled shutdown: a stopping broker hands its leaderships to other brokers first, so clients see no errors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from barnabas.protocol.messages.replication import BrokerHeartbeatRequest, Broke
 
 logger = safe_logger(__name__)
 
-# A controller may be elected, and ZooKeeper restarted, while we wait. A broker that is cut off waits only a moment.
+# Long enough for a controller election or a ZooKeeper restart. A disconnected broker stops after CUT_OFF_SECONDS.
 CUT_OFF_SECONDS = 2.0
 TIMEOUT_SECONDS = 8.0
 RETRY_SECONDS = 0.2
-IN_FLIGHT_SECONDS = 10.0  # how long a stopping broker waits for requests in flight
-LEFT_ALONE_SECONDS = 1.0  # if other leaders could not be elected: what needs other replicas may wait in vain
-TURN_AWAY_SECONDS = 1.0  # how long clients that go on asking are told who leads now
+IN_FLIGHT_SECONDS = 10.0  # timeout for requests in flight
+LEFT_ALONE_SECONDS = 1.0  # the same if the handover failed: acks=all requests might never complete
+TURN_AWAY_SECONDS = 1.0  # period in which clients are redirected to the new leaders
 
 
 class _Host(ForwardingNeeds, Protocol):
@@ -37,7 +37,7 @@ class _Host(ForwardingNeeds, Protocol):
 
 
 async def controlled_shutdown(broker: _Host, membership: Membership) -> float:
-    """Have other brokers elected for what we lead; how long to wait then for requests in flight."""
+    """Move leadership to other brokers, and return the timeout in seconds for requests in flight."""
     if not broker.config["controlled.shutdown.enable"]:
         return IN_FLIGHT_SECONDS
     if not await _hand_over(broker, membership):
@@ -47,7 +47,7 @@ async def controlled_shutdown(broker: _Host, membership: Membership) -> float:
 
 
 async def _hand_over(broker: _Host, membership: Membership) -> bool:
-    """Return when we lead nothing that another broker could lead, or, with False, when there is no point in waiting."""
+    """Return True once no partition led here could be led by another broker, False on timeout or disconnection."""
     for seconds in (CUT_OFF_SECONDS, TIMEOUT_SECONDS):
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -60,7 +60,7 @@ async def _hand_over(broker: _Host, membership: Membership) -> bool:
 
 
 async def _until_others_lead(broker: _Host) -> None:
-    while not await _ask(broker):  # noqa: ASYNC110 - it asks another broker, which gives no signal
+    while not await _ask(broker):  # noqa: ASYNC110 - polls a remote broker
         await asyncio.sleep(RETRY_SECONDS)
     await broker.metadata.until(lambda image: image.brokers[broker.node_id].shutting_down)
 
@@ -79,5 +79,5 @@ async def _ask(broker: _Host) -> bool:
         return False
     if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
         return True
-    # Partitions that no other broker can lead are served until the end; waiting longer would not change that.
+    # Partitions without another eligible leader are served until the end; waiting longer would not help.
     return not response.error_code

@@ -1,4 +1,4 @@
-"""The coordinators of this broker, kept in step with which partitions of the internal topics it leads."""
+"""The coordinators of this broker, kept in sync with the internal topic partitions it leads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Led(NamedTuple):
     partition: Partition
     leader_epoch: int
     undone_appends: int
-    """A shard is loaded again when records that it has replayed could not be written."""
+    """A change means that replayed records could not be written: the shard is reloaded."""
 
 
 class Host(
@@ -43,7 +43,7 @@ class Host(
     share_partitions.SharePartitionManagerNeeds,
     Protocol,
 ):
-    """What the coordinators need of the broker."""
+    """Parts of the broker used by the coordinators."""
 
 
 class Coordinators:
@@ -81,7 +81,7 @@ class Coordinators:
             SHARE_GROUP_STATE: self.shares.runtime,
         }
         self._led: dict[tuple[str, int], _Led] = {}
-        self.is_behind = False  # something did not move as the partitions did: `follow` once more
+        self.is_behind = False  # a shard failed to load or unload: `follow` must be called again
 
     def start(self) -> None:
         self.follow()
@@ -98,7 +98,7 @@ class Coordinators:
         self.channel.stop()
 
     def applied(self, before: MetadataImage, deltas: Sequence[Delta]) -> None:
-        """The metadata have changed, and the partitions with them."""
+        """Follow a metadata change, after the partitions have applied it."""
         self.follow()
         changed = changed_topics(before, deltas)
         deleted = deleted_topics(before, deltas)
@@ -108,7 +108,7 @@ class Coordinators:
             self.shares.topics_deleted({before.topics[name].topic_id for name in deleted})
 
     def follow(self) -> None:
-        """Take over the shards of partitions that we lead now, and let go of the others."""
+        """Load the shards of partitions led by this broker and unload all others."""
         led = {
             (topic, index): _Led(partition, partition.leader_epoch, partition.undone_appends)
             for topic in self._by_topic
@@ -123,8 +123,8 @@ class Coordinators:
                 self._move(tp, now)
 
     def _move(self, tp: tuple[str, int], now: _Led | None) -> None:
-        """What we lead is known only when its shard has moved: one that fails half way moves again (KAFKA-9307), and
-        holds up no others."""
+        """Load or unload a shard. `_led` is updated only on success, so a failed move is retried (KAFKA-9307); other
+        shards are not affected."""
         topic, index = tp
         try:
             if now is None:
@@ -142,7 +142,7 @@ class Coordinators:
         return len(state.partitions) if state is not None else 0
 
     async def create_topic(self, name: str) -> None:
-        """Create an internal topic when it is needed for the first time; KafkaError if that fails."""
+        """Create an internal topic on first use. Raises KafkaError on failure."""
         broker = self._broker
         wanted = internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone)
         assert wanted is not None, name

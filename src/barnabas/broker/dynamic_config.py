@@ -1,4 +1,4 @@
-"""The configuration in force: a broker's properties, and above them what is set in the cluster's metadata (KIP-226)."""
+"""Effective configuration: the broker's properties, overridden by dynamic configs from the metadata (KIP-226)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class DynamicConfig:
         self.static = static
         self.current = static
         self.without_defaults = static
-        """Without what is set for all brokers: the controller looks for that in the image it decides on."""
+        """Excludes cluster-wide defaults: the controller reads those from the image it decides on."""
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
     def update(self, image: MetadataImage) -> bool:
-        """Take over the settings in an image. True if they have changed; those of topics are not looked at."""
+        """Apply the broker configs of an image, and return True if they changed. Topic configs are ignored."""
         dynamic = (
             image.configs.get(Resource(ConfigResourceType.BROKER, str(self.static.node_id)), {}),
             image.configs.get(Resource(ConfigResourceType.BROKER, ""), {}),

@@ -1,7 +1,7 @@
-"""kafka_exporter's metrics on a broker that is alone, read when somebody looks (`barnabas.metrics.exporter`).
+"""kafka_exporter's metrics on a standalone broker, computed on each scrape (`barnabas.metrics.exporter`).
 
-In a cluster every broker knows the whole image, and boards add up what they scrape: there `barnabas console` serves
-them, with the lag in seconds.
+In a cluster every broker has the whole image and dashboards would count each value several times. There
+`barnabas console` serves these metrics, including the lag in seconds.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from barnabas.metrics import exporter_catalogue as catalogue
 from barnabas.replication import Partition, ReplicaManager
 
 MAX_OFFSETS = 100_000
-"""Committed offsets that are shown by partition, some 20 MB of text. Sums are of all of them."""
+"""Limit of committed offsets reported per partition, about 20 MB of text. Sums include all of them."""
 
 
 class Alone(Protocol):
-    """A broker, as far as these metrics look at it."""
+    """Parts of the broker read by these metrics."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -89,7 +89,7 @@ def _partition_counts(image: MetadataImage) -> Iterator[Sample]:
 
 
 def _leaders(image: MetadataImage) -> Iterator[Sample]:
-    """A partition without a leader has no sample."""
+    """Leader of each partition; partitions without a leader have no sample."""
     for topic, index, state in image.partitions():
         if state.leader >= 0:
             yield Sample("", (("topic", topic.name), ("partition", str(index))), state.leader)
@@ -124,7 +124,7 @@ class _Position(NamedTuple):
 
 
 class _Groups:
-    """The groups that this broker coordinates, with what they have committed of partitions that it leads."""
+    """Groups coordinated by this broker, with their committed offsets of partitions led here."""
 
     def __init__(self, broker: Alone) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""Log dirs that fail: what lies in them is served no more, and the controller hears which replicas that were."""
+"""Log dir failures: the replicas in a failed log dir go offline, and the controller is informed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Broker(Protocol):
 
 
 class FailedLogDirs:
-    """`ask_controller` sends it a request; `on_replicas_lost` is called when partitions have gone offline."""
+    """`ask_controller` sends a request to the controller; `on_replicas_lost` runs after partitions went offline."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class FailedLogDirs:
         self._left: set[str] = set()
         self._reporting: asyncio.Task[None] | None = None
         self.on_all_failed: Callable[[], None] = lambda: None
-        """Called when no log dir is left. Kafka ends its process then, so that others take over."""
+        """Called when all log dirs have failed. As in Kafka the process should exit so that other brokers take over."""
 
     def flush_failed(self, log: Log, error: Exception) -> None:
-        """A flush is never repeated: the log dir goes offline."""
+        """Take the log dir offline. A failed flush is never retried."""
         self._broker.logs.take_offline(log, error if isinstance(error, OSError) else OSError(str(error)))
         self.leave()
 
     def leave(self) -> None:
-        """Serve nothing any more that lies in a log dir which failed; the other dirs go on."""
+        """Take the replicas in newly failed log dirs offline; other log dirs are not affected."""
         broker = self._broker
         failed = broker.logs.offline_dirs
         for folder in failed.keys() - self._left:
@@ -79,7 +79,7 @@ class FailedLogDirs:
                 self.on_all_failed()
 
     def report(self) -> None:
-        """Tell the controller which replicas are offline, until it counts on none of them."""
+        """Report offline replicas to the controller until none is a leader or in an ISR or ELR."""
         if self._broker.replicas.offline and self._reporting is None and not self._broker.is_alone:
             self._reporting = asyncio.ensure_future(self._report())
 
@@ -101,8 +101,8 @@ class FailedLogDirs:
         self._reporting = None
 
     def _counted_on(self) -> set[tuple[TopicPartition, int]]:
-        """Replicas that are offline, and that the image counts on all the same, with the epoch of that state: the
-        controller may elect the last known leader again."""
+        """Offline replicas that are still leader or in the ISR or ELR, with the partition epoch: the controller may
+        elect the last known leader again."""
         broker, counted_on = self._broker, set()
         for tp in broker.replicas.offline:
             state = broker.image.partition(*tp)

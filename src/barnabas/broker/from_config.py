@@ -1,4 +1,4 @@
-"""What a broker makes of its configuration."""
+"""Components of a broker built from its configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from barnabas.security.quotas.rates import Windows
 
 
 def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -> list[Listener]:
-    """A node alone has no peers, and serves no requests of brokers."""
+    """Return the listeners. A standalone node has no peers and rejects inter-broker requests."""
     for_brokers = frozenset() if is_alone else config.listeners_for_brokers
     advertised = {spec.name: (spec.host, spec.port) for spec in config.advertised_listeners}
     return [
@@ -43,7 +43,7 @@ def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -
 
 
 def policy_from(config: BrokerConfig, own: BrokerConfig) -> ControllerPolicy:
-    """`own` is without what was set for all brokers: decisions look for that in the image they are taken on."""
+    """`own` excludes cluster-wide defaults: the controller reads those from the image it decides on."""
     return ControllerPolicy(
         num_partitions=config["num.partitions"],
         default_replication_factor=config["default.replication.factor"],
@@ -64,7 +64,7 @@ def replica_fetches_from(config: BrokerConfig) -> ReplicaFetchSettings:
 
 
 def authorizer_from(config: BrokerConfig, brokers: frozenset[str]) -> StandardAuthorizer | None:
-    """None where everybody may do everything. `brokers`: the principals of the cluster's brokers."""
+    """Return None if authorization is disabled. `brokers`: the principals of the cluster's brokers."""
     if not config["authorizer.class.name"]:
         return None
     named = (name.strip() for name in config["super.users"].split(";"))
@@ -80,7 +80,7 @@ def dispatcher_from(
     audit: AuditLog | None,
     is_broker: IsBroker,
 ) -> Dispatcher:
-    """`broker` is what handlers get: it has what the protocols of all of them ask for."""
+    """`broker` is passed to the handlers and implements all of their protocols."""
     return Dispatcher(
         broker,
         HANDLERS,

@@ -1,6 +1,6 @@
-"""Work that would hold the loop up, done in turns: a few milliseconds, then others, then the next few.
+"""Background work on the event loop, in slices of a few milliseconds.
 
-The work is a generator of steps, none of which takes long.
+The work is a generator of short steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from barnabas.replication.flusher import Flusher
 
 
 class PeriodicTask:
-    """One round of steps after the other, each begun `interval` seconds after the one before was over."""
+    """Runs rounds of steps; each round starts `interval` seconds after the end of the previous one."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class PeriodicTask:
         self._turn()
 
     def stop(self) -> None:
-        """Not even the rest of the round."""
+        """Stop immediately, without finishing the current round."""
         self._round = iter(())
         if self._next is not None:
             self._next.cancel()
@@ -56,7 +56,7 @@ class PeriodicTask:
             self._next = loop.call_soon(self._turn)
 
     def _is_over(self) -> bool:
-        """Take steps for one turn; True when there are no more."""
+        """Run steps for one slice; True if the round is finished."""
         turn = self._current
         turn.begin()
         while next(self._round, self) is not self:
@@ -66,7 +66,7 @@ class PeriodicTask:
 
 
 class _Host(Protocol):
-    """The parts of a broker that have something to do by the clock."""
+    """Parts of the broker with periodic work."""
 
     clock: Clock
     config: BrokerConfig
@@ -85,7 +85,7 @@ class _Host(Protocol):
 
 
 def run_background_tasks(broker: _Host) -> Iterator[None]:
-    """One round of what a broker does by the clock, in short steps."""
+    """Run one round of periodic work in short steps."""
     for wanted in broker.logs.housekeeping_steps(broker.clock.now_ms()):
         yield
         for log in wanted:

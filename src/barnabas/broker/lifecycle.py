@@ -1,8 +1,8 @@
-"""This broker as a member of its cluster: it joins, is cut off, and joins again.
+"""Cluster membership of this broker: registration, fencing and re-registration.
 
     joining --registered by the controller--> in service --session lost--> fenced --registered again--> in service
 
-While it is fenced another broker may lead what it led: reads go on, nothing is written or coordinated.
+While this broker is fenced, another one may lead its partitions: it serves reads, but neither writes nor coordinators.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from barnabas.replication import ReplicaManager
 
 logger = safe_logger(__name__)
 
-REGISTRATION_SECONDS = 5.0  # how long a registration may take before we look whether the session still lives
-REFUSED_SECONDS = 5.0  # until we ask again after we were refused
+REGISTRATION_SECONDS = 5.0  # interval of session checks while waiting for the registration
+REFUSED_SECONDS = 5.0  # retry interval after a refused registration
 
 
 class _Host(Protocol):
-    """What a member's life needs of the broker, and changes in it."""
+    """Parts of the broker used, and state changed, by the lifecycle."""
 
     broker_epoch: int
     is_fenced: bool
@@ -54,10 +54,10 @@ class BrokerLifecycle:
         self._membership = membership
         self._rejoining: asyncio.Task[None] | None = None
         self.refusal: str | None = None
-        """Why this broker is not let in again, while it is not."""
+        """Reason for the last failed attempt to rejoin; None after success."""
 
     async def join(self, *, clean: bool) -> None:
-        """Be alive, and wait until the controller has registered us."""
+        """Open a session and wait until the controller has registered this broker."""
         broker, info = self._broker, self._info(clean)
         self._check_features()
         broker.broker_epoch = await self._membership.join(info)
@@ -67,13 +67,13 @@ class BrokerLifecycle:
                     await broker.metadata.until(self._is_registered)
             except TimeoutError:
                 logger.warning("no controller has registered this broker yet")
-                self._check_features()  # it will not, if the cluster has gone beyond us meanwhile
-                if self._membership.is_fenced:  # it never will: that session is gone
+                self._check_features()  # raises if the cluster has been upgraded beyond this version
+                if self._membership.is_fenced:  # the session has expired: open another one
                     broker.broker_epoch = await self._membership.join(info)
         broker.use(broker.metadata.image)
 
     def watch(self) -> None:
-        """Look out for the loss of our session from now on."""
+        """Start monitoring the session."""
         self._membership.on_fenced(self._fenced)
         if self._membership.is_fenced:
             self._fenced()
@@ -116,9 +116,9 @@ class BrokerLifecycle:
     async def _rejoin(self) -> None:
         while True:
             try:
-                await self.join(clean=True)  # the process lived on, and has lost nothing
+                await self.join(clean=True)  # the process kept running and has lost no records
             except Exception as error:
-                # Another process has our id, or we lack the rights. That may be corrected while we wait.
+                # The broker id is in use, or permissions are missing. Keep trying: an operator may fix either.
                 self.refusal = str(error) or repr(error)
                 logger.critical(
                     "this broker cannot join its cluster again and serves nothing: %s", self.refusal
@@ -136,5 +136,5 @@ class BrokerLifecycle:
 
 
 def _registered_address(listener: Listener) -> tuple[str, int]:
-    """What other brokers are told; a listener on all interfaces needs advertised.listeners for that."""
+    """Address registered for other brokers; a listener on all interfaces needs advertised.listeners."""
     return listener.advertised_address or (listener.host or "127.0.0.1", listener.port)

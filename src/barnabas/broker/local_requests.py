@@ -1,4 +1,4 @@
-"""Requests that a broker sends to itself: handled like a client's, without a socket and without encoding."""
+"""Requests that a broker sends to itself: handled like client requests, without a socket or encoding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LocalRequest:
-    """What handlers need of a `Request`."""
+    """Implements the part of `Request` that handlers use."""
 
     __slots__ = (
         "_answer",
@@ -55,7 +55,7 @@ class _Serving(Protocol):
 
 
 async def answer(broker: _Serving, message: Message) -> Message:
-    """Have the handler of a message serve it, in its newest version."""
+    """Run the handler of a request in its latest version and return the response."""
     handler = broker.dispatcher.handlers[message.api_key]
     request: Any = LocalRequest(handler)
     response = handler.function(broker, request, message)

@@ -1,8 +1,8 @@
-"""The log cleaner: which log is compacted next, by which worker process, and what is done with the result.
+"""Log cleaner: selects the next log to compact, runs the compaction in a worker process, and installs the result.
 
-The loop makes a plan, a worker process writes new segments beside the old ones, and the loop swaps them in, each
-as soon as it is ready. A plan is void once the log was cut, or lost one of the segments: what was written is then
-thrown away.
+The event loop makes a plan, a worker process writes new segments next to the old ones, and the event loop swaps in
+each one once it is ready. If the log is truncated or loses one of the segments, the plan is void and its output is
+discarded.
 Followers compact their own replicas, as in Kafka.
 """
 
@@ -80,10 +80,10 @@ class LogCleanerMetrics:
 
 
 RETRY_MS = 10 * 60 * 1000
-"""How long a log is left alone after its compaction failed. Kafka never tries again before a restart."""
+"""Retry delay after a failed compaction. Kafka does not retry before a restart."""
 RETRY_WITHOUT_ROOM_MS = 30_000
-"""And after it found no room on the disk, which may be made at any moment."""
-MIN_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0; looking at every log all the time does not help
+"""Retry delay if the disk was full. Shorter, since space may be freed at any time."""
+MIN_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0, which would examine all logs continuously
 
 logger = safe_logger(__name__)
 
@@ -96,7 +96,7 @@ class LogFlusher(Protocol):
 
 
 class Host(Protocol):
-    """What the cleaner needs of the broker."""
+    """Parts of the broker used by the cleaner."""
 
     @property
     def clock(self) -> Clock: ...
@@ -124,21 +124,21 @@ class LogCleaner:
         self._logs = broker.logs
         self._rounds: dict[Log, asyncio.Task[None]] = {}
         self._idle: list[WorkerProcess] = []
-        self._workers: list[WorkerProcess] = []  # all of them, idle or not
+        self._workers: list[WorkerProcess] = []  # busy and idle
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
         self.uncleanable: dict[Log, Uncleanable] = {}
         self.metrics = LogCleanerMetrics(broker.metrics, self)
 
-    # -- life ---------------------------------------------------------------------------------------
+    # -- start and stop -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        # The worker sees the real disk only; a broker on a file system in memory belongs to a test.
+        # Workers need files on disk; in-memory file systems are used in tests only.
         if self._broker.config["log.cleaner.enable"] and isinstance(self._broker.files, LocalFileSystem):
             self._schedule()
 
     async def stop(self) -> None:
-        """End the worker processes; what they have not finished is removed at the next start."""
+        """Stop the worker processes. Unfinished output is removed at the next start."""
         if self._timer is not None:
             self._timer.cancel()
         rounds = list(self._rounds.values())
@@ -171,10 +171,10 @@ class LogCleaner:
         delay = max(backoff, MIN_BACKOFF_MS) if delay_ms is None else delay_ms
         self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
 
-    # -- choosing -----------------------------------------------------------------------------------
+    # -- selecting logs -----------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Let idle workers have the dirtiest logs."""
+        """Start compacting the dirtiest logs, up to log.cleaner.threads at once. Without work, stop idle workers."""
         self._schedule()
         now_ms = self._broker.clock.now_ms()
         self._forgive(now_ms)
@@ -206,14 +206,14 @@ class LogCleaner:
         return log in self.uncleanable or self._logs.moves.copying(log.topic_partition)
 
     def _forgive(self, now_ms: int) -> None:
-        """Forget failures that are long ago, and those of logs that are gone."""
+        """Remove expired failures, and those of deleted logs."""
         for log, failure in list(self.uncleanable.items()):
-            is_soon = 0 < failure.retry_ms - now_ms <= RETRY_MS  # not if the clock was set back
+            is_soon = 0 < failure.retry_ms - now_ms <= RETRY_MS  # False if the clock was set back
             if not is_soon or self._logs.get(log.topic_partition) is not log:
                 del self.uncleanable[log]
 
     def _give_up(self, log: Log, error: Exception) -> None:
-        """For now."""
+        """Skip a log until its retry time."""
         wait_ms = RETRY_WITHOUT_ROOM_MS if _says_no_room(error) else RETRY_MS
         logger.error(
             "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d seconds.",
@@ -223,7 +223,7 @@ class LogCleaner:
         )
         self.uncleanable[log] = Uncleanable(str(error), self._broker.clock.now_ms() + wait_ms)
 
-    # -- one log ------------------------------------------------------------------------------------
+    # -- compacting one log -------------------------------------------------------------------------
 
     async def _round(self, log: Log) -> None:
         worker = self._worker()
@@ -235,7 +235,7 @@ class LogCleaner:
         except Exception as error:
             if not isinstance(error, JobFailed | KafkaError | OSError):
                 logger.exception("the compaction of %s failed as it should not", log.topic_partition)
-            if swapping.is_valid:  # else it was deleted or cut, and no wonder that the worker stumbled
+            if swapping.is_valid:  # otherwise the failure is a consequence of the deletion or truncation
                 self._give_up(log, error)
         finally:
             await self._broker.in_thread(lambda: remove_unfinished(log.fs, log.folder))
@@ -247,12 +247,12 @@ class LogCleaner:
         await self._make_durable(log)
         if not swapping.is_valid:
             return
-        now_ms = self._broker.clock.expiry_ms()  # by which tombstones expire
+        now_ms = self._broker.clock.expiry_ms()  # for the expiry of tombstones
         candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
         if candidate is None:
             return
         result = await worker.run(make_plan(candidate, self._effort(), now_ms), swapping.swap)
-        # Were the note on the disk and the swap not, keys below it would never be looked at again.
+        # The swap must be durable before the checkpoint: otherwise a crash could leave dirty keys below it for good.
         await self._broker.in_thread(lambda: _sync_folder(log))
         if swapping.is_valid:
             self._logs.note_cleaned(log, result.cleaned_upto)
@@ -260,7 +260,8 @@ class LogCleaner:
             await self._broker.in_thread(self._logs.checkpoint_job(log).run)
 
     async def _make_durable(self, log: Log) -> None:
-        """Only what is on the disk is compacted, and recovery must know it: it takes other gaps for losses."""
+        """Flush and checkpoint the closed segments before compaction. Recovery treats gaps above the recovery point as
+        lost records."""
         flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: ErrorCode) -> None:
@@ -299,12 +300,12 @@ def _says_no_room(error: Exception) -> bool:
 
 
 def _sync_folder(log: Log) -> None:
-    with log.storage_errors(harmless=()), suppress(FileNotFoundError):  # it may have been deleted
+    with log.storage_errors(harmless=()), suppress(FileNotFoundError):  # the log may have been deleted
         log.fs.sync_folder(log.folder)
 
 
 class Swapping:
-    """Swaps in the segments of one round, as long as its plan is valid."""
+    """Swaps in the segments of one round while its plan is valid."""
 
     def __init__(self, broker: Host, log: Log, worker: WorkerProcess) -> None:
         self._broker = broker
@@ -319,7 +320,7 @@ class Swapping:
         logs = self._broker.logs
         is_there = logs.get(log.topic_partition) is log and log.disk.error is None
         if logs.moves.copying(log.topic_partition):
-            return False  # the copy has parts of what was there before
+            return False  # the copy contains some of the old segments
         return is_there and log.generation == self._generation and not self._is_void
 
     def swap(self, group: CleanedGroup) -> None:

@@ -1,4 +1,4 @@
-"""Running a broker as a process: start, say so, wait for a signal, stop in an orderly way."""
+"""Broker process: start, announce, wait for a signal, stop cleanly."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.network import new_event_loop
 
-# -- Python's cyclic garbage collector, kept from stopping the event loop ------------------------------
+# -- Garbage collector settings that avoid long pauses of the event loop -------------------------------
 
-# New objects until a collection of the youngest; of those, until one of the next; of those, until a full one.
-# The second generation is collected with some 20,000 objects at most, which takes 5 ms: while a large request is
-# decoded, all of them are in use. A full collection comes after some ten million objects.
+# Thresholds of generations 0, 1 and 2. A generation 1 collection covers at most about 20,000 objects, which takes
+# 5 ms: while a large request is decoded, all of them are alive. A full collection runs after about ten million
+# objects.
 THRESHOLDS = (5_000, 2, 700)
 MANY_PARTITIONS = 100
 
@@ -30,13 +30,13 @@ def collect_rarely() -> None:
 
 
 def keep_all() -> None:
-    """Whatever is in use now stays: the collector need not look at it again."""
-    gc.collect(1)  # or recent garbage would stay, too
+    """Exclude all live objects from future collections (`gc.freeze`)."""
+    gc.collect(1)  # do not freeze recent garbage
     gc.freeze()
 
 
 def keep_many(image: MetadataImage, deltas: Collection[Delta]) -> None:
-    """To be called after a change of the metadata has been acted on."""
+    """Freeze live objects after a large metadata change. Runs after the change was applied."""
     if sum(map(_partitions_in, deltas)) >= MANY_PARTITIONS:
         keep_all()
 
@@ -51,7 +51,7 @@ def _partitions_in(delta: Delta) -> int:
 
 logger = safe_logger(__name__)
 
-FEW_CONNECTIONS = 1000  # below this, the default of max.connections is worth a warning too
+FEW_CONNECTIONS = 1000  # below this, warn even if max.connections has its default
 
 
 MakeCompanion = Callable[[Broker], Awaitable[Companion]]
@@ -62,10 +62,10 @@ def run(
     announce: Callable[[Broker], Awaitable[None]],
     companions: Sequence[MakeCompanion] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT, until no disk is left, or until the metadata cannot be followed. `announce` is
-    called once clients are answered.
+    """Serve until SIGTERM or SIGINT, until all log dirs have failed, or until the metadata cannot be followed.
 
-    `companions` start processes beside the broker, which are ended before it.
+    `announce` is called once the broker serves clients. `companions` start child processes, which stop before the
+    broker.
     """
     raise_limit()
     _warn_of_few_descriptors(config)

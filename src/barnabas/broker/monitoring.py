@@ -1,6 +1,6 @@
-"""What monitoring sees of a broker besides requests and topics: replicas, cluster, network, process, health.
+"""Metrics of a broker other than requests and topics: replicas, cluster, network, process, health.
 
-All of it is read from the broker when it is asked for; nothing is kept up to date meanwhile.
+All values are computed when they are scraped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions import declare_transaction_metrics
 from barnabas.web import MetricsServer, credentials_from, metrics_server_limits
 
-# -- What is measured of mirror topics, read when somebody looks ---------------------------------------
+# -- Metrics of mirror topics --------------------------------------------------------------------------
 
 
 def declare_mirror_metrics(
@@ -84,7 +84,7 @@ def _lags(mirrors: Mirrors) -> Iterator[Sample]:
 
 
 class Monitored(Bounded, Protocol):
-    """A broker, as far as monitoring looks at it."""
+    """Parts of the broker used by monitoring."""
 
     @property
     def audit(self) -> AuditLog | None: ...
@@ -121,7 +121,7 @@ class Monitored(Bounded, Protocol):
 
 
 class Monitoring:
-    """Declares a broker's metrics, watches its loop, and serves both over HTTP if an address is given."""
+    """Declares a broker's metrics, monitors its event loop, and serves both over HTTP if an address is set."""
 
     def __init__(self, broker: Monitored) -> None:
         self._broker = broker
@@ -149,7 +149,7 @@ class Monitoring:
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
 
     async def start(self, address: str = "") -> None:
-        """Begin to watch; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty for no port."""
+        """Start monitoring; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty for no HTTP server."""
         self._loop_monitor.start()
         if address:
             self._secure(address)
@@ -178,7 +178,7 @@ class Monitoring:
         await self.http.stop()
 
     def follow(self, before: MetadataImage, deltas: Iterable[Delta]) -> None:
-        """Count what has just happened to the cluster, and show nothing more of topics that are gone."""
+        """Count unclean elections, and remove the metrics of deleted topics."""
         for delta in deltas:
             if isinstance(delta, TopicDeleted) and (topic := before.topic_by_id(delta.topic_id)):
                 self._broker.topic_metrics.remove(topic.name)
@@ -186,8 +186,8 @@ class Monitoring:
                 self._unclean_elections.value += delta.unclean
 
     def health(self) -> tuple[bool, Mapping[str, object]]:
-        """A broker is healthy when it serves clients and can write to at least one log dir. One that has lost its
-        session is, for it comes back by itself and a restart would not help; one that is refused is not."""
+        """Return (healthy, details). A broker is healthy if it serves clients and at least one log dir is online. A
+        fenced broker is healthy, since it rejoins without a restart; one whose registration is refused is not."""
         broker = self._broker
         offline, refusal = sorted(broker.logs.offline_dirs), broker.refusal
         healthy = self.is_serving and len(offline) < len(broker.config.log_dirs) and refusal is None
@@ -211,7 +211,7 @@ class Monitoring:
 
 
 def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
-    """Boards add up over brokers, so only the controller counts what is there once, as Kafka's does with ZooKeeper."""
+    """Declare cluster-wide metrics. As in Kafka, only the controller reports them: dashboards sum over brokers."""
 
     def is_controller() -> bool:
         return broker.image.controller_id == broker.node_id
@@ -240,7 +240,7 @@ def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
 
 
 def _failed_leaders(broker: Monitored) -> int:
-    """Partitions that this broker leads and cannot serve: their disk has failed."""
+    """Number of partitions whose leader is this broker but whose log dir has failed."""
     failed = broker.replicas.offline
     return sum(
         state.leader == broker.node_id and TopicPartition(topic.name, index) in failed
@@ -289,7 +289,7 @@ def _is_under_replicated(partition: Partition) -> bool:
 
 
 def _spare_replicas(partition: Partition) -> int:
-    """Return how many members the ISR has above the minimum that acks=all needs."""
+    """Return the ISR size minus the effective min.insync.replicas."""
     state = partition.state
     if state is None:
         return 0

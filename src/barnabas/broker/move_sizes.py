@@ -1,4 +1,4 @@
-"""How much a controller's reassignments copy, for its log: leaders are asked. Those that do not answer are left out."""
+"""Bytes copied by the controller's reassignments, for its log. The sizes are requested from the partition leaders."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from barnabas.protocol.messages.offsets import (
 EARLIEST = -2
 VERSION = 11  # of ListOffsets
 ASK_SECONDS = 3.0
-"""The moves do not wait longer for what is only said in a log."""
+"""Timeout of the requests: reassignments must not wait long for a log message."""
 
 Targets = Mapping[TopicPartition, tuple[int, ...]]
 
 
 class MoveSize(NamedTuple):
-    """Of all replicas that are to come."""
+    """Total over all replicas to be added."""
 
     replicas: int
     copies: Mapping[TopicPartition, int]
     """Bytes, by partition."""
     remote_bytes: int
     unknown: int
-    """Partitions whose leader did not say."""
+    """Partitions whose leader did not report a size."""
 
     def __str__(self) -> str:
         text = f"{self.replicas} replicas copy {sum(self.copies.values()):,} bytes"
@@ -75,7 +75,7 @@ def _added(image: MetadataImage, tp: TopicPartition, after: Iterable[int]) -> in
 async def _ask(
     peers: Peers, leader: int, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """(to copy, remote) of each partition whose leader tells."""
+    """Return (bytes to copy, remote bytes) of each partition; partitions of unknown size are missing."""
     topics: dict[str, ListOffsetsTopic] = {}
     for name, index in partitions:
         topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))

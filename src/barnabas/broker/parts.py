@@ -1,4 +1,4 @@
-"""The parts of a broker, put together from its configuration; settings that change while they run reach them here."""
+"""Builds the components of a broker from its configuration, and passes on dynamic config changes."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ T = TypeVar("T")
 
 FLUSH_THREADS = 4
 DISK_THREADS = 4
-LOGIN_THREADS = 4  # for steps of an authentication that compute or wait
+LOGIN_THREADS = 4  # for authentication steps that block or are CPU-bound
 
 
 class BrokerParts:
-    """Everything here belongs to the event loop that it is made on."""
+    """Components of a broker. All of them belong to the event loop they are created on."""
 
     supported_features: ClassVar[Levels] = SUPPORTED_FEATURES
 
@@ -99,7 +99,7 @@ class BrokerParts:
         self.image = self._image_before = EMPTY_IMAGE
         self._leaving: asyncio.Future[None] | None = None
         self.on_metadata_failed: Callable[[], None] = lambda: None
-        """Called when the metadata cannot be followed any further. The process should end: a new one begins afresh."""
+        """Called when the metadata cannot be followed any further. The process should exit and be restarted."""
         self._configs_in_use = EMPTY_IMAGE.configs
         self._must_use_config = False
         self.broker_epoch = -1
@@ -140,7 +140,7 @@ class BrokerParts:
         self.push_queue = PushQueue(config["telemetry.max.bytes"])
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.reads_from_followers: bool = config["replica.selector.class"] == RACK_AWARE
-        self.refused_configs = 0  # changes beyond barnabas.configs.max.resources
+        self.refused_configs = 0  # config changes refused because of barnabas.configs.max.resources
         # The cluster.
         cluster = cluster or connection_from(
             config, self.files, self.supported_features, lambda: self.metadata.image
@@ -200,7 +200,7 @@ class BrokerParts:
         self.replicas.on_applied = self._partition_applied
         self.replicas.may_lead = self.tiering.may_lead
         self.replicas.store_covers = self.tiering.store_covers
-        # Coordinators, and what watches over all of it.
+        # Coordinators, monitoring and background tasks.
         self.coordinators: Coordinators = Coordinators(self)
         self._audit_writer = AuditWriter(self, config)
         self.monitoring = self.platform.monitoring(self)
@@ -215,19 +215,17 @@ class BrokerParts:
     # -- settings and metadata ----------------------------------------------------------------------
 
     def use(self, image: MetadataImage) -> None:
-        """Take over what the cluster says of itself and its settings; partitions follow in `_apply`."""
+        """Switch to an image: ACLs, quotas and dynamic configs. Partitions follow in `_apply`."""
         self._access.follow(self.image, image)
         self.image = image
         if image.configs is not self._configs_in_use:
             self._must_use_config |= self.dynamic_config.update(image)
             if self._must_use_config:
                 self._use_config()
-            self._configs_in_use = (
-                image.configs
-            )  # only now: had a part refused its settings, it would get them again
+            self._configs_in_use = image.configs  # last: if a component raised, the configs are applied again
 
     def _use_config(self) -> None:
-        """Give every part the settings that may change while it runs."""
+        """Pass the dynamic settings to all components."""
         self._must_use_config = True
         config = self.config = self.dynamic_config.current
         self.policy = policy_from(config, self.dynamic_config.without_defaults)
@@ -256,7 +254,7 @@ class BrokerParts:
     def end_revoked_sessions(self) -> None:
         self._access.end_revoked()
 
-    # -- what its parts ask of it -------------------------------------------------------------------
+    # -- interfaces used by the components ----------------------------------------------------------
 
     @property
     def listeners(self) -> list[Listener]:
@@ -272,7 +270,7 @@ class BrokerParts:
 
     @property
     def refusal(self) -> str | None:
-        """Why the cluster does not let this broker in again after it has lost its session."""
+        """Reason for a refused re-registration after session loss."""
         return self._lifecycle.refusal
 
     @property
@@ -284,11 +282,11 @@ class BrokerParts:
         self.failed_dirs.on_all_failed = callback
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run something that may wait for the disk."""
+        """Run a function that may block on disk I/O."""
         return await self._disk.call(work)
 
     def _in_background(self, work: Callable[[], None]) -> None:
-        """Removing files and the like: no one waits for it."""
+        """Run cleanup work such as file deletion without waiting for it."""
         self._disk.run(work, lambda error: None)
 
     def _answer(self, message: Any) -> Awaitable[Any]:
@@ -301,11 +299,11 @@ class BrokerParts:
         return BrokerIdentity(self.node_id, self.broker_epoch)
 
     def follow_leadership(self) -> None:
-        """Another leader, or none, may lead what this broker led: its coordinators follow."""
+        """Update the coordinators after a change of leadership or fencing."""
         self.coordinators.follow()
 
     def settle(self, tp: TopicPartition) -> None:
-        """What a partition waited for is known."""
+        """Retry a partition after the obstacle to its leadership was removed."""
         self.replicas.settle(tp, lambda: self.image)
         self.failed_dirs.report()
         self.follow_leadership()

@@ -1,4 +1,4 @@
-"""What a broker runs on: files, clock, threads, sockets, the network to its peers. The simulator has another one."""
+"""Platform of a broker: files, clock, threads, sockets, connections to peers. The simulator has its own."""
 
 from __future__ import annotations
 
@@ -27,15 +27,11 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    turn_limit = TurnLimit()  # of housekeeping, and of what leaders send
-    applied_at_once = (
-        32  # partitions that apply a change of the metadata before the loop serves requests again
-    )
+    turn_limit = TurnLimit()  # of housekeeping and of replica fetches
+    applied_at_once = 32  # partitions that apply a metadata change before the loop serves requests again
 
-    housekeeping_seconds = 1.0  # between two rounds
-    probe_rounds: int | None = (
-        None  # of races, before an object store is written to; None: as many as it takes
-    )
+    housekeeping_seconds = 1.0  # interval between rounds
+    probe_rounds: int | None = None  # rounds of the object store's concurrency probe; None for the default
 
     def __init__(self, files: FileSystem | None = None, clock: Clock | None = None) -> None:
         self.files = files or LocalFileSystem()
@@ -43,11 +39,11 @@ class Platform:
         self._tls_reload: TlsReload | None = None
 
     def boot_id(self) -> str | None:
-        """Changes when the machine restarts: what was not flushed before that may be lost."""
+        """Id that changes at every restart of the machine: unflushed data may be lost then."""
         return kernel_boot_id()
 
     def threads(self, count: int, name: str) -> ThreadBackground:
-        """Threads whose results come to the loop that runs now."""
+        """Return a thread pool that delivers results to the running event loop."""
         return ThreadBackground(asyncio.get_running_loop(), count, name)
 
     def sockets(
@@ -74,7 +70,7 @@ class Platform:
     def peers(
         self, node_id: int, answer: Answer, locate: Locate, security: ClientSecurity, *, is_alone: bool
     ) -> Peers:
-        """`answer` serves what a broker asks of itself, `locate` says where another one listens."""
+        """`answer` handles requests of this broker to itself; `locate` returns the address of another broker."""
         if is_alone:
             return LocalPeers(node_id, answer)
         tls = PeerTls(security)
@@ -85,7 +81,7 @@ class Platform:
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
         from barnabas.tiering.stores import open_store
 
-        keep_freed_memory()  # chunks and parts of some MiB come and go
+        keep_freed_memory()  # buffers of several MiB are allocated and freed frequently
         return open_store(url, options)
 
     def monitoring(self, broker: Monitored) -> Monitoring:

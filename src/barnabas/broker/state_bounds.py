@@ -1,23 +1,23 @@
-"""What clients can make grow in memory, the setting that bounds it, and what monitoring sees of both.
+"""In-memory state that clients can grow, with the setting that bounds it and its metrics.
 
-| what | bounded by | beyond that |
+| state | bounded by | beyond the limit |
 |---|---|---|
 | partitions in fetch sessions | barnabas.fetch.session.max.partitions | no session: a full fetch each time |
-| partitions in share sessions | the same setting, for themselves | SHARE_SESSION_LIMIT_REACHED |
+| partitions in share sessions | the same setting, counted separately | SHARE_SESSION_LIMIT_REACHED |
 | groups | barnabas.groups.max | GROUP_MAX_SIZE_REACHED |
-| members, also about to join | barnabas.groups.max.members | GROUP_MAX_SIZE_REACHED |
-| what members have said | barnabas.groups.max.bytes | GROUP_MAX_SIZE_REACHED |
+| members, including joining ones | barnabas.groups.max.members | GROUP_MAX_SIZE_REACHED |
+| bytes of member metadata | barnabas.groups.max.bytes | GROUP_MAX_SIZE_REACHED |
 | metadata of one member of a classic group | barnabas.groups.max.member.metadata.bytes | GROUP_MAX_SIZE_REACHED |
 | topics in a subscription | barnabas.groups.max.subscribed.topics | GROUP_MAX_SIZE_REACHED |
-| committed offsets | the same setting, for themselves | INVALID_COMMIT_OFFSET_SIZE |
+| committed offsets | the same setting, counted separately | INVALID_COMMIT_OFFSET_SIZE |
 | groups and client metrics with settings | barnabas.configs.max.resources | POLICY_VIOLATION |
-| clients that push metrics | barnabas.telemetry.max.clients | the longest silent one is forgotten |
+| clients that push metrics | barnabas.telemetry.max.clients | the longest idle client is evicted |
 | series of their metrics | barnabas.telemetry.max.series | dropped |
-| clients with a quota that have used something | barnabas.quotas.max.clients | the longest silent ones are forgotten |
+| clients with quota usage | barnabas.quotas.max.clients | the longest idle clients are evicted |
 | entities with quotas, in the metadata | barnabas.quotas.max.entities | POLICY_VIOLATION |
 | ACLs, in the metadata | barnabas.acls.max | POLICY_VIOLATION |
 | SCRAM credentials, in the metadata | barnabas.scram.credentials.max | POLICY_VIOLATION |
-| producer ids in all partitions | barnabas.producer.ids.max | the longest silent ones are forgotten |
+| producer ids in all partitions | barnabas.producer.ids.max | the longest idle producers are evicted |
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from barnabas.security.quotas.client_quotas import ClientQuotas
 
 
 class Bounded(Protocol):
-    """The parts of a broker that hold what clients can make grow."""
+    """Parts of the broker with bounded state."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -58,17 +58,17 @@ class Bounded(Protocol):
 
 
 class Growth(NamedTuple):
-    """Something that grows: how large it is, how large it may get, how often that was in the way."""
+    """A kind of bounded state: current size, limit, and number of times the limit was hit."""
 
     what: str
     present: int
     limit: int
     refused: int | None
-    """None where it is the controller that refuses."""
+    """None if the controller enforces the limit."""
 
 
 def growths(broker: Bounded) -> Iterator[Growth]:
-    """Everything that is bounded."""
+    """Yield every kind of bounded state."""
     fetches = broker.fetch_sessions
     yield Growth(
         "fetch-session-partitions", fetches.partition_count, fetches.most_partitions, fetches.refused

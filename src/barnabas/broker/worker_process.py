@@ -1,4 +1,4 @@
-"""The broker's side of a worker process."""
+"""Broker side of a worker process."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from barnabas.log.compaction.worker import (
 )
 
 
-class JobFailed(Exception):  # noqa: N818 - reads as what happened
-    """The job could not be done. Whatever it had begun is undone or can be thrown away."""
+class JobFailed(Exception):  # noqa: N818 - named after the event
+    """The job failed. Its partial results were removed or can be discarded."""
 
 
 class NoRoom(JobFailed):
-    """The disk was full. Nothing has changed, and the same job may succeed when there is room."""
+    """The disk was full. Nothing has changed; the job may succeed once there is free space."""
 
 
 class WorkerDied(JobFailed):
-    """The process ended in the middle of the job: killed, or out of memory."""
+    """The process exited during the job: killed, or out of memory."""
 
 
-class JobCancelled(Exception):  # noqa: N818 - no error
-    """`cancel` was called in time."""
+class JobCancelled(Exception):  # noqa: N818 - not an error
+    """The job was cancelled before it finished."""
 
 
 class WorkerProcess:
-    """One process, which is started for the first job, and again for the next one after it died or was stopped."""
+    """A process started by the first job, and again by the next job after it exited or was stopped."""
 
     def __init__(
         self, command: tuple[str, ...] = (sys.executable, "-m", "barnabas.log.compaction.worker")
     ) -> None:
         self._process = ChildProcess(command, decode_answer, self._received, self._received)
         self._answers: asyncio.Queue[Answer | int] = asyncio.Queue()
-        """Of the current job; an exit code instead of an answer if the process ended."""
+        """Answers to the current job, or the exit code of the process."""
         self.is_busy = False
 
     @property
@@ -59,7 +59,7 @@ class WorkerProcess:
         return self._process.is_running
 
     async def run(self, job: Job, on_progress: Callable[[Part], None]) -> Result:
-        """Have a job done, one at a time. Parts of the result are handed to `on_progress` as they come."""
+        """Run one job at a time. `on_progress` receives partial results as they arrive."""
         self.is_busy = True
         try:
             await self._start()
@@ -67,7 +67,7 @@ class WorkerProcess:
             while isinstance(answer := await self._answers.get(), JobProgress):
                 on_progress(answer.part)
         except BaseException:
-            await self.stop()  # nobody listens to that job any more
+            await self.stop()  # its output is no longer needed
             raise
         finally:
             self.is_busy = False
@@ -78,18 +78,18 @@ class WorkerProcess:
             await self._process.start()
         except OSError as error:
             raise WorkerDied(f"the worker process could not be started: {error}") from error
-        self._answers = asyncio.Queue()  # without what an earlier process has left
+        self._answers = asyncio.Queue()  # drops messages of a previous process
 
     def _received(self, answer: Answer | int) -> None:
         self._answers.put_nowait(answer)
 
     def cancel(self) -> None:
-        """Stop the job that is running, if there is one; `run` then raises JobCancelled."""
+        """Cancel the running job, if any; `run` then raises JobCancelled."""
         if self.is_busy:
             self._process.send(encode(CancelJob()))
 
     async def stop(self) -> None:
-        """End the process. It ends by itself when its input does; if it does not, it is killed."""
+        """Stop the process by closing its standard input; kill it if it does not exit."""
         await self._process.stop()
 
 

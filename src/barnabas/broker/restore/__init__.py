@@ -1,8 +1,8 @@
-"""`barnabas cluster restore`: a cluster whose brokers are all lost comes back from its object store.
+"""`barnabas cluster restore`: rebuilds a cluster from its object store after the loss of all brokers.
 
-plan        reads the object store and plans the new cluster; changes nothing
-steps       executes the plan: the object store first, the metadata of the new cluster last
-targets     destination of the metadata: the folder of one node, or ZooKeeper
+plan        contents of the object store, and the resulting cluster; read-only
+steps       execution of the plan: the object store first, the metadata of the new cluster last
+targets     destinations of the metadata: the folder of a standalone node, or ZooKeeper
 """
 
 from __future__ import annotations

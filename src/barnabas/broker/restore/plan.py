@@ -1,4 +1,4 @@
-"""What an object store has of a cluster, and what a restore would make of it. Nothing is changed here."""
+"""Plan of a restore: the state of a cluster in the object store, and the resulting topics. Read-only."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PROBLEMS_SHOWN = 10
 
 
 class RestoreRefusedError(StoreError):
-    """What was asked cannot be done; nothing has been changed. The text says what to do."""
+    """The restore is not possible, and nothing was changed. The message says what to do."""
 
 
 class Tell(NamedTuple):
-    """Where progress is shown."""
+    """Progress callbacks."""
 
     total: Callable[[str, int], None] = lambda what, count: None
     one_done: Callable[[], None] = lambda: None
@@ -44,7 +44,7 @@ class RestorePlan(NamedTuple):
     cluster_id: str
     state: ClusterState
     image: MetadataImage
-    """As it was written down."""
+    """The image in the latest snapshot."""
     found: tuple[RestoredPartition, ...]
     topics: RestoredTopics
     offsets: tuple[SavedGroupState, ...]
@@ -56,7 +56,7 @@ class RestorePlan(NamedTuple):
 
     @property
     def kept(self) -> list[RestoredPartition]:
-        """The partitions that come back."""
+        """Partitions that will be restored."""
         left_out = {topic.topic_id for topic in self.topics.unnamed}
         return [each for each in self.found if not each.is_deleted and each.folder.topic_id not in left_out]
 
@@ -70,7 +70,7 @@ class RestorePlan(NamedTuple):
 
     @property
     def loses(self) -> bool:
-        """More than what was not copied yet."""
+        """True if the restore loses more than the records that had not been uploaded."""
         return bool(self.topics.empty or self.cuts)
 
 
@@ -84,7 +84,7 @@ def stored_topics(found: list[RestoredPartition]) -> list[StoredTopic]:
 
 
 async def choose_cluster(store: ObjectStore, url: str, wanted: str | None) -> str:
-    """The one that is named, or the only one."""
+    """Return the requested cluster, or the only one in the store."""
     there = await find_clusters(store)
     if not there:
         raise RestoreRefusedError(f"{url} holds nothing of Barnabas: is this the right bucket and prefix?")
@@ -99,9 +99,9 @@ async def choose_cluster(store: ObjectStore, url: str, wanted: str | None) -> st
 
 
 async def make_plan(store: ObjectStore, cluster_id: str, tell: Tell = Tell()) -> RestorePlan:  # noqa: B008 - immutable
-    """RestoreRefusedError if something cannot be read: nothing is guessed."""
+    """Read everything needed for a restore. Raises RestoreRefusedError if any object cannot be read."""
     state, image = await read_image(store, cluster_id)
-    await read_incarnation(store, cluster_id)  # is it sound?
+    await read_incarnation(store, cluster_id)  # raises if it is damaged
     folders = await _folders(store, cluster_id, image)
     tell.total("looking at partitions", len(folders))
     looked = await for_each(folders, lambda folder: look(store, folder), tell.one_done)
@@ -130,7 +130,7 @@ async def _offsets(store: ObjectStore, state: ClusterState, index: int) -> Saved
 
 
 async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState, MetadataImage]:
-    """The metadata that the cluster has written down last."""
+    """Return the latest metadata snapshot of a cluster."""
     try:
         state = await read_cluster_state(store, cluster_id)
     except DamagedStateError as error:
@@ -153,7 +153,7 @@ async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState,
 
 
 async def _folders(store: ObjectStore, cluster_id: str, image: MetadataImage) -> list[PartitionFolder]:
-    """Of tiered topics, and of those that only the store knows."""
+    """Partitions of tiered topics in the image, and of topics found only in the store."""
     folders = [
         PartitionFolder(cluster_id, topic.name, topic.topic_id, index)
         for topic, index, _ in image.partitions()

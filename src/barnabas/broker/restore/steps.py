@@ -1,12 +1,12 @@
-"""Carrying a plan out. The metadata of the new cluster are written last, as a whole: until then there is none.
+"""Execution of a restore plan. The metadata of the new cluster are written last and atomically.
 
-    1  incarnation raised     the old cluster writes down nothing more of itself
-    2  manifests claimed      each by a CAS: what the old cluster copies or deletes is refused
-    3  offsets written        for the coordinators of the new cluster
+    1  incarnation raised     the old cluster stops writing snapshots of its state
+    2  manifests claimed      each by a CAS, which fences uploads and deletions of the old cluster
+    3  offsets written        for the group coordinators of the new cluster
     4  state written          the new cluster could be restored from here on
-    5  metadata written       there is a cluster
+    5  metadata written       the new cluster exists
 
-Whoever dies in between runs it again: it begins with the next incarnation, and nothing is lost by that.
+An interrupted restore can be run again: it starts with the next incarnation and loses nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from barnabas.tiering.restoring import (
 )
 from barnabas.tiering.stores import ObjectStore, StoreError
 
-# -- Committed offsets of a restored cluster: no group may stand behind the end of what is there -------
+# -- Committed offsets of a restored cluster: never beyond the end of the restored log -----------------
 
 NO_EPOCH = -1
 
@@ -46,7 +46,7 @@ NO_EPOCH = -1
 def bounded(
     offsets: Iterable[SavedGroupOffset], image: MetadataImage, ends: Mapping[TopicPartition, int]
 ) -> Iterator[SavedGroupOffset]:
-    """Those of topics that come back; where the records are gone, from the end of what is there on."""
+    """Yield the offsets of restored partitions, reduced to the end of the restored log where they exceed it."""
     for each in offsets:
         if image.partition(each.topic, each.partition) is None:
             continue
@@ -78,7 +78,7 @@ async def restore_cluster(
     tell: Tell = Tell(),  # noqa: B008 - immutable
     at: At = lambda step: None,
 ) -> Restored:
-    """The caller has asked `target.check()` and shown the plan. StoreError or RestoreRefusedError if it stops."""
+    """Execute a plan. Call `target.check()` first. Raises StoreError or RestoreRefusedError on failure."""
     incarnation = await raise_incarnation(store, plan.cluster_id, time.time_ns() // 1_000_000)
     at(RestoreStep.INCARNATION_RAISED)
     taken = await _take_all(store, plan, incarnation, tell, at)
@@ -118,7 +118,7 @@ async def _take_all(
 async def _create_missing(
     store: ObjectStore, image: MetadataImage, taken: list[RestoredPartition], incarnation: int
 ) -> None:
-    """Every partition of a topic from the store has a manifest: without one its leader would wait for it."""
+    """Create missing manifests for the partitions of restored topics: a leader waits for its manifest."""
     there = {each.folder for each in taken}
     topics = {(each.folder.topic, each.folder.topic_id) for each in taken}
     for name, topic_id in topics:
@@ -131,7 +131,7 @@ async def _create_missing(
 async def _write_offsets(
     store: ObjectStore, plan: RestorePlan, image: MetadataImage, taken: list[RestoredPartition], at: At
 ) -> int:
-    """From the incarnation before to this one. How many offsets."""
+    """Copy committed offsets from the previous incarnation to this one, and return their number."""
     ends = {
         TopicPartition(each.folder.topic, each.folder.partition): each.manifest.tiered_end for each in taken
     }

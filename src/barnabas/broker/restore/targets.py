@@ -1,4 +1,4 @@
-"""Where the metadata of a restored cluster go. Each is made as a whole, or not at all."""
+"""Destinations of the metadata of a restored cluster. Each is written atomically."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NO_EPOCH = -1
 class RestoreTarget(Protocol):
     @property
     def brokers(self) -> Sequence[int] | None:
-        """The ids of the brokers that will be there; None for those that were."""
+        """Ids of the brokers of the new cluster; None to keep those of the old one."""
         ...
 
     async def check(self) -> None:
-        """RestoreRefusedError if there is something already."""
+        """Raise RestoreRefusedError if the target is not empty."""
         ...
 
     async def write(self, image: MetadataImage) -> None: ...
 
 
 class FolderTarget:
-    """One node. The folder is made beside its place, and gets its name when it is complete."""
+    """A standalone node. The folder is built under a temporary name and renamed when it is complete."""
 
     def __init__(self, folder: Path, node_id: int) -> None:
         self._folder = folder.absolute()
@@ -55,7 +55,7 @@ class FolderTarget:
     async def write(self, image: MetadataImage) -> None:
         await self.check()
         fs, making = LocalFileSystem(), self._folder.with_name(self._folder.name + UNFINISHED)
-        if making.exists():  # of a restore that was interrupted
+        if making.exists():  # left by an interrupted restore
             shutil.rmtree(making)
         fs.make_folders(str(making))
         store = FileMetadataStore(fs, str(making / METADATA_FOLDER))
@@ -65,7 +65,7 @@ class FolderTarget:
         finally:
             await store.close()
         claim(fs, str(making), image.cluster_id, self._node_id)
-        # Nothing is here that could have been lost with a machine.
+        # The folder has no logs, so there is nothing to recover.
         write_clean_shutdown(fs, str(making), NO_EPOCH)
         fs.sync_folder(str(making))
         os.rename(making, self._folder)
@@ -73,7 +73,7 @@ class FolderTarget:
 
 
 class ZooKeeperTarget:
-    """A cluster, whose brokers then start with empty folders."""
+    """A cluster in ZooKeeper. Its brokers start with empty log dirs."""
 
     def __init__(self, config: BrokerConfig, brokers: Sequence[int] | None) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Security put together from the configuration: who is let in, what it may do, and what is written down of it."""
+"""Security of a broker, built from its configuration: authentication, authorization and audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what and how much, as the cluster's metadata say it now."""
+"""Access control from the cluster metadata: ACLs, quotas and revoked credentials."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from barnabas.security.authz import StandardAuthorizer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
 
-# -- Credentials that do not count any more: which sessions have begun with them -----------------------
+# -- Revoked credentials, and the sessions authenticated with them -------------------------------------
 
 _SASL_NAMES = {int(each): each.sasl_name for each in ScramMechanism}
 
 
 class Revoked(NamedTuple):
-    """What an entry of the metadata log takes back."""
+    """Credentials revoked by an entry of the metadata log."""
 
     users: frozenset[tuple[str, str]]
-    """Names, each with a mechanism: a user may have another password for each."""
+    """(name, mechanism): a user may have a different password for each mechanism."""
     tokens: frozenset[str]
 
     def __bool__(self) -> bool:
@@ -33,7 +33,7 @@ class Revoked(NamedTuple):
 
     def was_used_in(self, login: SaslLogin) -> bool:
         if login.principal is None:
-            # It may be about to finish with the old credential: it begins again.
+            # An exchange in progress may still use the old credential: close it too.
             return login.state is SaslState.EXCHANGE and login.mechanism in _SASL_NAMES.values()
         if login.token_id is not None:
             return login.token_id in self.tokens
@@ -51,7 +51,7 @@ def revoked_by(deltas: Iterable[Delta]) -> Revoked:
 
 
 class AccessControl(NamedTuple):
-    """The parts of a broker that decide about requests, by ACLs and quotas."""
+    """Applies ACLs and quotas of the metadata image to requests."""
 
     authorizer: StandardAuthorizer | None
     quotas: ClientQuotas
@@ -59,7 +59,7 @@ class AccessControl(NamedTuple):
     sockets: SocketServer
 
     async def prepare(self, image: MetadataImage) -> None:
-        """What takes long of following an image is done here, in turns; requests are decided as before meanwhile."""
+        """Index the ACLs of an image in short slices. Requests are checked against the previous ACLs meanwhile."""
         if self.authorizer is not None and self.authorizer.acls is not image.acls:
             await RequestTurn().run(self.authorizer.preparing(image.acls))
 
@@ -70,7 +70,7 @@ class AccessControl(NamedTuple):
             self._use_quotas(image)
 
     def end_sessions(self, deltas: Iterable[Delta]) -> None:
-        """Close connections whose credential was changed or removed by an entry of the metadata log."""
+        """Close connections whose credential was changed or removed by these deltas."""
         deltas = list(deltas)
         if revoked := revoked_by(deltas):
             self.sockets.connections.close_sessions(revoked.was_used_in)
@@ -78,11 +78,11 @@ class AccessControl(NamedTuple):
             self.end_revoked()
 
     def end_revoked(self) -> None:
-        """Close connections whose credential is not in the settings, or not signed by the keys, of now."""
+        """Close connections whose credential is no longer configured, or whose signing key is no longer valid."""
         self.sockets.connections.close_sessions(lambda login: login.is_revoked)
 
     def _use_quotas(self, image: MetadataImage) -> None:
-        """Requests are charged for as long as there are quotas that they could exceed."""
+        """Apply quotas. Requests are only charged if at least one quota exists."""
         self.sockets.use_address_quotas(image.client_quotas)
         if self.quotas.update(image.client_quotas):
             self.dispatcher.use_quotas(self.quotas if self.quotas.kinds else NO_QUOTAS)

@@ -1,4 +1,4 @@
-"""The part of a broker that authenticates: what its listeners offer of SASL, and how it went."""
+"""Authentication of a broker: SASL mechanisms of its listeners, and counts of successes and failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = safe_logger(__name__)
 
 
 class Authentication:
-    """`offers`: by name of the listener. ConfigError when a listener offers what cannot work."""
+    """`offers` maps listener names to SASL offers. Raises ConfigError if a mechanism is not usable."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Authentication:
         audit: AuditLog | None = None,
     ) -> None:
         self.failure_delay_seconds: float = config["connection.failed.authentication.delay.ms"] / 1000
-        # By whether they succeeded and whether the client had authenticated before; then by listener.
+        # Keys: (succeeded, reauthentication), then listener.
         self.counts: dict[tuple[bool, bool], Counter[str]] = {
             (succeeded, is_again): Counter() for succeeded in (True, False) for is_again in (True, False)
         }
@@ -55,7 +55,7 @@ class Authentication:
         self._keys_checked = float("-inf")
 
     def use(self, config: BrokerConfig, listeners: Iterable[Listener]) -> None:
-        """Take over settings, which may have changed while running. New connections see them."""
+        """Apply a changed configuration. It affects new connections."""
         if config is not self._config:
             try:
                 self.offers = self._mechanisms.offers(config)
@@ -68,8 +68,8 @@ class Authentication:
             listener.offer = self.offers.get(listener.name, NOTHING_OFFERED)
 
     def renew_keys(self, renewed: Callable[[], None]) -> None:
-        """Fetch old keys of identity providers in a thread. `renewed` is called after each fetch, also after one that
-        a login caused."""
+        """Refresh stale keys of identity providers in a thread. `renewed` is called after each fetch, including fetches
+        triggered by a login."""
         fetched = self._mechanisms.keys_fetched
         if fetched > self._keys_checked:
             self._keys_checked = fetched

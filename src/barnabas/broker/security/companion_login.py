@@ -1,6 +1,6 @@
-"""How a companion of the broker logs in: a user of its own with a fresh password, and the rights that it needs.
+"""Credentials of a companion process: a dedicated user with a generated password and the ACLs it needs.
 
-The password is made at every start, stored as SCRAM stores it, and goes to the companion over its pipe alone.
+The password is generated at every start, stored as a SCRAM credential, and sent to the companion only over its pipe.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class CompanionBroker(Serving, Protocol):
 
 
 class NoLoginError(ConfigError):
-    """The broker cannot log its companion in; the text says what to do."""
+    """The broker cannot create a login for its companion; the message says what to do."""
 
 
 async def login_of(
     broker: CompanionBroker, listener: ListenerSpec, port: int, name: str, rights: Iterable[AclBinding]
 ) -> tuple[str, dict[str, str]]:
-    """Where the companion connects, and its settings as those of Kafka's Java client."""
+    """Return the bootstrap address and the client settings of the companion, in the format of Kafka's Java client."""
     config, protocol = broker.config, listener.security_protocol
     settings = {"security.protocol": protocol}
     if protocol.endswith("SSL"):
@@ -57,7 +57,7 @@ async def login_of(
 
 
 def _principal(config: BrokerConfig, listener: ListenerSpec, settings: Mapping[str, str]) -> str | None:
-    """By which the listener knows the companion's certificate; None where it logs in with its name."""
+    """Principal of the companion's certificate on this listener; None if it does not authenticate by certificate."""
     from barnabas.security.tls import subject_of_pem
 
     path = settings.get("ssl.keystore.location")

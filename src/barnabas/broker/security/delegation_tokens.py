@@ -1,4 +1,4 @@
-"""Delegation tokens in a broker: their secrets, and that the controller removes those that have expired."""
+"""Delegation tokens: their secret key, and the removal of expired tokens by the controller."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ logger = safe_logger(__name__)
 
 
 class DelegationTokens:
-    """`check` is called by the clock, and looks every delegation.token.expiry.check.interval.ms."""
+    """`check` runs periodically and acts every delegation.token.expiry.check.interval.ms."""
 
     def __init__(self, config: BrokerConfig, controller: Controller, clock: Clock) -> None:
         key = config["delegation.token.secret.key"]
         self.secrets = TokenSecrets(key) if key else None
-        """None where delegation tokens are not in use."""
+        """None if delegation tokens are disabled."""
         self._interval = config["delegation.token.expiry.check.interval.ms"] / 1000
         self._controller = controller
         self._clock = clock

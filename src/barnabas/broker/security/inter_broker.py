@@ -1,4 +1,4 @@
-"""How brokers talk to each other where they do not trust the network: as clients of each other."""
+"""Security of inter-broker connections: client settings, and identification of brokers by principal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMED = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
 
 def peer_security(config: BrokerConfig) -> ClientSecurity:
-    """TLS and SASL as a client of the inter-broker listener of other brokers. ConfigError when they cannot work."""
+    """Return the TLS and SASL client settings for the inter-broker listener. Raises ConfigError if they are invalid."""
     listener = config.inter_broker_listener_name
     try:
         sasl = _sasl(config, listener) if _protocol(config).has_sasl else None
@@ -38,7 +38,7 @@ def peer_security(config: BrokerConfig) -> ClientSecurity:
 
 
 def peer_tls(config: BrokerConfig) -> TlsSettings | None:
-    """What of it is TLS, if there is any."""
+    """Return the TLS settings for the inter-broker listener; None if it does not use TLS."""
     listener = config.inter_broker_listener_name
     try:
         return parse_tls(_settings(config, listener, "ssl.")) if _protocol(config).has_tls else None
@@ -58,8 +58,8 @@ def _protocol(config: BrokerConfig) -> SecurityProtocol:
 
 
 def own_username(config: BrokerConfig, listener: str) -> str | None:
-    """With which this broker logs in there, if the mechanism has names. None where it could not: others are asked
-    there, and we are not."""
+    """Return the user name of this broker on a listener. None if the mechanism has no names, or if this broker has no
+    valid SASL client settings for the listener."""
     try:
         sasl = _sasl(config, listener)
     except SecuritySettingError:
@@ -85,7 +85,7 @@ def _settings(config: BrokerConfig, listener: str, prefix: str, mechanism: str =
     return {name: text for name, text in texts.items() if text is not None}
 
 
-# -- Who is a broker among those that come where brokers are served: by name, by right, or because nobody else comes
+# -- Identification of brokers on inter-broker listeners: by principal, by ClusterAction, or by listener
 
 IsBroker = Callable[[RequestContext], bool]
 
@@ -93,7 +93,7 @@ _ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 class InterBrokerNames(NamedTuple):
-    """What this broker is called on the listeners for brokers; there are several while one is being changed."""
+    """Principals of this broker on the inter-broker listeners; several during a change of listeners."""
 
     by_login: frozenset[str] = frozenset()
     by_certificate: frozenset[str] = frozenset()
@@ -121,7 +121,7 @@ def own_names(config: BrokerConfig) -> InterBrokerNames:
 
 
 def _certified(wanted: ListenerTls) -> Iterator[str]:
-    """Who our own certificate says that we are. What is wrong with it is told where the listener is made."""
+    """Yield the name in this broker's certificate. Errors are reported when the listener is created, not here."""
     with contextlib.suppress(SecuritySettingError, NoRuleAppliesError):
         if wanted.tls.certificate is not None:
             subject = own_certificate(wanted.tls.certificate).subject
@@ -129,7 +129,7 @@ def _certified(wanted: ListenerTls) -> Iterator[str]:
 
 
 class BrokerNames:
-    """Asked about clients that have come where brokers are served."""
+    """Decides if a client of an inter-broker listener is a broker."""
 
     def __init__(self, config: BrokerConfig, own: InterBrokerNames, authorizer: Authorizer | None) -> None:
         super_users = {name.strip() for name in config["super.users"].split(";") if name.strip()}
@@ -139,18 +139,18 @@ class BrokerNames:
         self._with_sasl = {
             spec.name for spec in config.listeners if SecurityProtocol(spec.security_protocol).has_sasl
         }
-        # Each broker may have a certificate in its own name. So ours tells of them all only with super.users.
+        # Every broker may have a different certificate name, so with TLS only super.users can list all brokers.
         self._is_told = {True: bool(super_users | own.by_login), False: bool(super_users)}
 
     def may_be_broker(self, context: RequestContext) -> bool:
-        """Of one that has authenticated: who has our own name, a super user, and who may do ClusterAction. Others are
-        clients. Where none of this tells, everybody there is a broker."""
+        """True for principals of this broker, super users, and principals with ClusterAction. Without an authorizer,
+        every client counts as a broker if the names of the brokers are not known on this listener."""
         if self._is_named(context):
             return True
         return self._authorizer is None and not self._is_told[context.listener in self._with_sasl]
 
     def is_surely_broker(self, context: RequestContext) -> bool:
-        """The same beyond doubt: nobody who has not authenticated, unless brokers have the listener for themselves."""
+        """Like `may_be_broker`, but requires a known principal unless the listener is reserved for brokers."""
         if not context.is_privileged:
             return False
         if context.listener == self._alone:

@@ -1,6 +1,6 @@
-"""The mechanisms of SASL that a listener offers, from its settings. ConfigError when one cannot work.
+"""SASL mechanisms of a listener, from its settings. Raises ConfigError if one is not usable.
 
-Nothing of a text with passwords is repeated in an error.
+Errors never quote settings that contain passwords.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from barnabas.security.jwt import JwtRules, KeySource, PublicKey
 
 
-# -- Authenticators that others have written: checks of PLAIN's passwords, found as entry points of installed packages
+# -- Third-party authenticators for PLAIN, registered as entry points of installed packages ------------
 
 GROUP = "barnabas.authenticators"
 SETTING = "barnabas.plain.authenticator"
 
 Factory = Callable[[Mapping[str, str]], PasswordCheck]
-"""From the options in the file of `barnabas.plain.authenticator.config` to a check of passwords."""
+"""Creates a password check from the options in the file `barnabas.plain.authenticator.config`."""
 
 
 def load_authenticator(name: str, config: str | None) -> PasswordCheck:
-    """ConfigError when there is none of that name, or its options are wrong."""
-    from importlib.metadata import entry_points  # 30 modules, which most brokers do not need
+    """Load an authenticator. Raises ConfigError if it is not installed or its options are invalid."""
+    from importlib.metadata import entry_points  # imports 30 modules; most brokers need none of them
 
     installed = {each.name: each for each in entry_points(group=GROUP)}
     if name not in installed:
@@ -80,18 +80,18 @@ _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 NewExchange = Callable[[], ServerExchange]
 
-# Mechanisms are imported when a listener offers them: GSSAPI and OAUTHBEARER bring libraries of their own.
+# Mechanisms are imported on demand: GSSAPI and OAUTHBEARER need additional libraries.
 
 
 class SaslMechanisms:
-    """What the exchanges of all listeners share."""
+    """State shared by the SASL exchanges of all listeners."""
 
     def __init__(self, users: ScramUsers, clock: Clock) -> None:
         self._users = users
         self._clock = clock
         self._plain_users: dict[str, ListedUsers] = {}  # by listener
         self._key_sources: dict[str, KeySource] = {}
-        self._parsed_users: dict[str, ListedUsers] = {}  # of the settings that are being read
+        self._parsed_users: dict[str, ListedUsers] = {}  # of the configuration being parsed
         self._new_sources: dict[str, KeySource] = {}
         self._makers: Mapping[str, Callable[[BrokerConfig, str], NewExchange]] = {
             "PLAIN": self._plain,
@@ -101,7 +101,7 @@ class SaslMechanisms:
         }
 
     def offers(self, config: BrokerConfig) -> dict[str, Offer]:
-        """By listener. After a ConfigError all listeners work as before."""
+        """Return the offers by listener. After a ConfigError the previous offers remain in effect."""
         self._parsed_users, self._new_sources = {}, {}
         offers = {
             spec.name: self._offer(config, spec.name)
@@ -113,19 +113,19 @@ class SaslMechanisms:
         return offers
 
     def _use_plain_users(self) -> None:
-        """Connections keep the offer that they found: they must not authenticate again with an old password."""
+        """Update the users of existing offers in place: open connections must not reauthenticate with old passwords."""
         for listener, users in self._plain_users.items():
             users.replace(self._parsed_users.get(listener, NO_USERS))
         self._plain_users = {**self._parsed_users, **self._plain_users}
 
     def renew_keys(self) -> None:
-        """Fetch the keys of identity providers where they are old. Blocks."""
+        """Refresh stale keys of identity providers. Blocks."""
         for source in self._key_sources.values():
             source.renew_if_old()
 
     @property
     def keys_fetched(self) -> float:
-        """The time of the last fetch of keys, by a login or by `renew_keys`."""
+        """Time of the last key fetch, by a login or by `renew_keys`."""
         return max((source.fetched for source in self._key_sources.values()), default=float("-inf"))
 
     @property
@@ -177,7 +177,7 @@ class SaslMechanisms:
 
     def _oauthbearer(self, config: BrokerConfig, listener: str) -> NewExchange:
         from barnabas.security.authn.sasl import OAuthBearerExchange
-        from barnabas.security.jwt import URL, key_source  # brings an HTTP client
+        from barnabas.security.jwt import URL, key_source  # imports an HTTP client
 
         def setting(name: str) -> object:
             value = config.of_listener(listener, name, "OAUTHBEARER")
@@ -206,7 +206,7 @@ class SaslMechanisms:
 
 
 class _CurrentKeys(NamedTuple):
-    """The keys of a listener's identity provider, by the settings of now."""
+    """Keys of a listener's identity provider, looked up in the current settings."""
 
     sources: Mapping[str, KeySource]
     listener: str

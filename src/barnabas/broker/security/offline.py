@@ -1,7 +1,7 @@
-"""Changes of the metadata while no broker runs: the first users, which brokers themselves may need to begin.
+"""Metadata changes while no broker runs: the first users, which the brokers may need to authenticate at startup.
 
-A node alone has its metadata in its folder, which is locked meanwhile. In a cluster we stand for election as a broker
-does, and decide for a moment; where a broker is the controller, it is the one to ask.
+On a standalone node this locks the log dirs while it changes the metadata. In a cluster it becomes the controller for a
+short time; if a broker is the controller, the changes must be sent to the cluster instead.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from barnabas.network.requests.dispatch import Dispatcher
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
 from barnabas.security.authn import ScramMechanism, new_credential
 
-# -- Users that a running broker creates itself: the first one of `serve --users`, and those of an embedded broker
+# -- Users created by a running broker: the first user of `serve --users`, and those of embedded brokers
 
 FIRST_USER = "admin"
-_PASSWORD_BYTES = 18  # 144 bits: nobody guesses it, however fast
+_PASSWORD_BYTES = 18  # 144 bits, safe against offline guessing
 
 
 class Serving(Protocol):
-    """A broker, as far as it is asked here."""
+    """Parts of the broker used here."""
 
     @property
     def dispatcher(self) -> Dispatcher: ...
@@ -48,7 +48,7 @@ class Serving(Protocol):
 
 
 async def create_first_user(broker: Serving) -> str | None:
-    """If there are no users, create one and return the password, which is known nowhere else."""
+    """Create the first user if none exists, and return the generated password, which is not stored in plain text."""
     if broker.image.scram_credentials:
         return None
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
@@ -57,7 +57,7 @@ async def create_first_user(broker: Serving) -> str | None:
 
 
 async def add_user(broker: Serving, name: str, password: str) -> None:
-    """With both mechanisms."""
+    """Create a user with credentials for both SCRAM mechanisms."""
     for request in setting_password(name, password, ScramMechanism):
         response = await answer(broker, request)
         assert isinstance(response, AlterUserScramCredentialsResponse)
@@ -69,7 +69,7 @@ User = tuple[str, ScramMechanism, int]
 
 
 def users(config: BrokerConfig) -> list[User]:
-    """Name, mechanism and iterations of each credential."""
+    """Return name, mechanism and iterations of each credential."""
 
     def read(image: MetadataImage) -> Decided[list[User]]:
         found = image.scram_credentials.items()
@@ -110,7 +110,7 @@ def _altering(alteration: Alteration) -> Decision[None]:
 
 
 def decide(config: BrokerConfig, decisions: Sequence[Decision[T]]) -> list[T]:
-    """Take these decisions, one after the other, as the controller would."""
+    """Apply decisions in order, as the controller."""
     return asyncio.run(_decide(config, decisions))
 
 
@@ -140,14 +140,14 @@ async def _controller(config: BrokerConfig) -> AsyncIterator[Controller]:
 
 
 def _locked(config: BrokerConfig) -> LogManager:
-    """The folders of a node alone, which must not be running."""
+    """Lock the log dirs of a standalone node. Fails if the node is running."""
     logs = LogManager(LocalFileSystem(), config.log_dirs, SystemClock(), config)
     logs.lock()
     return logs
 
 
 def _founding(config: BrokerConfig, logs: LogManager | None) -> Decision[None]:
-    """A new cluster begins with its users."""
+    """Create the cluster before its first broker starts."""
     if logs is not None:
         cluster_id, adopted = found_cluster(config, logs)
     else:
@@ -169,7 +169,7 @@ async def _take_over(controller: Controller, membership: Membership, config: Bro
 
     membership.campaign(stand, lambda: None)
     try:
-        # A broker that was killed is the controller until its session has ended.
+        # A killed broker remains the controller until its session expires.
         async with asyncio.timeout(config["zookeeper.session.timeout.ms"] / 1000 + 2):
             epoch = await elected
     except TimeoutError:

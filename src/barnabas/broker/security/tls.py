@@ -11,16 +11,16 @@ from barnabas.network import TlsListeners
 from barnabas.security.authn import SecuritySettingError
 from barnabas.security.tls import Authority, ListenerTls, listener_tls, own_hosts
 
-FOLDER = "tls"  # in the first log dir
+FOLDER = "tls"  # within the first log dir
 
 
 def tls_from(config: BrokerConfig) -> TlsListeners:
-    """Reads key stores: ConfigError for one that is missing or wrong."""
+    """Load the key stores of all TLS listeners. Raises ConfigError if one is missing or invalid."""
     return TlsListeners(tls_settings_from(config), config["barnabas.tls.handshakes.max"])
 
 
 def tls_settings_from(config: BrokerConfig) -> list[ListenerTls]:
-    """Of each listener that speaks TLS. Makes certificates where they are to be made (`barnabas.tls.auto`)."""
+    """Return the settings of each TLS listener. Generates certificates if `barnabas.tls.auto` is set."""
     secured = [spec.name for spec in config.listeners if spec.has_tls]
     made = _made(config) if secured and config["barnabas.tls.auto"] else {}
     return [_settings_of(config, name, made) for name in secured]
@@ -40,7 +40,7 @@ def _settings_of(config: BrokerConfig, listener: str, made: dict[str, str]) -> L
 
 
 def authority_of(config: BrokerConfig) -> Authority:
-    """Where certificates are made; it need not be there yet."""
+    """Return the certificate authority of this broker, which may not exist yet."""
     return Authority(Path(config.log_dirs[0]) / FOLDER)
 
 
@@ -61,7 +61,7 @@ def _made(config: BrokerConfig) -> dict[str, str]:
 
 
 def secured(tls: TlsListeners, listener: str) -> dict[str, Any]:
-    """What a `Listener` is told about its TLS: nothing if it has none."""
+    """Return the TLS arguments of a `Listener`; empty for a listener without TLS."""
     if listener not in tls:
         return {}
     return {

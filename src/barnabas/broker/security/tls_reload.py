@@ -1,8 +1,7 @@
-"""Key stores that change while the broker runs: another file, another content, other settings (kafka-configs).
+"""Reloads key stores in a running broker after a change of files, contents or settings (kafka-configs).
 
-Every ten seconds a thread looks whether a file has changed, renews certificates of our own making, and reads what is
-new. New connections get it, open ones keep what they have. What cannot be used changes nothing: the log says why,
-once.
+Every ten seconds a thread checks the files for changes, renews generated certificates, and loads what has changed.
+New connections use the new context; open connections are not affected. Invalid settings are logged once and ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from barnabas.network import Fingerprint, TlsListener, TlsListeners, fingerprint
 from barnabas.security.authn import SecuritySettingError
 from barnabas.security.tls import ListenerTls, OwnCertificate, TlsSettings
 
-# -- TLS of the connections to other brokers: key stores may change while the broker runs, as those of listeners may
+# -- TLS of connections to other brokers ---------------------------------------------------------------
 
 
 class Renewed(NamedTuple):
@@ -34,18 +33,18 @@ class Renewed(NamedTuple):
 
 
 class PeerTls:
-    """`guard` is what new connections to other brokers are made with; open ones keep what they have."""
+    """`guard` secures new connections to other brokers; open connections are not affected by changes."""
 
     def __init__(self, security: ClientSecurity) -> None:
         self._files = fingerprint(security.tls) if security.tls is not None else ()
         self.guard = Guard(security)
 
     def renewed(self, config: BrokerConfig) -> Renewed | None:
-        """What has changed, in the settings or in the files. Reads files; ConfigError for what cannot be used."""
+        """Return changed settings or files, loaded; None if nothing changed. Raises ConfigError if they are invalid."""
         tls = peer_tls(config)
         if tls is None or (tls == self.guard.security.tls and fingerprint(tls) == self._files):
             return None
-        files = fingerprint(tls)  # before they are read: what changes meanwhile is found in the next round
+        files = fingerprint(tls)  # before loading, so that the next round detects concurrent changes
         try:
             return Renewed(tls, files, tls_context(tls))
         except SecuritySettingError as error:
@@ -74,15 +73,15 @@ class TlsChange(NamedTuple):
 
 
 class TlsReload:
-    """Begins with the first settings that it is to `use`."""
+    """Starts with the first call of `use`."""
 
     def __init__(self, tls: TlsListeners, config: BrokerConfig, now: Callable[[], float] = time.time) -> None:
         self._tls = tls
         self._config = config
         self._now = now
         self.peers: PeerTls | None = None
-        self._problems: dict[str, str] = {}  # told already
-        self._warned: dict[str, float] = {}  # of expiry, by listener
+        self._problems: dict[str, str] = {}  # already logged
+        self._warned: dict[str, float] = {}  # time of the last expiry warning, by listener
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -97,7 +96,7 @@ class TlsReload:
             self._task.cancel()
 
     async def check(self, config: BrokerConfig) -> None:
-        """Raises ConfigError if these settings could not be taken over."""
+        """Raise ConfigError if these settings are invalid."""
         await self._tls.handshakes.in_thread(lambda: (self._changes(config), self._renewed(config)))
 
     async def _run(self) -> None:
@@ -108,7 +107,7 @@ class TlsReload:
             await self.look()
 
     async def look(self) -> None:
-        """One round."""
+        """Check for changes once, and apply them."""
         for change in await self._found("listeners", self._changes) or ():
             change.listener.use(change.wanted, change.context, change.certificate, change.files)
             log.info("listener %s: new TLS settings are in use for new connections", change.wanted.listener)
@@ -119,7 +118,7 @@ class TlsReload:
         self._warn_of_expiry()
 
     async def _found(self, where: str, find: Callable[[BrokerConfig], T]) -> T | None:
-        """What a thread finds to have changed; None, and a line in the log, if it cannot be used."""
+        """Run `find` in a thread and return its result. Invalid settings are logged, and the result is None."""
         config = self._config
         try:
             found = await self._tls.handshakes.in_thread(lambda: find(config))
@@ -161,16 +160,14 @@ def _expiry(left: float) -> str:
 
 
 def _change(config: BrokerConfig, listener: TlsListener, wanted: ListenerTls) -> TlsChange:
-    files = fingerprint(
-        wanted
-    )  # before the files are read: what changes meanwhile is found in the next round
+    files = fingerprint(wanted)  # before loading, so that the next round detects concurrent changes
     context, certificate = loaded(wanted)
     _check_same_host(config, listener, certificate)
     return TlsChange(listener, wanted, files, context, certificate)
 
 
 def _check_same_host(config: BrokerConfig, listener: TlsListener, new: OwnCertificate) -> None:
-    """As in Kafka, a running broker does not become another one by accident (KAFKA-12473)."""
+    """Refuse a certificate for a different subject or host unless allowed, as in Kafka (KAFKA-12473)."""
     name, old = listener.wanted.listener, listener.certificate
     if new.subject != old.subject and not config.of_listener(name, "ssl.allow.dn.changes"):
         raise ConfigError(

@@ -1,15 +1,15 @@
-"""Tiered storage of a broker: the object store, its readers, and a writer for each leader partition.
+"""Tiered storage of a broker: the object store, its readers, and a writer for each partition that the broker leads.
 
-tiering              all remote parts of a broker
-no_tiering           their replacement in a broker without an object store
-leader_log           interface of a leader's log for its remote writer
-followers            logs that start at the tiered end offset, and the tiered end offsets of their leaders
-restored_partitions  logs of restored partitions, started from the manifest
-compacted_restore    compacted logs that were lost, downloaded from the store
-cluster_snapshots    cluster state and committed offsets, saved to the store
-deletions            objects of deleted topics, and of topics that are no longer tiered
-settings             values of Kafka's settings
+tiering              remote logs of all partitions
+no_tiering           the same interface for a broker without an object store
+leader_log           log of a led partition, as seen by its remote writer
+followers            followers that start at the tiered end, and the upload progress of their leaders
+restored_partitions  logs of restored partitions, initialized from the object store
+compacted_restore    recovery of lost compacted logs
+cluster_snapshots    snapshots of cluster metadata and committed offsets in the object store
+deletions            objects of topics that are deleted or no longer tiered
+settings             broker settings converted to values
 monitoring           metrics
-status               responses about tiering for clients
-needs                protocols for the parts of the broker
+status               status reported to clients
+needs                parts of the broker used by tiered storage
 """

@@ -1,8 +1,8 @@
-"""What a cluster writes down of itself in the object store, for `barnabas cluster restore`.
+"""Snapshots of the cluster state in the object store, for `barnabas cluster restore`.
 
-At most once in `barnabas.remote.state.interval.ms` the controller writes its metadata, and each group coordinator the
-offsets of its partitions, where they have changed. No request waits for that. A cluster that was restored elsewhere is
-of an earlier incarnation: it stops.
+Every `barnabas.remote.state.interval.ms` the controller writes its metadata, and each group coordinator the committed
+offsets of its partitions, if they have changed. Requests do not wait for it. Once the cluster has been restored
+elsewhere with a later incarnation, this one stops writing.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ _NOTHING = _Written(-1, -1, None)
 
 
 class StateRecorder:
-    """`run` is its task."""
+    """Writes snapshots periodically; `run` is the task."""
 
     def __init__(self, host: Host, store: ObjectStore, may_write: Callable[[], bool]) -> None:
         self._host = host
         self._store = store
         self._may_write = may_write
         self._has_begun = False
-        self._image: tuple[int, int] | None = None  # what was written last: incarnation and offset
+        self._image: tuple[int, int] | None = None  # incarnation and offset of the last snapshot
         self._groups: dict[int, _Written] = {}  # by partition
 
     async def run(self) -> None:
-        """Until a later incarnation writes."""
+        """Write snapshots until the store has a later incarnation."""
         while True:
             await asyncio.sleep(self._host.config["barnabas.remote.state.interval.ms"] / 1000)
             image = self._host.controller.image
@@ -95,7 +95,7 @@ class StateRecorder:
                 logger.warning("the state of the cluster is not written down: %s", error)
 
     async def record(self, image: MetadataImage) -> None:
-        """What has changed since it was written."""
+        """Write the changes since the last snapshot."""
         if self._host.controller.is_active and self._image != (image.incarnation, image.offset):
             data = await self._host.in_thread(lambda: encode_image(image))
             await write_cluster_state(self._store, image.cluster_id, image.incarnation, image.offset, data)
@@ -113,7 +113,7 @@ class StateRecorder:
         for index, shard in list(self._host.coordinators.groups.runtime.shards()):
             partition = led.get(index)
             if partition is not None and partition.is_leader:
-                # The high watermark: what was not committed may never have been.
+                # Up to the high watermark: later records may be lost in a leader change.
                 await self._record_shard(
                     image, index, shard.offsets, partition.leader_epoch, partition.log.high_watermark
                 )
@@ -163,5 +163,5 @@ def _of_group(group: str, offsets: Offsets) -> Iterator[SavedGroupOffset]:
 
 
 def encode_image(image: MetadataImage) -> bytes:
-    """An entry of the metadata log that holds all of it."""
+    """Encode the whole image as a single entry of the metadata log."""
     return encode_entry(MetadataEntry(image.offset, image.controller_epoch, list(snapshot_of(image))))

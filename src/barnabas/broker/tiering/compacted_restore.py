@@ -1,4 +1,4 @@
-"""A compacted log that is lost takes its records back from its copy in the object store, before anybody leads it."""
+"""Recovery of a lost compacted log from its copy in the object store, before the partition has a leader."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ logger = safe_logger(__name__)
 async def take_back(
     log: Log, remote: RemoteLog, leader_epoch: int, clock: Clock, is_ours: Callable[[], bool]
 ) -> None:
-    """While nobody else writes, and as long as it `is_ours`. Interrupted, it begins anew (`rebuilding.is_unfinished`).
-    StoreError if something of the copy cannot be had."""
+    """Append all records of the remote copy while `is_ours` holds; nothing else may write to the log. After an
+    interruption it starts over (`rebuilding.is_unfinished`). Raises StoreError if the copy cannot be read."""
     found = await remote.bootstrap()
     logger.warning(
         "%s takes its records back from the object store, up to %d", log.topic_partition, found.tiered_end

@@ -1,9 +1,9 @@
-"""The controller deletes the objects of topics that are deleted, or no longer tiered.
+"""Deletion of the objects of topics that are deleted or no longer tiered, by the controller.
 
-The metadata say which (`remote_deletions`), so a later controller goes on with what is left. Each manifest is marked as
-deleted, then the objects go, then the manifest. What snapshots keep stays, and is looked at again. What a leader was
-sending when it heard of it may arrive later, unlisted, and one that was cut off may send more; so everything is looked
-at again soon, and once more before it is over.
+The metadata list pending deletions (`remote_deletions`), so a new controller resumes them. Each manifest is marked as
+deleted, then the objects are deleted, then the manifest. Objects referenced by snapshots are kept and checked again
+later. Uploads in flight may arrive after the first pass, and a leader that is cut off may start new ones, so a second
+pass follows soon and a last one after LINGER_SECONDS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.tiering.writing import StoreBackoff, delete_partition
 
 SOON_SECONDS = 5.0
 LINGER_SECONDS = 600.0
-"""Between the first look and the last. An upload without progress is given up after a tenth of that."""
+"""Time between the first and the last pass. An upload without progress is aborted after a tenth of it."""
 
 logger = safe_logger(__name__)
 
@@ -41,7 +41,7 @@ class Host(Protocol):
 
 
 class RemoteDeletions:
-    """One task while this broker is the controller and there is something to delete."""
+    """Runs one task while this broker is the controller and deletions are pending."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class RemoteDeletions:
         self._task: asyncio.Task[None] | None = None
 
     def follow(self) -> None:
-        """The metadata have changed, or the store can be used from now on."""
+        """Check for pending deletions after a metadata change, or after the store has become available."""
         if self._is_needed:
             self._news.set()
             if self._task is None:
@@ -102,7 +102,7 @@ class RemoteDeletions:
                 await self._news.wait()
 
     async def _look(self) -> bool:
-        """At everything that has to go; the first error is raised in the end. Was there something new?"""
+        """Run one pass over all pending deletions; True if some of them are new. Raises the first error at the end."""
         failures: list[StoreError] = []
         known = len(self._first_look)
         await self._writers_ended()

@@ -1,13 +1,13 @@
-"""What a follower does for a tiered log.
+"""Followers of tiered partitions.
 
-- Its leader no longer has what comes next on its disk: the log begins again behind a remote segment, with epochs and
-  producers from there, and only the rest is copied from the leader (KIP-405).
-- It is empty: it begins there without having been sent away (KIP-1023).
-- It asks its leaders now and then how far they have copied (ListOffsets -5), so that its own segments may leave the
-  disk. The object store is not asked for that.
+- If the leader no longer has the next offset on its disk, the follower's log restarts after a remote segment, with
+  leader epochs and producer state from the store, and fetches only the rest from the leader (KIP-405).
+- An empty follower starts there without waiting for the leader's error (KIP-1023).
+- Followers poll the tiered offset of their leaders (ListOffsets -5) so that they can delete local segments. This
+  needs no request to the object store.
 
-It begins at the tiered end. With `follower.fetch.last.tiered.offset.enable=false` it begins at the local start of its
-leader, as Kafka does by default, and copies all that its leader has.
+The new start is the tiered end. With `follower.fetch.last.tiered.offset.enable=false` it is the local log start offset
+of the leader, as in Kafka by default, and the follower fetches everything the leader has on its disk.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from barnabas.tiering.reading import Bootstrap, RemoteLog
 
 EARLIEST_LOCAL = -4  # KIP-405
 LATEST_TIERED = -5  # KIP-1005
-VERSION = 9  # of ListOffsets, which brought it
+VERSION = 9  # of ListOffsets, the first with LATEST_TIERED
 LEADERS_AT_ONCE = 16
-"""That are asked how far they have copied: one that is slow does not keep the others waiting."""
+"""Leaders polled concurrently for their tiered offsets, so that a slow one does not delay the others."""
 
 logger = safe_logger(__name__)
 
@@ -59,17 +59,17 @@ class TieredFollowers:
         self._beginning: dict[TopicPartition, asyncio.Task[None]] = {}
         self._asked: dict[
             TopicPartition, int
-        ] = {}  # leader epochs in which an empty log has asked its leader
+        ] = {}  # leader epoch of the last request to the leader of an empty log
 
-    # -- beginning behind remote segments -------------------------------------------------------------
+    # -- starting after remote segments ---------------------------------------------------------------
 
     def moved_to_tiers(self, partition: Partition) -> None:
-        """The leader has said OFFSET_MOVED_TO_TIERED_STORAGE; it will say so again if this fails."""
+        """Handle OFFSET_MOVED_TO_TIERED_STORAGE. If this fails, the leader returns the error again."""
         self._begin(partition, self._begin_behind)
 
     def waits_for_tiers(self, partition: Partition) -> bool:
-        """Records have come for an empty log. Are they worth nothing, because it may begin behind remote segments?
-        That is asked once in a leader epoch."""
+        """True if records fetched for an empty log should be dropped because it may start after remote segments. The
+        leader is asked once per leader epoch."""
         tp = partition.topic_partition
         log = partition.log
         is_wanted = log.config.remote_storage_enable and self._from_tiered_end and not stays_whole(log)
@@ -111,7 +111,7 @@ class TieredFollowers:
             _start_at(partition, found)
 
     async def _offset_of(self, partition: Partition, timestamp: int) -> int:
-        """As its leader says; -1 if there is none. KafkaError if it does not say."""
+        """Return the offset for a timestamp from the leader; -1 if there is none. Raises KafkaError on failure."""
         leader = partition.state.leader if partition.state is not None else NO_LEADER
         answers = await self._list_offsets(leader, [partition], timestamp)
         said = answers.get(partition.topic_partition)
@@ -120,7 +120,7 @@ class TieredFollowers:
             raise KafkaError(code, f"broker {leader} does not say where its log begins")
         return said.offset
 
-    # -- how far leaders have copied ------------------------------------------------------------------
+    # -- tiered offsets of leaders --------------------------------------------------------------------
 
     async def learn_tiered_ends(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         while True:
@@ -173,7 +173,7 @@ class TieredFollowers:
 def _start_at(partition: Partition, found: Bootstrap) -> None:
     log = partition.log
     if found.tiered_end <= log.log_end_offset:
-        return  # the manifest is behind what the leader has said
+        return  # the manifest is older than the leader's response
     logger.info(
         "%s begins at %d: what is before is in the object store",
         partition.topic_partition,
@@ -181,5 +181,5 @@ def _start_at(partition: Partition, found: Bootstrap) -> None:
     )
     log.start_at(
         found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True
-    )  # nothing is fetched before that is done
+    )  # fetching resumes once this is done
     partition.followed_to(found.tiered_end)

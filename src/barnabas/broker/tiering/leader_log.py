@@ -1,4 +1,4 @@
-"""The log of a partition that this broker leads, as the writer of its remote part sees it."""
+"""Log of a partition led by this broker, as seen by its remote writer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = safe_logger(__name__)
 
 
 class TieredLeaderLog:
-    """See `tiering.writing.remote_writer.LedLog`. For one leader epoch."""
+    """Implements `tiering.writing.remote_writer.LedLog` for one leader epoch."""
 
     def __init__(self, partition: Partition, remote: RemoteLog, clock: Clock, in_thread: InThread) -> None:
         self._partition = partition
@@ -50,7 +50,7 @@ class TieredLeaderLog:
         log = self._log
         chosen = log.next_to_copy(self._clock.now_ms())
         if chosen is None or (log.offsets.tiered_end >= 0 and chosen.base != start):
-            return None  # the high watermark of a new leader is still below what was copied
+            return None  # the high watermark of a new leader is still below the tiered end
         try:
             copied = await self._in_thread(chosen.read)
         except BadBatch as bad:
@@ -80,7 +80,7 @@ class TieredLeaderLog:
         self._go_on(claim)
 
     def _go_on(self, claim: Claim) -> None:
-        """The log is in order: it leads, and starts where the manifest does."""
+        """Bring the partition online, and advance its log start offset to that of the manifest."""
         log, partition = self._log, self._partition
         partition.recover()
         start = min(claim.log_start, log.high_watermark)
@@ -89,7 +89,7 @@ class TieredLeaderLog:
             partition.log_start_moved()
 
     async def _start_at(self, tiered_end: int) -> None:
-        """Begin at the tiered end, with nothing of one's own."""
+        """Restart the log at the tiered end, without local records."""
         log, end = self._log, self._end_at_claim
         found = await self._remote.bootstrap()
         if log.log_end_offset != end or found.tiered_end != tiered_end:
@@ -104,7 +104,7 @@ class TieredLeaderLog:
         self._partition.begin_again()
 
     async def _end_transactions(self) -> None:
-        """Those that were open at the tiered end. A broker that was killed before it had written all goes on here."""
+        """Write the lost markers of transactions open at the tiered end. Resumes after a crash between two markers."""
         found = await self._remote.bootstrap()
         epoch, now_ms = self._partition.leader_epoch, self._clock.now_ms()
         ended = write_lost_markers(self._log, found.open_transactions, epoch, now_ms)
@@ -139,7 +139,7 @@ def _log_claim(partition: Partition, claim: Claim) -> None:
 
 
 class WholeLedLog(TieredLeaderLog):
-    """A compacted one. See `tiering.writing.compacted_copier.WholeLog`."""
+    """A compacted log. Implements `tiering.writing.whole_copier.WholeLog`."""
 
     def view(self) -> LogView:
         is_lost = self._partition.is_recovering and is_lost_log(self._log)
@@ -173,7 +173,7 @@ class WholeLedLog(TieredLeaderLog):
 
 
 class ManifestSegments:
-    """The remote segments of a log, for its retention. A page counts as one segment: it expires as a whole."""
+    """Remote segments of a log, for retention. A manifest page counts as one segment and expires as a whole."""
 
     def __init__(self, manifest: Callable[[], Manifest | None]) -> None:
         self._manifest = manifest

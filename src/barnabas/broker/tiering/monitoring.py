@@ -1,4 +1,4 @@
-"""What is measured of tiered storage, read when somebody looks."""
+"""Metrics of tiered storage, computed on each scrape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.tiering.writing import RemoteWriter, UploadLimiter, WriterState
 
 
 class LedPart(NamedTuple):
-    """A partition that this broker leads."""
+    """A partition led by this broker."""
 
     topic: str
     log: Log
@@ -94,7 +94,7 @@ class TieringMetrics:
             self._registry.computed(metric, _single(read))
 
     def _by_topic(self, metric: Metric, value: Callable[[LedPart], int]) -> None:
-        """Each topic, and the sum of all, as Kafka has it."""
+        """Report a value per topic and in total, as Kafka does."""
 
         def read() -> Iterator[Sample]:
             values: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What tiered storage needs of the broker, and of what that runs on."""
+"""Interfaces of the broker and its platform used by tiered storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.tiering.stores import ObjectStore
 
 
 class Host(recording.Host, Protocol):
-    """What is needed of the broker."""
+    """Parts of the broker used by tiered storage."""
 
     @property
     def clock(self) -> Clock: ...

@@ -1,4 +1,4 @@
-"""A broker without tiered storage: what others ask of `tiering.Tiering`, answered without a store."""
+"""The interface of `tiering.Tiering` for a broker without tiered storage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tiering_from(
 ) -> Tiering | Untiered:
     if not config["remote.log.storage.system.enable"]:
         return Untiered(host)
-    # With these come fifty modules that other brokers do not need.
+    # Imported on demand: brokers without tiered storage do not need these fifty modules.
     from barnabas.broker.tiering.settings import tiering_settings
     from barnabas.broker.tiering.tiering import THREADS, Tiering
 
@@ -43,7 +43,8 @@ def tiering_from(
 
 
 def end_tiering(partition: Partition) -> None:
-    """Once a topic is tiered no longer, its logs start on their disks; the controller has the objects deleted."""
+    """Move the log start offset of a topic that is no longer tiered to its local start. The controller deletes the
+    objects."""
     log = partition.log
     if log.is_tiered and not log.config.remote_storage_enable and not partition.is_retired:
         logger.info(
@@ -71,7 +72,7 @@ class Host(Protocol):
 
 
 def awaits_store(image: MetadataImage, partition: Partition) -> bool:
-    """Must its leader look into the store first?"""
+    """True if the partition must be initialized from the store before it is led."""
     log = partition.log
     if lost_markers(log):
         return True
@@ -89,7 +90,7 @@ def unfinished(log: Log) -> str:
 
 
 class Untiered:
-    """A broker without tiered storage."""
+    """Stand-in for `Tiering` in a broker without tiered storage."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -118,10 +119,10 @@ class Untiered:
         return BrokerTiers()
 
     def moved_to_tiers(self, partition: Partition) -> None:
-        """It waits until this broker has tiered storage."""
+        """No-op: the replica stays behind until tiered storage is enabled on this broker."""
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
-        """Not a partition that was restored and has nothing here: it would begin anew."""
+        """False for a restored partition without local records: it would restart at offset 0."""
         tp = partition.topic_partition
         if not awaits_store(self._host.image, partition):
             return True

@@ -1,11 +1,11 @@
-"""Restored partitions (`barnabas.remote.origin`): an empty log of theirs begins with what the object store remembers.
+"""Restored partitions (`barnabas.remote.origin`): their empty logs are initialized from the object store.
 
-    a tiered topic         empty, at the tiered end; then the markers of transactions that were open there
-    a compacted one        with all that its copy has
-    __consumer_offsets     with the offsets that the cluster had written down
+    tiered topic           an empty log at the tiered end, plus end markers of transactions open there
+    compacted topic        all records of the remote copy
+    __consumer_offsets     the committed offsets of the last snapshot
 
-Until then the partition is not led: a record at offset 0 would be another history. So the leader asks `may_lead` before
-it leads. Each step may be interrupted; whether something is left to do is seen from the log alone.
+The partition has no leader until this is done: a record at offset 0 would fork the log. The broker therefore calls
+`may_lead` first. Every step may be interrupted; the log alone shows if work is left.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from barnabas.tiering.stores import StoreError
 from barnabas.tiering.writing import StoreBackoff
 
 RECORDS_IN_BATCH = 1000
-WRITE_PAUSE = 0.02  # seconds between two checks of a slow disk
+WRITE_PAUSE = 0.02  # seconds between checks for pending writes
 MAX_WAIT_SECONDS = 10.0
 
 logger = safe_logger(__name__)
 
 
 class Beginnings:
-    """Belongs to the loop."""
+    """Initializes restored partitions. Not thread-safe: used on the event loop only."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Beginnings:
         self._begun = begun
         self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
         self._empty: dict[TopicPartition, Log] = {}
-        """Looked for in the store, and empty all the same: there is nothing of them, or their leaders take it back."""
+        """Logs still empty after initialization: the store has no records, or the leader recovers them later."""
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
         tp, log = partition.topic_partition, partition.log
@@ -68,7 +68,7 @@ class Beginnings:
         return False
 
     async def _begin(self, partition: Partition, state: PartitionState) -> None:
-        """Until it succeeds, or the partition has another leader."""
+        """Retry until it succeeds, or until the leader epoch changes."""
         begin = self._with_offsets if partition.topic == CONSUMER_OFFSETS else self._at_tiered_end
         backoff = StoreBackoff()
         while self._is_ours(partition, state):
@@ -136,10 +136,10 @@ class Beginnings:
 
 
 class MissingLogs:
-    """Partitions without a folder of which the log dir notes records: does the object store hold all of them?
+    """Checks if the object store covers a partition whose folder is missing although the log dir lists records of it.
 
-    The store is asked until it answers. If it holds fewer, a replica that cannot be elected may have the rest, or an
-    operator a copy of the folder: the partition stays offline.
+    The check is retried until the store answers. If records are missing from the store, the partition stays offline:
+    an ineligible replica or a backup of the folder may have them.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class MissingLogs:
         self._asking: dict[tuple[TopicPartition, Uuid], asyncio.Task[None]] = {}
 
     def store_covers(self, tp: TopicPartition, topic_id: Uuid, end: int) -> bool | None:
-        """None: not known yet; `settle` is called when it is."""
+        """True if the store has all offsets below `end`; None if not known yet (`settle` is called later)."""
         key = tp, topic_id
         known = self._known.get(key)
         if known is not None:
@@ -185,7 +185,7 @@ class MissingLogs:
 
 
 async def settled(log: ReplaceableLog) -> None:
-    """Wait until the files of the log are those that it works with."""
+    """Wait until a replacement of the log's files is complete or cancelled."""
     if not log.is_settled:
         done = asyncio.Event()
         log.when_settled(done.set)
@@ -193,8 +193,8 @@ async def settled(log: ReplaceableLog) -> None:
 
 
 async def written(log: Log) -> None:
-    """Yield to the loop until a slow disk has written all appends. StoreError if the disk is full: later batches would
-    leave a gap."""
+    """Wait for pending writes of a slow disk. Raises StoreError if the disk is full: later batches would leave a
+    gap."""
     end = log.log_end_offset
     await asyncio.sleep(0)
     while log.has_pending:  # noqa: ASYNC110 - the log has no event
@@ -206,7 +206,7 @@ async def written(log: Log) -> None:
 async def write_offsets(
     log: Log, offsets: Iterable[SavedGroupOffset], leader_epoch: int, now_ms: int
 ) -> None:
-    """All or none: an interrupted beginning is repeated."""
+    """Write all offsets, or none: an interrupted attempt is repeated from the start."""
     fs, mark = log.fs, unfinished(log)
     if log.log_end_offset:
         log.truncate_fully_and_start_at(0)

@@ -1,4 +1,4 @@
-"""From the settings of a broker to what tiered storage takes of them."""
+"""Broker settings of tiered storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.tiering.writing import WriterSettings
 
 
 class TieringSettings(NamedTuple):
-    """What does not change while a broker runs."""
+    """Settings that cannot change while the broker runs."""
 
     url: str
     options: dict[str, str]
@@ -21,7 +21,7 @@ class TieringSettings(NamedTuple):
 
 
 def tiering_settings(config: BrokerConfig) -> TieringSettings:
-    """Of a broker with tiered storage."""
+    """Requires that tiered storage is enabled."""
     return TieringSettings(
         url=config["barnabas.remote.storage.url"],
         options=config.store_options,
@@ -31,7 +31,7 @@ def tiering_settings(config: BrokerConfig) -> TieringSettings:
 
 
 def copying_limits(config: BrokerConfig) -> tuple[int, int]:
-    """(bytes per second, uploads at once) of all partitions."""
+    """Return (bytes per second, concurrent uploads) of all partitions together."""
     return (
         config["remote.log.manager.copy.max.bytes.per.second"],
         config["remote.log.manager.copier.thread.pool.size"],

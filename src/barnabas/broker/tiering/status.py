@@ -1,4 +1,4 @@
-"""What a broker tells of its tiered storage to those who ask over Kafka's protocol (`barnabas tier status`)."""
+"""Status of tiered storage, reported over Kafka's protocol (`barnabas tier status`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TieringProblem:
-    """Why nothing is copied at all, and since when."""
+    """Problem that prevents all uploads, and its start time."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -30,7 +30,7 @@ class TieringProblem:
 
 
 def describe_partition(log: Log, writer: RemoteWriter | None, problem: TieringProblem) -> PartitionTier:
-    """Of a partition that this broker leads; without a writer it is not copied, or not yet."""
+    """Describe a partition led by this broker. `writer` is None if it is not copied, or not yet."""
     described = PartitionTier(replica_bytes=replica_bytes(log))
     if not log.config.remote_storage_enable and writer is None:
         return described
@@ -44,7 +44,7 @@ def describe_partition(log: Log, writer: RemoteWriter | None, problem: TieringPr
 
 
 def pending_sizes(log: Log, writer: RemoteWriter | None) -> list[int]:
-    """Bytes of each sealed segment that is not copied."""
+    """Bytes of each sealed segment that is not yet copied."""
     of_whole = writer.pending_sizes() if writer is not None else None
     return uncopied_sizes(log) if of_whole is None else of_whole
 

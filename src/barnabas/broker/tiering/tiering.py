@@ -1,9 +1,9 @@
-"""All remote parts of a broker: each partition can be read, and each that it leads has a writer.
+"""Remote logs of a broker: every partition is readable, and every led partition has a writer.
 
-    start -> probe -> writers claim their manifests -> copy and expire until the broker stops or another leads
+    start -> probe -> writers claim their manifests -> copy and expire until the broker stops or the leader changes
 
-A store that does not answer stops nothing: it is probed again until it does, and meanwhile segments stay on the disk.
-One that fails the probe is never written to.
+If the store is unavailable, the broker keeps running: segments stay on disk, and the probe is repeated until the store
+answers. A store that fails the probe is never written to.
 """
 
 from __future__ import annotations
@@ -59,24 +59,24 @@ from barnabas.tiering.writing import At, RemoteWriter, StoreBackoff, UploadLimit
 
 CACHE_FOLDER = "barnabas-remote-cache"
 PROBE_SECONDS = 10.0
-"""How long a start waits for the store."""
+"""Timeout of the probe during startup."""
 THREADS = 4
-"""For what is read from and written to this disk on its way to and from the store."""
+"""Threads for local disk I/O of uploads and downloads."""
 
 logger = safe_logger(__name__)
 
 
 class Led(NamedTuple):
-    """A partition that this broker leads, with the writer of its remote part."""
+    """A partition led by this broker, with its remote writer."""
 
     leader_epoch: int
-    is_whole: bool  # a compacted log
+    is_whole: bool  # True for a compacted log
     writer: RemoteWriter
     task: asyncio.Task[None]
 
 
 class Tiering:
-    """`RemoteParts` of the page cache. Belongs to the loop."""
+    """Implements `RemoteParts` for the page cache. Not thread-safe: used on the event loop only."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Tiering:
         self._host = host
         self._probe_rounds = probe_rounds or ROUNDS
         self.at: At = nowhere
-        """Told of each step of every writer: the simulator kills brokers there."""
+        """Called at each step of every writer; the simulator injects crashes here."""
         self._threads = threads
         self.store = store
         self.reader = StoreReader(store, host.clock, settings.reader_threads)
@@ -150,7 +150,7 @@ class Tiering:
     # -- start and stop -----------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """UnsoundStoreError if the store must not be used."""
+        """Probe the store. Raises UnsoundStoreError if it must not be used."""
         await self._threads.call(self._files.empty)
         self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
         self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
@@ -189,7 +189,7 @@ class Tiering:
         self.problem.say(text, self._host.clock.now_ms())
 
     async def stop(self) -> None:
-        """Copying ends wherever it is; the next leader goes on. What the metadata say from now on is not followed."""
+        """Cancel uploads, which the next leader resumes. Later metadata changes are ignored."""
         self._is_stopped = True
         led, self.led = self.led, {}
         await self._deletions.stop()
@@ -219,7 +219,7 @@ class Tiering:
     # -- reading ------------------------------------------------------------------------------------
 
     def remote_log(self, log: Log) -> RemoteLog | None:
-        """With the manifest that the writer knows, if this broker leads."""
+        """Return the remote log, with the manifest of the writer if this broker leads the partition."""
         known = self.remote.get(log.topic_partition)
         if known is None or known[0] is not log:
             return None
@@ -228,10 +228,10 @@ class Tiering:
             known[1].manifest.use(manifest)
         return known[1]
 
-    # -- following the metadata ---------------------------------------------------------------------
+    # -- metadata changes ---------------------------------------------------------------------------
 
     def follow(self, partition: Partition) -> None:
-        """A partition has taken over a state, has new settings, or has left this broker."""
+        """Follow a partition that changed its state or settings, or was removed from this broker."""
         if self._is_stopped:
             return
         tp, log = partition.topic_partition, partition.log
@@ -248,7 +248,7 @@ class Tiering:
             return
         self._stop_writing(tp)
         if self._follows(partition) and is_unfinished(log):
-            forget(log)  # the leader sends the rest
+            forget(log)  # the leader sends the remaining records
         remote.manifest.use(None)  # valid for one leader epoch
         log.use_remote(None)
         if partition.is_recovering:
@@ -261,7 +261,7 @@ class Tiering:
         return leader not in (NO_LEADER, self._host.node_id)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
-        """Settings of topics may have changed; partitions that have another leader were told of by `follow`."""
+        """Apply topic config changes. Leader changes are handled by `follow`."""
         if self._is_sound and not self._is_stopped:
             self._deletions.follow()
         for delta in deltas:
@@ -271,7 +271,7 @@ class Tiering:
                 return
 
     def wake(self) -> None:
-        """By the clock: something may have been sealed or flushed, or have expired."""
+        """Wake all writers: segments may have been sealed, flushed or expired."""
         for led in self.led.values():
             led.writer.wake()
 
@@ -353,10 +353,10 @@ class Tiering:
             led.task.add_done_callback(self._ending.discard)
 
     async def _writers_ended(self) -> None:
-        """Those that were told to: what they were sending is with the store, or never will be."""
+        """Wait for cancelled writers, so that none of their uploads is still in flight."""
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
 def _is_the_same(led: Led, partition: Partition) -> bool:
-    """Does its writer still do the right thing?"""
+    """True if the writer still matches the leader epoch and the cleanup policy."""
     return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)

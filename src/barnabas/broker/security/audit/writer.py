@@ -1,4 +1,4 @@
-"""Takes events out of the audit log and writes them: a moment after the first one, all that have come by then."""
+"""Writes the events of the audit log in batches, shortly after the first event of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.records import Record, build_batch
 from barnabas.security.authz import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
 
-# -- The topic of the audit log. A broker that does not lead it sends its events to the one that does --
+# -- Audit topic. Brokers other than its leader send their events to the leader ------------------------
 
 BATCH_EVENTS = 500
 ATTEMPTS = 20
@@ -34,13 +34,13 @@ class TopicNeeds(ForwardingNeeds, Protocol):
 
 
 class AuditTopic:
-    """One partition, so that events have an order."""
+    """Topic with a single partition, so that events are ordered."""
 
     def __init__(self, broker: TopicNeeds) -> None:
         self._broker = broker
 
     async def append(self, events: list[Event]) -> None:
-        """KafkaError when they cannot be written for a while."""
+        """Write events. Raises KafkaError if all attempts fail."""
         for start in range(0, len(events), BATCH_EVENTS):
             await self._append(events[start : start + BATCH_EVENTS])
 
@@ -83,13 +83,13 @@ class AuditTopic:
 T = TypeVar("T")
 
 DELAY_SECONDS = 0.2
-LAST_SECONDS = 5.0  # for the topic, when the broker stops
+LAST_SECONDS = 5.0  # timeout for writing to the topic at shutdown
 
 logger = safe_logger(__name__)
 
 
 class AuditNeeds(TopicNeeds, Protocol):
-    """What the audit log needs of the broker."""
+    """Parts of the broker used by the audit log."""
 
     @property
     def audit(self) -> AuditLog | None: ...
@@ -98,7 +98,7 @@ class AuditNeeds(TopicNeeds, Protocol):
 
 
 def audit_from(config: BrokerConfig, clock: Clock) -> AuditLog | None:
-    """None where nothing is written down."""
+    """Return the audit log, or None if it is disabled."""
     if not config["barnabas.audit.file"] and not config["barnabas.audit.topic.enable"]:
         return None
     policy = AuditPolicy(
@@ -111,7 +111,7 @@ def audit_from(config: BrokerConfig, clock: Clock) -> AuditLog | None:
 
 
 class AuditWriter:
-    """Has nothing to do, and does nothing, where there is no audit log."""
+    """Writes queued events to the file and the topic. A no-op if the audit log is disabled."""
 
     def __init__(self, broker: AuditNeeds, config: BrokerConfig) -> None:
         self._broker = broker
@@ -129,15 +129,15 @@ class AuditWriter:
         self._topic = AuditTopic(broker) if config["barnabas.audit.topic.enable"] else None
 
     def start(self) -> None:
-        """Clients are let in now."""
+        """Start writing events as they arrive."""
         if self._audit is not None:
             self._audit.call_when_waiting(self._wake)
             self._wake()
 
     async def stop(self) -> None:
-        """Write what is left."""
+        """Write the remaining events."""
         self._is_stopped = True
-        if (task := self._task) is not None:  # which forgets itself at its end
+        if (task := self._task) is not None:  # the task clears `_task` when it ends
             await asyncio.wait({task}, timeout=LAST_SECONDS)
             task.cancel()
         if self._audit is not None:
