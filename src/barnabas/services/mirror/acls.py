@@ -1,9 +1,9 @@
-"""ACLs of mirrored topics follow those of the source.
+"""Replicates the ACLs of mirrored topics from the source to the target.
 
-Whatever covers a topic at the source, by its name, by a prefix or by `*`, becomes an ACL of exactly that topic in the
-target: a prefix there could cover topics that are none of the source's. Only ACLs that the mirror has made are removed
-again, and only those of exactly a topic that it mirrors now. Who may write `__barnabas_mirror`, where they are listed,
-cannot have others deleted, and a topic that was promoted keeps those that it has.
+A source ACL that covers a topic, by name, prefix or `*`, becomes a literal ACL of that topic in the target: a prefix
+could cover unrelated topics there. The mirror removes only ACLs that it created, and only literal ones of topics it
+mirrors now: clients with write access to the list of created ACLs in `__barnabas_mirror` cannot have other ACLs
+deleted, and a promoted topic keeps its ACLs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOT_FOR_US = frozenset({ErrorCode.SECURITY_DISABLED, ErrorCode.CLUSTER_AUTHORIZA
 
 
 def wanted_acls(acls: Iterable[AclBinding], names: Mapping[str, str]) -> set[AclBinding]:
-    """`names`: of mirrored topics, from the source's to the target's."""
+    """Return the ACLs for the target. `names` maps mirrored topics from source names to target names."""
     found: set[AclBinding] = set()
     for acl in acls:
         if acl.resource_type != ResourceType.TOPIC:
@@ -43,7 +43,7 @@ def _covered(acl: AclBinding, names: Mapping[str, str]) -> list[str]:
 
 
 async def follow_acls(source: Client, target: Client, store: MirrorStore, names: Mapping[str, str]) -> str:
-    """Empty, or a sentence: why they are not followed."""
+    """Update the target's ACLs. Return an empty string, or the reason why ACLs are not mirrored."""
     try:
         theirs = await describe_acls(source, _ALL_OF_TOPICS)
         ours = set(await describe_acls(target, _ALL_OF_TOPICS))
@@ -55,7 +55,7 @@ async def follow_acls(source: Client, target: Client, store: MirrorStore, names:
     new, surplus = wanted - ours, _of_topics(made & ours, set(names.values())) - wanted
     remembered = (made & ours) | new
     if remembered != made:
-        # Written down first: one that is written down and was never made is removed by nobody.
+        # Record first: an unrecorded ACL would never be removed; a recorded one that was not created is harmless.
         await store.put({(ACLS,): [astuple(acl) for acl in sorted(remembered)]})
     try:
         if new:
@@ -74,7 +74,7 @@ def _made(store: MirrorStore) -> set[AclBinding]:
 
 
 def _of_topics(acls: set[AclBinding], topics: set[str]) -> set[AclBinding]:
-    """Those of exactly one of these topics."""
+    """Literal ACLs of these topics."""
     return {
         acl
         for acl in acls

@@ -1,6 +1,6 @@
-"""Batches to a Barnabas target as they are: offsets, epochs, CRCs and markers of the source (AppendMirrored).
+"""Appends batches to a Barnabas target unchanged: offsets, epochs, CRCs and markers of the source (AppendMirrored).
 
-The target's log end is the position, so nothing is remembered here. Whatever fails is asked for again from there.
+The target's log end offset is the position, so the mirror stores none. After a failure it fetches again from there.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STALE = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The target has changed: its metadata say how."""
+"""Errors after which the target's metadata must be refreshed."""
 
 
 class AppendingTarget:
-    """`topics`: by the source's name; whoever plans keeps it up to date."""
+    """`topics` is keyed by source name; the caller updates it."""
 
     def __init__(
         self, client: Client, topics: Mapping[str, MirroredTopicIds], *, keep_deleted: bool = False
@@ -53,7 +53,7 @@ class AppendingTarget:
     async def standings(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
-        """Appends nothing and hears where the logs end."""
+        """Return the log end offsets by appending empty payloads."""
         empty = memoryview(b"")
         await self._client.refresh({self._topics[tp.topic].target for tp in partitions})
         found = await self.append([Payload(tp, empty, -1, -1, -1, -1, -1, 0.0) for tp in partitions])
@@ -61,7 +61,7 @@ class AppendingTarget:
         return found
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
-        """To all leaders at once, in requests of about a MiB, which the broker receives into memory that it has."""
+        """Append to all leaders concurrently, in requests of about 1 MiB, which fit into a broker's receive buffers."""
         found: dict[TopicPartition, TargetPosition] = {}
         requests = await self._requests(payloads, found)
         for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):

@@ -1,7 +1,7 @@
-"""MirrorMaker 2's checkpoints, so that its clients (RemoteClusterUtils.translateOffsets) find ours.
+"""Checkpoints in the format of MirrorMaker 2, for clients that call RemoteClusterUtils.translateOffsets.
 
-A record of `<alias>.checkpoints.internal`: the key is group, topic of the target and partition; the value a version,
-the source's offset, the target's, and the commit's metadata.
+A record of `<alias>.checkpoints.internal` has group, target topic and partition as its key; the value holds a version,
+the source offset, the target offset, and the metadata of the commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def checkpoints_topic(alias: str) -> str:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
-    """Key and value."""
+    """Return (key, value)."""
     key = _string(checkpoint.group) + _string(checkpoint.tp.topic)
     key += checkpoint.tp.partition.to_bytes(4, "big", signed=True)
     value = _VALUE.pack(_VERSION, checkpoint.upstream_offset, checkpoint.downstream_offset)

@@ -1,4 +1,4 @@
-"""Settings and partitions of topics follow those of the source."""
+"""Replicates topic configs from the source to the target."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from barnabas.protocol.messages.configs import (
     DescribeConfigsResponse,
 )
 
-DYNAMIC_TOPIC_CONFIG = 1  # a setting of this very topic, not of its broker
-AT_ONCE = 200  # topics in one request
+DYNAMIC_TOPIC_CONFIG = 1  # config source: set on the topic, not inherited from the broker
+AT_ONCE = 200  # topics per request
 
 LEFT_ALONE = frozenset(
     {
-        # They name brokers, or say how a cluster keeps its replicas: both are the target's own matter.
+        # Broker ids and replication settings belong to the target cluster.
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
         "min.insync.replicas",
         "unclean.leader.election.enable",
-        # Where old segments lie is too.
+        # So does tiered storage.
         "remote.storage.enable",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
@@ -36,7 +36,7 @@ Settings = dict[str, str]
 
 
 async def own_settings(client: Client, topics: Iterable[str]) -> dict[str, Settings]:
-    """What was set for each topic itself, by its name; a topic that is gone is left out."""
+    """Return the configs set on each topic, by name; deleted topics are omitted."""
     names, found = sorted(topics), dict[str, Settings]()
     for start in range(0, len(names), AT_ONCE):
         resources = [
@@ -61,7 +61,7 @@ def to_follow(settings: Mapping[str, str]) -> Settings:
 
 
 def changes(source: Mapping[str, str], target: Mapping[str, str]) -> list[ConfigChange]:
-    """What makes the target's settings those of the source."""
+    """Return the changes that make the target's configs equal to those of the source."""
     wanted = to_follow(source)
     differing = [ConfigChange(name, value) for name, value in wanted.items() if target.get(name) != value]
     surplus = [ConfigChange(name, None, DELETE) for name in to_follow(target) if name not in wanted]
@@ -69,7 +69,7 @@ def changes(source: Mapping[str, str], target: Mapping[str, str]) -> list[Config
 
 
 async def follow_settings(target: Client, name: str, wanted: Sequence[ConfigChange]) -> list[str]:
-    """Sentences about settings that the target does not know, or refuses; the others are changed."""
+    """Apply changes, and return a message for each one that the target rejects."""
     if not wanted:
         return []
     try:

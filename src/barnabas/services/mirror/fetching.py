@@ -1,8 +1,8 @@
-"""Raw batches from the leaders of a source: one fetch session for each of them (KIP-227).
+"""Fetches raw batches from the leaders of a source, with one fetch session per leader (KIP-227).
 
-A session asks for what has changed since the last request, and the broker answers with what is new: a thousand quiet
-partitions cost nothing. Every fetch names the topic id, the leader epoch and the epoch of the last batch that was
-fetched, so that another topic of the same name, a stale leader and another log are all noticed.
+Idle partitions cost nothing: requests contain only changed positions, and responses only partitions with new data.
+Every fetch includes the topic id, the leader epoch and the epoch of the last fetched batch, to detect a recreated
+topic, a stale leader, and a diverging log.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.services.mirror.partition import FetchResult
 
-FIRST_EPOCH = 0  # asks for a session
+FIRST_EPOCH = 0  # requests a new session
 LAST_EPOCH = 0x7FFFFFFF
-WITH_TOPIC_IDS = 13  # of Fetch
+WITH_TOPIC_IDS = 13  # version of Fetch
 SESSION_LOST = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -40,7 +40,7 @@ SESSION_LOST = frozenset(
 
 
 class FetchRange(NamedTuple):
-    """What to fetch of one partition."""
+    """Fetch position of one partition."""
 
     topic_id: Uuid
     offset: int
@@ -53,12 +53,12 @@ class FetchLimits:
     max_wait: float = 0.5
     max_bytes: int = 8 * 1024 * 1024
     partition_bytes: int = MAX_BYTES
-    """What goes on in one request."""
+    """Limit per partition: the size of one append request."""
     committed_only: bool = False
 
 
 class MirrorFetchSession:
-    """With one leader. Whatever goes wrong, the next request begins a new session."""
+    """Fetch session with one leader. After any error the next request opens a new session."""
 
     def __init__(self, client: Client, leader: int, limits: FetchLimits) -> None:
         self._client = client
@@ -74,7 +74,7 @@ class MirrorFetchSession:
     async def fetch(
         self, wanted: Mapping[TopicPartition, FetchRange]
     ) -> list[tuple[TopicPartition, FetchResult]]:
-        """What is new, at the latest after `max_wait`. Partitions that have nothing new may be missing."""
+        """Fetch new batches, waiting up to `max_wait`. Partitions without new data may be missing."""
         request = self.request(wanted)
         try:
             within = self._client.request_timeout + self._limits.max_wait
@@ -85,7 +85,7 @@ class MirrorFetchSession:
             raise
 
     def request(self, wanted: Mapping[TopicPartition, FetchRange]) -> FetchRequest:
-        """Positions that the session does not have yet, and partitions that it shall forget."""
+        """Build a request with the changed positions and the partitions to remove from the session."""
         known = self._known
         changed = {tp: want for tp, want in wanted.items() if known.get(tp) != want}
         gone = [tp for tp in known if tp not in wanted]
@@ -106,14 +106,14 @@ class MirrorFetchSession:
     def answered(
         self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchRange]
     ) -> Iterator[tuple[TopicPartition, FetchResult]]:
-        """A session that the broker has lost is no error: nothing came, and the next request begins another."""
+        """Yield the results. A lost session yields none and is not an error: the next request opens a new one."""
         code = error_code(response.error_code)
         if code in SESSION_LOST:
             self.reset()
             return
         raise_for(code, f"broker {self._leader} of the source refuses to be read from")
         if response.session_id == 0:
-            self.reset()  # it has no room for a session: every request is a whole one
+            self.reset()  # no session available on the broker: send full requests
         else:
             self._id = response.session_id
             self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
@@ -124,7 +124,7 @@ class MirrorFetchSession:
                 tp = TopicPartition(name, data.partition_index)
                 if tp in wanted:
                     if data.error_code:
-                        self._known.pop(tp, None)  # to be asked for again even if nothing changes
+                        self._known.pop(tp, None)  # include it in the next request even if it is unchanged
                     yield tp, fetched_of(wanted[tp].offset, data, self._limits.committed_only)
 
 
@@ -144,7 +144,7 @@ def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> FetchR
 
 
 async def with_bounds(client: Client, tp: TopicPartition, fetched: FetchResult) -> FetchResult:
-    """Kafka does not say with OFFSET_OUT_OF_RANGE where the log begins and ends."""
+    """Add log start and end offsets, which Kafka does not return with OFFSET_OUT_OF_RANGE."""
     first = (await list_offsets_once(client, {tp: EARLIEST}))[tp].offset
     end = (await list_offsets_once(client, {tp: LATEST}))[tp].offset
     return fetched._replace(log_start=first, high_watermark=end)
@@ -156,7 +156,7 @@ async def log_starts(client: Client, partitions: list[TopicPartition]) -> dict[T
 
 
 async def check_speaks_topic_ids(client: Client) -> None:
-    """Without topic ids a topic that was created again could not be told from the old one."""
+    """Raise KafkaError if the source has no topic ids: a recreated topic would go unnoticed."""
     connection = await client.any_connection()
     if connection.version_for(FetchRequest) < WITH_TOPIC_IDS:
         raise KafkaError(

@@ -1,4 +1,4 @@
-"""Groups of a link: their offsets in the target, and MirrorMaker 2's checkpoints where offsets differ."""
+"""Replicates consumer groups of a link: committed offsets, and MirrorMaker 2 checkpoints where offsets differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TopicFollowers:
         self._told: dict[tuple[str, TopicPartition], Checkpoint] = {}
 
     async def follow(self, topics: LinkTopics, producing: ProducingTarget | None) -> None:
-        """One round. Without a producing target offsets are the same on both sides."""
+        """Run one round. Without a producing target, source and target offsets are identical."""
         bounds = await self._bounds(topics)
 
         def translate(
@@ -64,7 +64,7 @@ class TopicFollowers:
             await producing.forget_below({tp: limits.log_start for tp, limits in bounds.items()})
 
     async def _bounds(self, topics: LinkTopics) -> dict[TopicPartition, TargetBounds]:
-        """Of partitions that are mirrored now, by the source's place."""
+        """Offset bounds in the target of all mirrored partitions, keyed by source partition."""
         partitions = {
             topics.target_tp(tp): tp
             for tp, each in topics.book.partitions.items()

@@ -1,7 +1,7 @@
-"""Offsets of groups follow those of the source.
+"""Replicates committed offsets of consumer groups from the source to the target.
 
-A group of the target goes on at max(log start, min(source's commit, log end)) of the target. One that has members
-there, or offsets that the mirror did not write, is left alone: it is somebody's who has moved already.
+The offset in the target is max(log start, min(source commit, log end)), with the target's log bounds. Groups that have
+members in the target, or offsets not written by the mirror, are skipped: their consumers have already moved.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from barnabas.protocol.messages.offsets import (
 )
 from barnabas.services.mirror.checkpoints import Checkpoint
 
-AT_ONCE = 200  # groups in one request
+AT_ONCE = 200  # groups per request
 WITHOUT_OFFSETS = "share"
-"""The type of groups whose members share partitions: their place is not one offset."""
+"""Type of share groups: their progress is not a single offset per partition."""
 HAS_MEMBERS = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -41,7 +41,7 @@ Commits = dict[TopicPartition, CommittedOffset]
 
 
 class TargetBounds(NamedTuple):
-    """Of a partition of the target."""
+    """Log bounds of a target partition."""
 
     log_start: int
     log_end: int
@@ -49,7 +49,7 @@ class TargetBounds(NamedTuple):
 
 @dataclass(slots=True)
 class GroupReport:
-    """What became of the groups of one round."""
+    """Result of one round."""
 
     followed: int = 0
     left_alone: dict[str, str] = field(default_factory=dict)
@@ -57,19 +57,19 @@ class GroupReport:
 
 
 def target_commit(commit: CommittedOffset, bounds: TargetBounds) -> CommittedOffset:
-    """Never outside the log: a consumer there would start over, at whatever auto.offset.reset says."""
+    """Clamp a commit to the target's log, since a commit outside of it would trigger auto.offset.reset."""
     return commit._replace(offset=max(bounds.log_start, min(commit.offset, bounds.log_end)))
 
 
 def foreign(
     current: Mapping[TopicPartition, CommittedOffset], written: Mapping[TopicPartition, list[int]]
 ) -> list[TopicPartition]:
-    """Where the target has another offset than the mirror wrote, or was about to write when it died."""
+    """Partitions with a committed offset that differs from those written, or about to be written, by the mirror."""
     return [tp for tp, commit in current.items() if commit.offset not in written.get(tp, ())]
 
 
 async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[str, Commits]:
-    """What groups have committed, by (coordinator, group); those that have moved meanwhile are left out."""
+    """Return the committed offsets of (coordinator, group) pairs. Groups whose coordinator has moved are omitted."""
     names = {topic.id: name for name, topic in client.metadata.topics.items()}
     by_coordinator: dict[int, list[str]] = defaultdict(list)
     for coordinator, group in groups:
@@ -103,7 +103,7 @@ def _commits(answer: OffsetFetchResponseGroup, names: Mapping[bytes, str]) -> Co
 
 
 class GroupFollower:
-    """Keeps the groups of one link up to date, and remembers what it has written."""
+    """Replicates the groups of one link, and records the offsets it writes."""
 
     def __init__(
         self, source: Client, target: Client, store: MirrorStore, wanted: Callable[[str], bool]
@@ -120,9 +120,9 @@ class GroupFollower:
         *,
         commit: bool,
     ) -> GroupReport:
-        """`translate` gives place and commit in the target; None: not of this mirror, or not known yet.
+        """`translate` returns partition and commit in the target; None if it is not mirrored or not known yet.
 
-        Without `commit` (with `--merge`, where one offset cannot stand for many sources) only checkpoints come of it.
+        Without `commit` (`--merge`: one offset cannot represent several sources) it produces checkpoints only.
         """
         report = GroupReport()
         await self._source.all_topics()
@@ -177,7 +177,7 @@ class GroupFollower:
         return {TopicPartition(topic, index): offsets for topic, index, offsets in stored}
 
     async def _remember(self, group: str, current: Commits, wanted: Commits) -> None:
-        """Both: what is there, in case this process dies before the commit, and what will be."""
+        """Record both the current and the new offset, in case the process dies before the commit."""
         stored = [
             [*tp, sorted({each.offset, current[tp].offset} if tp in current else {each.offset})]
             for tp, each in wanted.items()

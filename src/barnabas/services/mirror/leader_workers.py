@@ -1,7 +1,7 @@
-"""One lane for each leader of the source: fetch from it, append to the target, both at the same time.
+"""One worker per leader of the source, which fetches from it and appends to the target concurrently.
 
-While what one fetch brought is appended, the next fetch is under way. At most two answers are in memory, and a target
-that is slow stops the reading.
+The next fetch runs while the previous result is appended. At most two fetch results are in memory, and a slow target
+throttles fetching.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from barnabas.services.mirror.partition import FORBIDDEN, FetchResult, Payload, 
 from barnabas.services.mirror.plan import MirroredTopicIds, MirrorTarget
 
 REST_SECONDS = 0.5
-"""Of a partition whose fetch or append was refused, before it is asked for again."""
+"""Backoff of a partition after a failed fetch or append."""
 IDLE_SECONDS = 0.1
 
 _logger = safe_logger(__name__)
@@ -39,18 +39,18 @@ RaiseEpochs = Callable[[Mapping[TopicPartition, int]], Awaitable[None]]
 
 @dataclass(slots=True)
 class LinkState:
-    """What is mirrored over one link, by the source's names."""
+    """Mirrored topics and partitions of one link, keyed by source name."""
 
     topics: dict[str, MirroredTopicIds] = field(default_factory=dict)
     partitions: dict[TopicPartition, SourcePartition] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
-    """Topics that a leader of the source does not know any more."""
+    """Topics reported as unknown by a leader of the source."""
 
     def of(self, state: LinkStatus) -> list[SourcePartition]:
         return [partition for partition in self.partitions.values() if partition.state is state]
 
     def lost(self) -> list[TopicPartition]:
-        """Those of which it is not known where the target stands."""
+        """Partitions whose position in the target is unknown."""
         return [
             tp
             for tp, each in self.partitions.items()
@@ -59,7 +59,7 @@ class LinkState:
 
 
 class LeaderWorker:
-    """Between one leader of the source and the target."""
+    """Copies from one leader of the source to the target."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LeaderWorker:
         self._pending: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Until it is cancelled; what was fetched last is appended before it ends."""
+        """Run until cancelled; the last fetch result is appended before it ends."""
         backoff = Backoff()
         try:
             while True:
@@ -144,7 +144,7 @@ class LeaderWorker:
             return fetched._replace(error=ErrorCode.OFFSET_NOT_AVAILABLE)
 
     async def _pause(self, tp: TopicPartition, error: ErrorCode) -> None:
-        """Nothing is gained by asking at once again; metadata may say what is wrong."""
+        """Back off, and refresh the metadata or schedule a check of the topic."""
         self._resting[tp] = time.monotonic() + REST_SECONDS
         if error in (
             ErrorCode.UNKNOWN_TOPIC_ID,
@@ -184,7 +184,7 @@ class LeaderWorker:
 
 
 async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
-    """Find out where the target stands with those partitions of which it is not known."""
+    """Look up unknown positions in the target."""
     lost = book.lost()
     if not lost:
         return
@@ -207,14 +207,14 @@ async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
 
 
 class LeaderWorkers:
-    """One for each leader that the source has now."""
+    """Runs one worker for each current leader of the source."""
 
     def __init__(self, make: Callable[[int], LeaderWorker]) -> None:
         self._make = make
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def follow(self, leaders: set[int]) -> None:
-        """Lanes of leaders that are gone end after their last append; one that died of a bug takes the mirror along."""
+        """Start and stop workers to match the leaders. A stopped worker finishes its append; a crash is re-raised."""
         for leader, task in list(self._tasks.items()):
             if task.done() and not task.cancelled():
                 task.result()

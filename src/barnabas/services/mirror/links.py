@@ -1,4 +1,4 @@
-"""One link: from a source to the target. What it mirrors, and how that stands."""
+"""A link from a source to the target: its topics and their state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _logger = safe_logger(__name__)
 
 
 class Administration(Protocol):
-    """Topics of the target: `mirror_topics` or `plain_topics`."""
+    """Topic administration in the target: `mirror_topics` or `plain_topics`."""
 
     async def ensure(
         self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
@@ -51,7 +51,7 @@ class Administration(Protocol):
 
 @dataclass(slots=True)
 class LinkReport:
-    """What a person should know: by what it is about."""
+    """Problems and counts for the status display, by category."""
 
     refused: dict[str, str] = field(default_factory=dict)
     settings: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class LinkReport:
 
 
 class LinkTopics:
-    """Keeps the book of a link in step with the topics of the source, and with what the target's metadata order."""
+    """Updates the state of a link from the source's topics and the mirror states in the target's metadata."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class LinkTopics:
         self._reported: set[TopicPartition] = set()
         self._missing: set[str] = set()
         self._entered: set[str] = set()
-        """Topics of the target that are new here: an earlier process may have left them FAILED."""
+        """Target topics added since the last check; a previous process may have marked them as FAILED."""
 
     async def refresh(self) -> None:
-        """Once every few seconds: new topics, partitions and settings; topics that are gone or others now."""
+        """Pick up new topics, partitions and configs, and fail deleted or recreated topics. Runs every few seconds."""
         topics = await self._source.all_topics()
         origins = await origins_of(self._source, topics)
         self.plan = self._planner.plan(topics.values(), origins)
@@ -102,7 +102,7 @@ class LinkTopics:
         self.book.suspects.clear()
 
     def _growing(self, planned: Sequence[PlannedTopic]) -> list[PlannedTopic]:
-        """Those that the target may not have yet as they are now."""
+        """Topics with partitions that may be missing in the target."""
         return [
             each
             for each in planned
@@ -146,7 +146,7 @@ class LinkTopics:
             if partition is None:
                 self.book.partitions[tp] = SourcePartition(tp, compacted=compacted, following=self._following)
             else:
-                # One that was compacted once has gaps for ever.
+                # A log keeps its gaps after compaction is turned off.
                 partition.compacted |= compacted
 
     async def _follow_settings(self, settings: Mapping[str, Settings]) -> None:
@@ -160,21 +160,21 @@ class LinkTopics:
         self.notices.settings = said
 
     def _is_live(self, name: str) -> bool:
-        """Whether the target's topic still follows: one that was promoted is its owner's again."""
+        """True if the target topic is still a mirror, not promoted."""
         partition = self.book.partitions.get(TopicPartition(name, 0))
         return partition is not None and partition.state not in (LinkStatus.PROMOTING, LinkStatus.STOPPED)
 
     def live_names(self) -> dict[str, str]:
-        """From the source's names to the target's."""
+        """Map source names to target names."""
         return {each.source: each.target for each in self.book.topics.values() if self._is_live(each.source)}
 
-    # -- what the target orders, and what it is told --------------------------------------------------------------
+    # -- mirror states in the target ------------------------------------------------------------------------------
 
     async def obey(self) -> None:
-        """Every second: pause, resume, promote."""
+        """Apply pause, resume and promote requests from the target's metadata. Runs every second."""
         orders = await self._administration.orders()
         missing = {name for name, each in self.book.topics.items() if each.target not in orders}
-        self._forget(missing & self._missing)  # one that was just created is not known to every broker yet
+        self._forget(missing & self._missing)  # twice in a row: a new topic may not have reached every broker
         self._missing = missing
         await self._take_over_failures()
         for tp, partition in self.book.partitions.items():
@@ -185,7 +185,7 @@ class LinkTopics:
         await self._report_source(orders)
 
     def _forget(self, names: set[str]) -> None:
-        """Topics that somebody has deleted in the target; they are mirrored anew."""
+        """Remove topics that were deleted in the target, so that they are mirrored from the start."""
         for name in names:
             del self.book.topics[name]
         for tp in [tp for tp in self.book.partitions if tp.topic in names]:
@@ -216,7 +216,7 @@ class LinkTopics:
         away = {each.tp.topic for each in self.book.of(LinkStatus.SOURCE_UNAVAILABLE)}
         names = {self.book.topics[name].target for name in away}
         lost = sorted(name for name in names if orders.get(name) is LinkStatus.ACTIVE)
-        # To activate a topic would activate its failed partitions too, which is a person's to do.
+        # Activating a topic would also activate its failed partitions, which requires an operator.
         names |= {self.target_tp(each.tp).topic for each in self.book.of(LinkStatus.FAILED)}
         back = sorted(
             name
@@ -241,7 +241,7 @@ class LinkTopics:
 
 
 async def origins_of(source: Client, topics: Mapping[str, TopicMetadata]) -> dict[str, MirrorOrigin]:
-    """Topics of the source that are mirrors themselves, and the clusters that their records come through."""
+    """Return the topics of the source that are mirrors, with the clusters their records passed through."""
     found: dict[str, MirrorOrigin] = {}
     if await has_mirrors(source):
         for topic in await describe_mirrors(source, partitions=False):

@@ -1,4 +1,4 @@
-"""Topics of a Barnabas target: mirrors by its metadata, which tell the mirror what to do as well."""
+"""Mirror topics in a Barnabas target. Their state in the target's metadata controls the mirror."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STATES = {
     MirrorState.FAILED: LinkStatus.FAILED,
     MirrorState.PROMOTING: LinkStatus.PROMOTING,
     MirrorState.STOPPED: LinkStatus.STOPPED,
-    MirrorState.REVERSING: LinkStatus.PAUSED,  # until the logs are cut
+    MirrorState.REVERSING: LinkStatus.PAUSED,  # until the logs are truncated
 }
-AT_ONCE = 100  # topics in one request
+AT_ONCE = 100  # topics per request
 
 
 class MirrorTopics:
-    """Of one link. Places are those of the target."""
+    """Mirror topics of one link, by target name."""
 
     def __init__(self, client: Client, link: str, source_cluster: str, replication_factor: int = -1) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class MirrorTopics:
     async def ensure(
         self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
     ) -> dict[str, str]:
-        """Create those that are missing, and partitions that are; by the target's name, why not."""
+        """Create missing topics and partitions. Return the reasons for failures by target name."""
         refused: dict[str, str] = {}
         for path, topics in groupby(sorted(planned, key=lambda each: each.path), key=lambda each: each.path):
             wanted = [self._wanted(topic, settings.get(topic.source.name, {})) for topic in topics]
@@ -70,7 +70,7 @@ class MirrorTopics:
         )
 
     async def orders(self) -> dict[str, LinkStatus]:
-        """By the target's name: what the metadata say about topics of this link."""
+        """Return the mirror states of this link's topics by target name."""
         return {
             topic.name: STATES[MirrorState(topic.state)]
             for topic in await describe_mirrors(self._client, partitions=False)
@@ -78,11 +78,11 @@ class MirrorTopics:
         }
 
     async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
-        """Partitions that the metadata call FAILED; a person who resumes takes them out."""
+        """Partitions in state FAILED; `barnabas mirror resume` clears it."""
         return set(await self.known_failures(names))
 
     async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
-        """The same with the reasons."""
+        """Failed partitions with their reasons."""
         wanted = sorted(set(names))
         if not wanted:
             return {}

@@ -1,7 +1,7 @@
-"""Which offset a record of the source has in a target that numbers for itself: exact everywhere, in runs.
+"""Exact mapping between source and target offsets, for targets that assign their own offsets.
 
-A run is (first source offset, first target offset, length): within it both count up by one. Markers, aborted records
-and compaction end runs at the source, markers of the mirror's own transactions and other writers in the target.
+A run is (first source offset, first target offset, length); within a run both offsets increase by one. Runs end at
+markers, aborted records and compaction gaps in the source, and at transaction markers and other writers in the target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class OffsetRun(NamedTuple):
 
 
 class OffsetMap:
-    """The runs of one partition, in the order of both offsets."""
+    """Runs of one partition, ordered by both offsets."""
 
     __slots__ = ("_lengths", "_sources", "_targets")
 
@@ -36,7 +36,7 @@ class OffsetMap:
         return len(self._sources)
 
     def add(self, run: OffsetRun) -> None:
-        """Behind all others; one that goes on where the last one ends becomes part of it."""
+        """Add a run after all others; an adjacent one extends the last run."""
         if self._sources:
             source_end, target_end = (
                 self._sources[-1] + self._lengths[-1],
@@ -52,9 +52,9 @@ class OffsetMap:
         self._lengths.append(run.length)
 
     def target_of(self, source: int) -> int | None:
-        """Where a group goes on that would go on at `source`: at the first record mirrored from there on.
+        """Translate a committed offset: return the target offset of the first mirrored record at or after `source`.
 
-        Behind the last one: the offset after it. None: nothing is mirrored, or only what is later than a gap.
+        After the last record: the end of the last run. None if nothing is mirrored.
         """
         if not self._sources:
             return None
@@ -66,7 +66,7 @@ class OffsetMap:
         return self._targets[index] + self._lengths[index]
 
     def source_of(self, target: int) -> int | None:
-        """The way back: the source's offset of the first record at or behind a target's offset."""
+        """Return the source offset of the first record at or after a target offset."""
         if not self._targets:
             return None
         index = bisect_right(self._targets, target) - 1
@@ -77,7 +77,7 @@ class OffsetMap:
         return self._sources[index] + self._lengths[index]
 
     def forget_below(self, target: int) -> list[int]:
-        """Drop runs that end before the target's log start; returns the source offsets at which they began."""
+        """Drop runs that end before the target's log start offset, and return their first source offsets."""
         ends = array("q", (first + count for first, count in zip(self._targets, self._lengths, strict=True)))
         gone = min(bisect_left(ends, target + 1), max(0, len(self) - 1))
         firsts = list(self._sources[:gone])
@@ -86,7 +86,7 @@ class OffsetMap:
 
 
 def encode_runs(runs: Iterable[OffsetRun]) -> bytes:
-    """Differences as varints: a usual run takes 4 to 6 bytes."""
+    """Encode differences as varints: a typical run takes 4 to 6 bytes."""
     data = bytearray()
     source = target = 0
     for run in runs:
@@ -96,7 +96,7 @@ def encode_runs(runs: Iterable[OffsetRun]) -> bytes:
 
 
 def decode_runs(data: bytes) -> list[OffsetRun]:
-    """ValueError or IndexError for bytes that are no runs."""
+    """Decode runs. Raises ValueError or IndexError on invalid data."""
     runs: list[OffsetRun] = []
     at = source = target = 0
     while at < len(data):
@@ -111,7 +111,7 @@ def decode_runs(data: bytes) -> list[OffsetRun]:
 
 
 def runs_of(offsets: Iterable[int], target: int) -> list[OffsetRun]:
-    """The runs of records with these source offsets, in order, that lie in the target from `target` on."""
+    """Return the runs of records with these source offsets, stored consecutively from `target` on."""
     runs: list[OffsetRun] = []
     for offset in offsets:
         if runs and offset == runs[-1].source + runs[-1].length:

@@ -1,4 +1,4 @@
-"""One partition of a mirror as a state machine: what a fetch brought becomes what to append, or a reason to stop.
+"""State machine of one mirrored partition: turns fetch results into payloads to append, or into a failure.
 
                   fetched, appended          paused               promoting           promoted
     ACTIVE        ACTIVE, or FAILED          PAUSED               PROMOTING           STOPPED
@@ -8,11 +8,11 @@
     FAILED        - (nothing is fetched)     FAILED               PROMOTING           STOPPED
     PROMOTING     - (leaders refuse)         PROMOTING            PROMOTING           STOPPED
 
-A person brings a partition back from FAILED (`barnabas mirror resume`). Nothing is ever cut off the target because a
-source says so, unless that was asked for (`--on-truncation=follow`).
+An operator resumes a FAILED partition (`barnabas mirror resume`). The target is never truncated because the source was,
+unless requested (`--on-truncation=follow`).
 
-Offsets: `position` is what to fetch next, `log_end` where the target's log ends; between them lie bytes on their way.
-(`position`, `last_epoch`) names the last batch, so that a source that has another one there says where they part.
+Offsets: `position` is the next fetch offset, `log_end` the log end offset of the target; between them are appends in
+flight. (`position`, `last_epoch`) identifies the last batch, so that a source with a different log detects divergence.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ NO_EPOCH = -1
 UNKNOWN = -1
 LOG_OVERHEAD = 12
 DAMAGED_MOST = 3
-"""Answers in a row that are no batches, before the partition gives up: one may have been cut on its way."""
+"""Consecutive invalid responses before the partition fails: a single one may be a transmission error."""
 
 GONE = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID}
 )
-"""The source may have deleted the topic: its metadata will say."""
+"""The source may have deleted the topic; its metadata show if so."""
 
 FORBIDDEN = frozenset(
     {
@@ -45,7 +45,7 @@ FORBIDDEN = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""A right is missing: docs/mirror.md says which ones a mirror needs."""
+"""Missing permissions: docs/mirror.md lists those a mirror needs."""
 _DIVERGED = frozenset(
     {ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.MESSAGE_TOO_LARGE}
 )
@@ -56,16 +56,16 @@ FETCHING = frozenset({LinkStatus.ACTIVE, LinkStatus.SOURCE_UNAVAILABLE})
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a person allows beyond copying."""
+    """Destructive actions the user has allowed."""
 
     truncation: bool = False
-    """Cut the target where the source was cut."""
+    """Truncate the target to match a truncated source."""
     gaps: bool = False
-    """Go on behind records that the source has deleted before they were mirrored."""
+    """Skip records that the source deleted before they were mirrored."""
 
 
 class FetchResult(NamedTuple):
-    """What the source answered for one partition."""
+    """Fetch response for one partition."""
 
     fetch_offset: int
     error: ErrorCode
@@ -73,15 +73,15 @@ class FetchResult(NamedTuple):
     high_watermark: int
     log_start: int
     aborted: tuple[tuple[int, int], ...] = ()
-    """(producer id, first offset), for those who read committed records only."""
+    """(producer id, first offset), only with read_committed."""
     diverging_end: int = UNKNOWN
-    """Where the source's log of the last fetched epoch ends, if it is another log; else -1."""
+    """End offset of `diverging_epoch` in the source if the logs diverge; otherwise -1."""
     diverging_epoch: int = NO_EPOCH
-    """And the epoch that ends there: the last one that is not later than the fetched one."""
+    """Largest epoch in the source that does not exceed the last fetched one."""
 
 
 class Payload(NamedTuple):
-    """Whole batches to append, or a cut, or both."""
+    """Complete batches to append, a truncation, or both."""
 
     tp: TopicPartition
     records: memoryview
@@ -98,18 +98,18 @@ class Payload(NamedTuple):
 
 
 class TargetPosition(NamedTuple):
-    """Where the target stands, and what went wrong; -1: not known."""
+    """Position of a partition in the target, and the error, if any; -1 if unknown."""
 
     log_end: int
     last_epoch: int
     is_empty: bool
-    """Nothing was ever mirrored: the source's log start is the place to begin."""
+    """True if nothing was mirrored yet: start at the source's log start offset."""
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
 
 
 class SourcePartition:
-    """Pure: told what happened, it says what to do."""
+    """State machine without I/O: takes events and returns payloads."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class SourcePartition:
         self.caught_up_at = 0.0
         self.damaged = 0
 
-    # -- what the state machine is told ---------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
     def begin(self, log_end: int, last_epoch: int, now: float) -> None:
-        """The target says where its log ends: what was on its way is forgotten."""
+        """Start at the target's log end offset, and discard payloads in flight."""
         self.log_end = self.position = log_end
         self.last_epoch = last_epoch
         if not self.caught_up_at:
@@ -145,12 +145,12 @@ class SourcePartition:
             self.state, self.reason = LinkStatus.FAILED, reason
 
     def resume(self) -> None:
-        """A person says that it may go on; the source must have been put right, or following allowed."""
+        """Resume after an operator has fixed the source or allowed `Following`."""
         if self.state in (LinkStatus.FAILED, LinkStatus.PAUSED, LinkStatus.SOURCE_UNAVAILABLE):
             self.state, self.reason, self.damaged = LinkStatus.ACTIVE, "", 0
 
     def ordered(self, state: LinkStatus) -> None:
-        """PAUSED, PROMOTING or STOPPED in the target's metadata, or ACTIVE again."""
+        """Apply the mirror state in the target's metadata: PAUSED, PROMOTING, STOPPED, or ACTIVE again."""
         if state in FETCHING:
             if self.state in (LinkStatus.PAUSED, LinkStatus.PROMOTING, LinkStatus.STOPPED):
                 self.state, self.reason = LinkStatus.ACTIVE, ""
@@ -164,19 +164,19 @@ class SourcePartition:
             self.state, self.reason = LinkStatus.SOURCE_UNAVAILABLE, why
 
     def appended(self, payload: Payload, log_end: int) -> None:
-        """The target has it, on all replicas in sync."""
+        """Record an append that all in-sync replicas of the target have."""
         self.damaged = 0
         self.log_end = max(self.log_end, log_end) if payload.truncate_to == UNKNOWN else log_end
         if self.log_end >= payload.high_watermark:
             self.caught_up_at = max(self.caught_up_at, payload.arrived)
 
     def settle(self, payload: Payload, standing: TargetPosition) -> None:
-        """What the target answered. What it did not take is fetched again, from where its log ends."""
+        """Process the target's response. Rejected records are fetched again from the target's log end offset."""
         code = standing.error
         if not code:
             self.appended(payload, standing.log_end)
             if payload.truncate_to != UNKNOWN or standing.log_end < payload.next_offset:
-                self._restart(standing)  # a cut inside a batch takes all of it
+                self._restart(standing)  # a truncation inside a batch removes the whole batch
         elif code in _DIVERGED or (
             code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
         ):
@@ -193,7 +193,7 @@ class SourcePartition:
         self.log_end = self.position = standing.log_end
         self.last_epoch = standing.last_epoch
 
-    # -- what it says ---------------------------------------------------------------------------------------------
+    # -- status and fetch results ---------------------------------------------------------------------------------
 
     @property
     def is_fetching(self) -> bool:
@@ -201,22 +201,22 @@ class SourcePartition:
 
     @property
     def lag(self) -> int | None:
-        """In offsets; None before the source has answered."""
+        """Lag in offsets; None before the first fetch response."""
         if self.high_watermark < 0 or self.log_end < 0:
             return None
         return max(0, self.high_watermark - self.log_end)
 
     def lag_ms(self, now: float) -> int | None:
-        """How long ago the target had everything that the source had."""
+        """Time since the target had caught up with the source; None if unknown."""
         lag = self.lag
         if lag is None:
             return None
         return max(0, int((now - self.caught_up_at) * 1000)) if lag else 0
 
     def take(self, fetched: FetchResult, now: float) -> Payload | None:
-        """What to append now. None: nothing, or the state says why."""
+        """Process a fetch result, and return the payload to append, if any. Errors change the state."""
         if not self.is_fetching or fetched.fetch_offset != self.position:
-            return None  # an answer to an older question
+            return None  # a stale response
         if fetched.error:
             return self._refused(fetched, now)
         if self.state is LinkStatus.SOURCE_UNAVAILABLE:
@@ -231,7 +231,7 @@ class SourcePartition:
             return self._walk(fetched, now)
         return self._payload(fetched, 0, self.position, self.last_epoch, now) if moved else None
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _refused(self, fetched: FetchResult, now: float) -> Payload | None:
         if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -243,7 +243,7 @@ class SourcePartition:
         return None
 
     def _out_of_range(self, fetched: FetchResult, now: float) -> Payload | None:
-        """Kafka gives no offsets with this error, so the fetcher has asked for them (ListOffsets)."""
+        """Handle a deleted or truncated range. Kafka returns no offsets with this error; the fetcher adds them."""
         if fetched.log_start > self.position:
             last = fetched.log_start - 1
             lost = f"the source has deleted offsets {self.position} to {last} before they were mirrored"
@@ -255,7 +255,7 @@ class SourcePartition:
             return self._cut(fetched, fetched.log_start, now)
         if 0 <= fetched.high_watermark < self.position:
             return self._truncated(fetched, fetched.high_watermark, now)
-        return None  # a leader that is not up to date: it will be
+        return None  # the leader is not up to date; retry
 
     def _truncated(self, fetched: FetchResult, end: int, now: float) -> Payload | None:
         if not self.following.truncation:
@@ -267,15 +267,15 @@ class SourcePartition:
         return self._cut(fetched, end, now)
 
     def _cut(self, fetched: FetchResult, end: int, now: float) -> Payload:
-        """The target's log shall end at `end`; beyond its end it is emptied and begins there. Where it ends then, and
-        with which epoch, the target says: both logs may differ even before that, and the next fetch asks."""
+        """Return a payload that truncates the target to `end`; if its log ends earlier, the log is emptied and starts
+        at `end`. The target returns its new end and epoch. The logs may diverge before `end`; the next fetch checks."""
         before, self.position = self.position, end
         payload = self._payload(fetched, 0, end, NO_EPOCH, now)
         self.position, self.last_epoch = UNKNOWN, NO_EPOCH
         return payload._replace(truncate_to=end, expected_end=before, truncate_epoch=fetched.diverging_epoch)
 
     def _walk(self, fetched: FetchResult, now: float) -> Payload | None:
-        """Whole batches up to the first that is cut off. CRCs are the target's to check, which must do so anyway."""
+        """Return the complete batches. CRCs are not verified here, since the target does so."""
         records, total = fetched.records, len(fetched.records)
         at, position, epoch = 0, self.position, self.last_epoch
         while at + HEADER_SIZE <= total:
@@ -305,7 +305,7 @@ class SourcePartition:
         return payload
 
     def _may_skip(self, position: int, base: int) -> bool:
-        """Compaction leaves gaps, and so does a log that begins above 0."""
+        """True if a gap in offsets is expected: after compaction, or up to the log start offset."""
         if self.compacted or position <= self.log_start:
             return True
         self.fail(f"offsets {position} to {base - 1} are missing at the source, whose topic is not compacted")

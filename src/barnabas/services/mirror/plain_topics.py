@@ -1,4 +1,4 @@
-"""Topics of a target that knows no mirrors: Apache Kafka, and merged topics. Orders come in `__barnabas_mirror`."""
+"""Topics in a target without mirror support: Apache Kafka, and merged topics. Uses `__barnabas_mirror` for control."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.services.mirror.plan import PlannedTopic
 
 
 class PlainTopics:
-    """Of one link; with `merge`, topics may be of others as well."""
+    """Topics of one link; with `merge`, other links may share them."""
 
     def __init__(
         self, client: Client, store: MirrorStore, *, merge: bool = False, replication_factor: int = -1
@@ -30,7 +30,7 @@ class PlainTopics:
     async def ensure(
         self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
     ) -> dict[str, str]:
-        """Create those that are missing, and partitions that are; by the target's name, why not."""
+        """Create missing topics and partitions. Return the reasons for failures by target name."""
         there, refused = await self._client.all_topics(), dict[str, str]()
         for topic in planned:
             self._names[topic.target] = topic.source.name
@@ -65,18 +65,18 @@ class PlainTopics:
         await self._client.topics([topic.target])
 
     async def _is_empty(self, name: str) -> bool:
-        """A mirror that died between creating a topic and noting it down may go on with it."""
+        """True if the topic has no records: a mirror that died before it recorded the topic can adopt it."""
         ends = await end_offsets(self._client, await self._client.partitions([name]))
         return not any(ends.values())
 
     async def _note(self, topic: PlannedTopic, note: Any) -> None:
-        """From where its records come: what finds loops, here and at those who mirror this cluster."""
+        """Record the clusters its records passed through, to detect loops here and in mirrors of this cluster."""
         wanted = {"target": topic.target, "id": topic.source.id.hex(), "path": list(topic.path)}
         if note is None:
             await self._store.put({(TOPIC, topic.source.name): wanted})
 
     async def orders(self) -> dict[str, LinkStatus]:
-        """By the target's name."""
+        """Return the requested states by target name."""
         await self._store.catch_up()
         everything = self._store.get(CONTROL, ALL, value_type=LinkStatus)
         return {
@@ -85,11 +85,11 @@ class PlainTopics:
         }
 
     async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
-        """Nobody remembers them."""
+        """Failures are not stored."""
         return {}
 
     async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
-        """What failed stays so until the mirror is started again."""
+        """Return all partitions: a failure lasts until the mirror is restarted."""
         return {
             TopicPartition(name, index)
             for name in names
@@ -97,10 +97,10 @@ class PlainTopics:
         }
 
     async def report_failed(self, reasons: Mapping[TopicPartition, str]) -> None:
-        """The status tells of them."""
+        """No-op: the status report includes failures."""
 
     async def report_source(self, names: Sequence[str], *, available: bool) -> None:
-        """The status tells of it."""
+        """No-op: the status report includes it."""
 
     async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
-        """A target that numbers for itself has epochs of its own."""
+        """No-op: the target assigns its own epochs."""

@@ -1,4 +1,4 @@
-"""Which topics of a source are mirrored, and under which names. Nothing here asks a broker."""
+"""Selects the topics of a source to mirror, and their names in the target. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.common.regex import compile_pattern
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.services.mirror.partition import Payload, TargetPosition
 
-# -- What a lane needs of a target: where its partitions stand, and a way to append to them ------------
+# -- Interface of a target: positions of partitions, and appending -------------------------------------
 
 
 class MirroredTopicIds(NamedTuple):
@@ -23,35 +23,35 @@ class MirroredTopicIds(NamedTuple):
 
 
 class MirrorTarget(Protocol):
-    """Places are those of the source; the target knows what they are called there."""
+    """Partitions are named as in the source; the target translates the names."""
 
     async def standings(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
-        """Those that the target answers for."""
+        """Return the positions of partitions; partitions without a response are missing."""
         ...
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
-        """Where each partition stands afterwards, and what went wrong; a partition that is missing is unknown."""
+        """Append, and return the new positions and errors; the position of a missing partition is unknown."""
         ...
 
 
 IDENTITY = "{topic}"
-MAX_NAME = 249  # Kafka's limit on the name of a topic
+MAX_NAME = 249  # Kafka's limit for topic names
 OWN_PREFIX = "__barnabas_"
-# What MirrorMaker 2 keeps its books in.
+# Internal topics of MirrorMaker 2.
 _FOREIGN_ENDS = (".checkpoints.internal", ".heartbeats")
 _FOREIGN_STARTS = ("mm2-offset-syncs.", "mm2-offsets.", "mm2-configs.", "mm2-status.")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class PlanError(ValueError):
-    """The mirror that was asked for cannot be; the text says what to change."""
+    """The requested mirror is not possible; the message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorRules:
-    """What a person asked for."""
+    """User settings for selecting and naming topics."""
 
     alias: str
     topics: str = ".*"
@@ -59,7 +59,7 @@ class MirrorRules:
     merge: bool = False
 
     def check(self) -> None:
-        """Raises PlanError for a name that no topic can have."""
+        """Raise PlanError if the alias or the rename pattern yields invalid topic names."""
         if not self.alias or not set(self.alias) <= _LETTERS:
             raise PlanError(f"the alias {self.alias!r} must consist of letters, digits, '.', '_' and '-'")
         if "{topic}" not in self.rename:
@@ -83,7 +83,7 @@ class MirrorRules:
 
 @dataclass(frozen=True, slots=True)
 class MirrorOrigin:
-    """Of a source's topic that is a mirror itself: the clusters that its records came through, the first one first."""
+    """Clusters that the records of a mirrored source topic passed through, first cluster first."""
 
     path: tuple[str, ...]
 
@@ -93,18 +93,18 @@ class PlannedTopic:
     source: TopicMetadata
     target: str
     path: tuple[str, ...]
-    """Cluster ids that the records come through, the source's own last."""
+    """Cluster ids that the records pass through; the source is last."""
 
 
 @dataclass(slots=True)
 class MirrorPlan:
     topics: list[PlannedTopic] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    """By the source's name: why not."""
+    """Reasons by source name."""
 
 
 class MirrorPlanner:
-    """Compiles the pattern once."""
+    """Plans which topics to mirror, and detects loops and name conflicts."""
 
     def __init__(self, rules: MirrorRules, source_cluster: str, target_cluster: str) -> None:
         rules.check()
@@ -118,7 +118,7 @@ class MirrorPlanner:
         self._pattern: Any = compile_pattern(rules.topics)
 
     def plan(self, topics: Iterable[TopicMetadata], origins: Mapping[str, MirrorOrigin]) -> MirrorPlan:
-        """`origins`: by name, those topics of the source that are mirrors."""
+        """`origins`: topics of the source that are mirrors, by name."""
         plan, taken = MirrorPlan(), dict[str, str]()
         for topic in sorted(topics, key=lambda each: each.name):
             if not self.is_wanted(topic):
@@ -129,7 +129,7 @@ class MirrorPlanner:
         return plan
 
     def is_wanted(self, topic: TopicMetadata) -> bool:
-        """Internal topics and everybody's books are left out, whatever the pattern says."""
+        """True if a topic matches the pattern. Internal topics and those of mirroring tools never match."""
         if topic.error or topic.internal or topic.name.startswith(OWN_PREFIX):
             return False
         if topic.name.endswith(_FOREIGN_ENDS) or topic.name.startswith(_FOREIGN_STARTS):

@@ -1,8 +1,8 @@
-"""Records to a target that numbers for itself: Apache Kafka, and `--merge`.
+"""Produces records to a target that assigns its own offsets: Apache Kafka, and `--merge`.
 
-A transaction holds records, the position behind them and the runs of the offset map: all are there, or none is. The
-transactional id is that of the link, so a second mirror of the link shuts the first one out, and what an earlier
-process had open is aborted before positions are read.
+A transaction contains records, the new source positions and the runs of the offset map, so all of them are atomic. The
+transactional id belongs to the link: a second mirror of the link fences the first one, and open transactions of an
+earlier process are aborted before positions are read.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from barnabas.services.mirror.offset_map import OffsetMap, OffsetRun, decode_run
 from barnabas.services.mirror.partition import Payload, TargetPosition
 from barnabas.services.mirror.plan import MirroredTopicIds
 
-# -- Batches of the source as batches that a target numbers for itself: committed records, each with its provenance
+# -- Re-encoding of source batches: committed records only, each with a provenance header --------------
 
 PROVENANCE = "barnabas.mirror"
-"""The header's value is CLUSTER/TOPIC/PARTITION/OFFSET of the first source."""
+"""Header with the value CLUSTER/TOPIC/PARTITION/OFFSET of the original source."""
 MAX_BYTES = 900 * 1024
-"""Of the records of a batch, so that with their new headers they stay below Kafka's `max.message.bytes`."""
+"""Limit for the records of a batch; leaves room for the new headers below Kafka's `max.message.bytes`."""
 
 
 @dataclass(slots=True)
 class RecodedBatch:
-    """Waits for the id of the mirror's producer."""
+    """Batch without producer id, epoch and sequence; `seal` adds them."""
 
     tp: TopicPartition
     records: list[Record]
@@ -61,7 +61,7 @@ class RecodedBatch:
 
 
 def recode(payload: Payload, target: TopicPartition, cluster: str) -> Iterator[RecodedBatch]:
-    """InvalidRecords for what is no batch; CORRUPT_MESSAGE for one that was damaged."""
+    """Yield re-encoded batches. Raises InvalidRecords for invalid batches, CORRUPT_MESSAGE for a wrong CRC."""
     aborted = AbortedTransactions(payload.aborted)
     origin = f"{cluster}/{payload.tp.topic}/{payload.tp.partition}/"
     for start, header in iterate_headers(payload.records):
@@ -80,7 +80,7 @@ def recode(payload: Payload, target: TopicPartition, cluster: str) -> Iterator[R
 
 
 def _with_provenance(record: Record, origin: str) -> Record:
-    """A record that has come further keeps the name of its first source."""
+    """Add the provenance header, unless a previous mirror has added it."""
     for name, _ in record.headers:
         if name == PROVENANCE:
             return record
@@ -107,7 +107,7 @@ NOTHING = TargetPosition(0, -1, True)
 
 
 class MirrorPosition(msgspec.Struct):
-    """How far a partition of the source was mirrored."""
+    """Position up to which a source partition is mirrored."""
 
     offset: int
     epoch: int
@@ -115,7 +115,7 @@ class MirrorPosition(msgspec.Struct):
 
 
 class ProducingTarget:
-    """One term: from the initialization of the transactional id to the first thing that goes wrong."""
+    """Transactional producer for one link. After any error, the next `standings` initializes it again."""
 
     def __init__(
         self, client: Client, store: MirrorStore, source_cluster: str, topics: Mapping[str, MirroredTopicIds]
@@ -130,7 +130,7 @@ class ProducingTarget:
         self._turn = asyncio.Lock()
         self._positions: dict[TopicPartition, MirrorPosition] = {}
         self._stored: dict[TopicPartition, deque[tuple[int, int]]] = defaultdict(deque)
-        """Of each value of runs: the source offset in its key, and the target offset where it ends."""
+        """For each stored record of runs: the source offset in its key, and the end of the runs in the target."""
         self.maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
         self._fencings: deque[float] = deque(maxlen=MAX_FENCINGS)
         self._has_twin = False
@@ -152,7 +152,7 @@ class ProducingTarget:
             self._remember(TopicPartition(words[2], int(words[3])), runs)
 
     def _note_fencing(self, error: Exception) -> None:
-        """A mirror whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
+        """Detect a concurrent mirror: a transaction timeout fences once, a concurrent mirror repeatedly."""
         if not isinstance(error, KafkaError) or error.code not in FENCED:
             return
         self._fencings.append(time.monotonic())
@@ -180,7 +180,7 @@ class ProducingTarget:
         return TargetPosition(position.offset, position.epoch, False)
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
-        """One transaction. Whatever fails, all of it is fetched again, from the positions that are stored."""
+        """Append in one transaction. After an error, everything is fetched again from the stored positions."""
         async with self._turn:
             if self._producer is None:
                 return {
@@ -189,7 +189,7 @@ class ProducingTarget:
             refused: dict[TopicPartition, TargetPosition] = {}
             batches = self._recoded(payloads, refused)
             taken = [each for each in payloads if each.tp not in refused]
-            producer, self._producer = self._producer, None  # until it is known to have gone well
+            producer, self._producer = self._producer, None  # restored after success
             try:
                 await self._commit(producer, taken, batches)
             except (ClientError, KafkaError) as error:
@@ -267,7 +267,7 @@ class ProducingTarget:
         self._stored[tp].append((runs[0].source, runs[-1].target + runs[-1].length))
 
     async def forget_below(self, starts: Mapping[TopicPartition, int]) -> None:
-        """`starts`: by the source's place, where the target's log begins. Runs before it are needed no more."""
+        """Drop runs below the target's log start offsets. `starts` is keyed by source partition."""
         gone: list[bytes] = []
         for tp, start in starts.items():
             stored = self._stored.get(tp)

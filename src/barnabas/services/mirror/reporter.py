@@ -1,4 +1,4 @@
-"""How a link stands, as everybody's status and as metrics."""
+"""Status and metrics of a link."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS: dict[LinkStatus, Word] = {
     LinkStatus.STOPPED: "stopped",
     LinkStatus.ACTIVE: "running",
 }
-"""The worst first: the word of many partitions is that of the worst of them."""
+"""Ordered by severity: the state of a topic is that of its worst partition."""
 
 LAG = gauge(
     "barnabas_mirror_lag_offsets", "Offsets that the source has and the target does not.", "link", "topic"
@@ -41,14 +41,14 @@ LEFT_ALONE = gauge("barnabas_mirror_groups_left_alone", "Groups that are somebod
 
 
 class Carries(Protocol):
-    """What has taken the batches."""
+    """A target that counts bytes."""
 
     @property
     def bytes(self) -> int: ...
 
 
 class ReportedLink(Protocol):
-    """A link, as far as it is reported on."""
+    """Parts of a link used in reports."""
 
     @property
     def name(self) -> str: ...

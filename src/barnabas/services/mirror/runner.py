@@ -1,7 +1,7 @@
-"""The process: links of one or several sources to a target, until it is told to stop.
+"""The mirror process: runs links from one or several sources to a target until it is stopped.
 
-Three loops for each link: topics, settings, ACLs and groups every few seconds; orders and failures every second; and
-the lanes, which carry the batches. A failure of one of the first two is reported and tried again; no lane stops for it.
+Each link has three loops: topics, configs, ACLs and groups every few seconds; mirror states and failures every second;
+and the workers that copy batches. Failures of the first two are reported and retried without stopping the workers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ORDERS_SECONDS = 1.0
 LOCATE_SECONDS = 0.1
 LEADERS_SECONDS = 0.5
 AGAIN_SECONDS = 60.0
-"""How often it is said again that a cluster cannot be reached."""
+"""Interval of repeated messages about an unreachable cluster."""
 CLIENT_ID = "barnabas-mirror"
 FINAL = FORBIDDEN | {ErrorCode.PRODUCER_FENCED}
-"""A right is missing, or another mirror of the same link runs."""
+"""Missing permissions, or another mirror of the same link."""
 
 _logger = safe_logger(__name__)
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class MirrorClients:
-    """Fetches and appends wait long, so administration has connections of its own."""
+    """Clients of one link. Administration has separate connections, since fetches and appends are long-running."""
 
     source: Client
     target: Client
@@ -78,7 +78,7 @@ class MirrorClients:
 
 
 class LinkRunner:
-    """One link; `open_link` makes it."""
+    """Runs one link; created by `open_link`."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class LinkRunner:
 
     @property
     def error(self) -> str:
-        """What went wrong last, and is not over."""
+        """Most recent unresolved error."""
         return next((text for text in self._errors.values() if text), "")
 
     def _lane(self, leader: int) -> LeaderWorker:
@@ -126,7 +126,7 @@ class LinkRunner:
             await self._lanes.stop()
 
     async def _work(self) -> None:
-        # The first time whatever is wrong is the caller's to see, unless a cluster cannot be reached.
+        # During startup all errors are raised to the caller, except for unreachable clusters.
         await retry(self._begin, RetryPolicy(math.inf), self._note_start)
         await self._attempt("orders", self.topics.obey)
         loops = [
@@ -159,7 +159,7 @@ class LinkRunner:
         await self._followers.follow(self.topics, self._producing)
 
     async def _carry(self) -> None:
-        """Lanes for the leaders of now; partitions whose place in the target is not known are looked up."""
+        """Run workers for the current leaders, and look up unknown positions in the target."""
         book, fetching, due, entered = self.topics.book, self.clients.fetching, 0.0, 0
         while True:
             try:
@@ -177,7 +177,7 @@ class LinkRunner:
             await asyncio.sleep(LOCATE_SECONDS)
 
     def _is_leaderless(self) -> bool:
-        """A partition without a leader, as far as is known, is in no lane that would ask for metadata again."""
+        """True if a partition has no known leader: no worker would refresh its metadata."""
         topics, states = self.clients.fetching.metadata.topics, self.topics.book.partitions
         return any(
             each.state is LinkStatus.SOURCE_UNAVAILABLE
@@ -208,7 +208,7 @@ class LinkRunner:
             self._on_failure(name, error)
 
     def _on_failure(self, name: str, error: Exception) -> None:
-        """Raises what another attempt does not mend."""
+        """Record an error that can be retried; raise any other."""
         if isinstance(error, KafkaError) and error.code in FINAL:
             raise error
         if self._errors.get(name) != str(error):
@@ -230,7 +230,7 @@ async def open_link(
     security: ClientSecurity = PLAINTEXT,
     say: Callable[[str], None] = _logger.warning,
 ) -> LinkRunner:
-    """Finds out what both sides are, when they can be reached; raises what a person must put right."""
+    """Connect to both clusters, waiting until they are reachable, and check versions and settings."""
     clients = MirrorClients.of(source, target, security)
     try:
         at_source = _patient(f"the source {source.alias}", say)
@@ -252,7 +252,7 @@ async def open_link(
 def _patient(
     side: str, say: Callable[[str], None]
 ) -> Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]:
-    """A caller of questions that waits for a cluster as long as it takes, and says so."""
+    """Return a function that retries requests until the cluster is reachable, and reports the wait."""
     due = 0.0
 
     async def tell(error: Exception) -> None:
@@ -265,7 +265,7 @@ def _patient(
 
 
 async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T | None:
-    """What the work gives; None if `stop` was set before, and the work is cancelled."""
+    """Return the result of `work`; if `stop` is set first, cancel it and return None."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -277,7 +277,7 @@ async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T | None:
 
 
 async def run_links(links: Sequence[LinkRunner], stop: asyncio.Event) -> None:
-    """Until `stop` is set. The first link that cannot go on ends all of them, with its error."""
+    """Run until `stop` is set. If a link fails, stop all of them and raise its error."""
     tasks = [asyncio.create_task(_run_and_report(link, stop)) for link in links]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

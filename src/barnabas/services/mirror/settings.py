@@ -1,4 +1,4 @@
-"""What a mirror is asked to do."""
+"""Settings of a mirror."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REFRESH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SourceAddress:
-    """`alias` names the link: states, positions and renamed topics are known by it."""
+    """`alias` names the link in states, positions and renamed topics."""
 
     alias: str
     bootstrap: str
@@ -38,7 +38,7 @@ class MirrorSettings:
 
 
 def parse_source(text: str, security: ClientSecurity = PLAINTEXT) -> SourceAddress:
-    """`[ALIAS=]HOST:PORT[,HOST:PORT]`; without an alias the first host is it."""
+    """Parse `[ALIAS=]HOST:PORT[,HOST:PORT]`. The alias defaults to the first host."""
     alias, equals, addresses = text.rpartition("=")
     try:
         first = parse_addresses(addresses)[0]
@@ -52,7 +52,7 @@ def parse_source(text: str, security: ClientSecurity = PLAINTEXT) -> SourceAddre
 
 
 def check_sources(sources: list[SourceAddress]) -> None:
-    """Two links of one name would take each other's topics and positions."""
+    """Raise PlanError for duplicate aliases: such links would share topics and positions."""
     names = [source.alias for source in sources]
     for name in names:
         if names.count(name) > 1:
