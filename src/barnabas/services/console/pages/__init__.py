@@ -1,4 +1,4 @@
-"""All routes of the console. Each module here has those of one subject."""
+"""Routes of the console; one module per subject."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.services.console.routes import PageTable
 
 
 def route_table() -> PageTable:
-    """Imports the pages when a console is made, not when somebody asks for a name of this package."""
+    """Return all routes. Pages are imported when a console is created, not when this package is imported."""
     from barnabas.services.console.pages import (
         alarms,
         curves,

@@ -1,4 +1,4 @@
-"""What is wrong now, since when, and what to do; and every rule there is."""
+"""Firing alarms with their duration and remedy, and all alarm rules."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from barnabas.services.console.routes import NavigationEntry, Routes
 routes = Routes()
 
 MAX_SHOWN = 20
-"""Findings of one alarm; the rest is counted."""
+"""Findings listed per alarm; further ones are only counted."""
 
 
 class AlarmsQuery(msgspec.Struct):
     silence: str = ""
-    """Names of alarms that the reader does not want to see, with commas between."""
+    """Comma-separated names of alarms to leave out."""
 
 
 class FindingRow(msgspec.Struct):
     text: str
     since_ms: int
     url: str
-    """Of the topic or the group; empty without one."""
+    """Page of the topic or group; empty for cluster findings."""
 
 
 class AlarmRow(msgspec.Struct):
@@ -44,12 +44,12 @@ class AlarmRow(msgspec.Struct):
     action: str
     since_ms: int
     seconds: float
-    """For how long."""
+    """Time since the condition was first met."""
     findings: list[FindingRow]
     more: int
-    """Findings that are not shown."""
+    """Number of findings not shown."""
     silence: str
-    """The query that silences it."""
+    """Query that silences the alarm."""
 
 
 class AlarmRuleRow(msgspec.Struct):
@@ -58,22 +58,22 @@ class AlarmRuleRow(msgspec.Struct):
     sentence: str
     action: str
     seconds: int
-    """How long it must hold."""
+    """Time that the condition must hold before the alarm fires."""
     expression: str
     in_console: bool
-    """Otherwise only Prometheus can tell: brokers know it."""
+    """False for rules that need broker metrics: only Prometheus evaluates them."""
 
 
 class Silenced(msgspec.Struct):
     name: str
     unsilence: str
-    """The query that shows it again; empty if the console is set up so."""
+    """Query that shows the alarm again; empty if the console's settings silence it."""
 
 
 class AlarmsPage(msgspec.Struct):
     firing: list[AlarmRow]
     pending: int
-    """Things that are wrong, and have not been for long enough."""
+    """Findings that have not lasted long enough to fire."""
     silenced: list[Silenced]
     rules: list[AlarmRuleRow]
     age_seconds: float
@@ -82,7 +82,7 @@ class AlarmsPage(msgspec.Struct):
 
 @routes.page("/alarms", needs=SHOWN, template="alarms/list.html", entry=NavigationEntry("Alarms", "a", 5))
 async def show_alarms(context: RequestScope, query: AlarmsQuery) -> AlarmsPage:
-    """What is wrong now, the worst first. Those of `silence` are left out, with commas between their names."""
+    """Firing alarms, worst first. `silence`: comma-separated names of alarms to leave out."""
     wanted = _silenced(query.silence)
     hidden = wanted | context.settings.silenced_alarms
     tracker, snapshot = context.cluster.alarms, context.cluster.sampler.snapshot
@@ -98,7 +98,7 @@ async def show_alarms(context: RequestScope, query: AlarmsQuery) -> AlarmsPage:
 
 
 async def raised_alarms(context: RequestScope) -> list[Raised]:
-    """What is wrong, as far as the user may know of it and nobody has silenced it for all."""
+    """Firing alarms that the user may see and that the console's settings do not silence."""
     silenced = context.settings.silenced_alarms
     loud = [each for each in context.cluster.alarms.firing if each.alarm.name not in silenced]
     return await _allowed(context, loud)
@@ -115,7 +115,7 @@ def _silenced(text: str) -> set[str]:
 
 
 async def _allowed(context: RequestScope, raised: list[Raised]) -> list[Raised]:
-    """Those of the cluster are for who may describe it, those of a topic or group for who may describe that."""
+    """Filter by DESCRIBE on the cluster, topic or group of each finding."""
     sees_cluster = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     seen = {Subject.CLUSTER: {""} if sees_cluster else set()}
     for subject, kind in ((Subject.TOPIC, ResourceType.TOPIC), (Subject.GROUP, ResourceType.GROUP)):

@@ -1,4 +1,4 @@
-"""Curves of what was recorded, for the pages and for whoever wants the numbers."""
+"""Recorded time series, for charts and API clients."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MAX_POINTS = 2000
 
 class CurvesQuery(msgspec.Struct):
     series: list[str] = []
-    """As `topic/orders/in`, `group/billing/lag`, `cluster/in`; names are quoted as in an address."""
+    """For example `topic/orders/in`, `group/billing/lag`, `cluster/in`; names are URL-encoded."""
     since: str = "2h"
-    """How far back: 15m, 2h, 1d, 30d."""
+    """Time range up to now: 15m, 2h, 1d, 30d."""
     points: int = 240
 
 
@@ -40,12 +40,12 @@ class Curves(msgspec.Struct):
     times: list[int]
     """Epoch milliseconds."""
     curves: list[list[float | None]]
-    """One for each series, with a value for each of the times."""
+    """One list per series, with one value per time."""
 
 
 @routes.page("/curves", needs=SHOWN, template="curves/one.html")
 async def show_curves(context: RequestScope, query: CurvesQuery) -> Curves:
-    """What was recorded of some series, at even steps of time. Needs DESCRIBE on what they are of."""
+    """Recorded values of series at regular intervals. Needs DESCRIBE on the resources of the series."""
     span_ms = int(_span(query.since) * 1000)
     series = [name for text in query.series for name in text.split()]
     await _check(context, series)
@@ -84,7 +84,7 @@ async def _check(context: RequestScope, series: list[str]) -> None:
 
 
 async def _complete(context: RequestScope, series: str, curve: Curve, until_ms: int) -> Curve:
-    """Rates of the time before the console was started come from the cluster itself."""
+    """Fill in rates from before the start of the console, derived from the cluster's data."""
     if not curve.values or curve.values[0] is not None:
         return curve
     partitions = _partitions(context.cluster.sampler.snapshot, series)
@@ -120,8 +120,8 @@ class Tick(msgspec.Struct):
 
 @routes.stream("/live", needs=SHOWN)
 async def watch(context: RequestScope, query: LiveQuery) -> AsyncIterator[Event]:
-    """A `tick` for each refresh of the figures, so that pages know when to ask again; with sums for who may describe
-    the cluster."""
+    """A `tick` event per refresh of the figures, so that pages know when to reload; totals require DESCRIBE on the
+    cluster."""
     sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     async for snapshot in context.cluster.sampler.ticks():
         totals = snapshot.totals if sees_all else Totals()

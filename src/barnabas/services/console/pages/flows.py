@@ -1,4 +1,4 @@
-"""Pipelines, connectors and ingest agents, by what they report to `__barnabas_status`."""
+"""Pipelines, connectors and ingest agents, from their reports in `__barnabas_status`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATHS: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "
 
 class ListQuery(msgspec.Struct):
     find: str = ""
-    """A part of the name."""
+    """Part of the name."""
 
 
 class NameQuery(msgspec.Struct):
@@ -40,7 +40,7 @@ class ForgetForm(msgspec.Struct):
 
 
 class FlowCurve(msgspec.Struct):
-    """A line of the chart, as SVG has it, and what is at its edges."""
+    """Line of a chart as an SVG path, with its maximum, newest value and time range."""
 
     path: str
     highest: float
@@ -54,19 +54,19 @@ class Flow(msgspec.Struct):
     state: str
     reason: str
     rows: float
-    """Since the start of its run; what an agent takes are records."""
+    """Rows since the start of the run; records for agents."""
     rate: float | None
-    """Rows a second, between its last two reports."""
+    """Rows per second between the last two reports."""
     lag: int | None
-    """In records; bytes of files."""
+    """Lag in records; in bytes for files."""
     late: float | None
-    """Rows left out because their window was closed."""
+    """Late rows dropped because their window was closed."""
     counts: dict[str, int | float]
     kind: str
     topics: list[str]
     groups: list[str]
     broken: dict[str, int]
-    """Rows that broke a quality rule, by rule."""
+    """Rows that violated a quality rule, by rule."""
     watermark: str
     rates: FlowCurve | None = None
     lags: FlowCurve | None = None
@@ -86,7 +86,7 @@ class Work(msgspec.Struct):
     """Seconds since the last report."""
     error: str
     alarms: list[str]
-    """Those that fire."""
+    """Firing alarms."""
     counts: dict[str, int | float]
     rate: float | None
     lag: int | None
@@ -98,7 +98,7 @@ class Work(msgspec.Struct):
 class WorksPage(msgspec.Struct):
     works: list[Work]
     taken_ms: int
-    """When the reports were read."""
+    """Time at which the reports were read."""
     error: str
 
 
@@ -112,13 +112,13 @@ class WorkPage(msgspec.Struct):
     "/pipelines", needs=READS, template="flows/pipelines.html", entry=NavigationEntry("Pipelines", "p", 30)
 )
 async def list_pipelines(context: RequestScope, query: ListQuery) -> WorksPage:
-    """Pipelines: state, throughput, lag, late rows, broken quality rules and alarms of each."""
+    """Pipelines: state, throughput, lag, late rows, quality violations and alarms."""
     return _list(context.cluster.statuses, "pipeline", query)
 
 
 @routes.page("/pipelines/{name}", needs=READS, template="flows/pipeline.html")
 async def show_pipeline(context: RequestScope, query: NameQuery) -> WorkPage:
-    """One pipeline: its flows with throughput, lag and late rows, its quality rules and its alarms."""
+    """One pipeline: flows with throughput, lag and late rows, quality rules and alarms."""
     return _show(context.cluster.statuses, "pipeline", query.name)
 
 
@@ -126,25 +126,25 @@ async def show_pipeline(context: RequestScope, query: NameQuery) -> WorkPage:
     "/connectors", needs=READS, template="flows/connectors.html", entry=NavigationEntry("Connectors", "c", 32)
 )
 async def list_connectors(context: RequestScope, query: ListQuery) -> WorksPage:
-    """Connectors: state, rows moved and rejected, lag and restarts of each."""
+    """Connectors: state, rows moved and rejected, lag and restarts."""
     return _list(context.cluster.statuses, "connector", query)
 
 
 @routes.page("/connectors/{name}", needs=READS, template="flows/connector.html")
 async def show_connector(context: RequestScope, query: NameQuery) -> WorkPage:
-    """One connector: what it moves from where to where, how fast, and what went wrong last."""
+    """One connector: source, target, throughput and last error."""
     return _show(context.cluster.statuses, "connector", query.name)
 
 
 @routes.page("/agents", needs=READS, template="flows/agents.html", entry=NavigationEntry("Agents", "n", 34))
 async def list_agents(context: RequestScope, query: ListQuery) -> WorksPage:
-    """Ingest agents: state, hosts, and of each source what it took, how far behind it is, and the topics it writes."""
+    """Ingest agents: state, hosts, and for each source its records, lag and target topics."""
     return _list(context.cluster.statuses, "agent", query)
 
 
 @routes.action("/reports/{kind}/{name}/forget", needs=READS & topic_named(Operation.WRITE, STATUS_TOPIC))
 async def forget_report(context: RequestScope, form: ForgetForm) -> ActionResult:
-    """Remove the last report of a pipeline, a connector or an agent that has ended and will not run again."""
+    """Remove the last report of a pipeline, connector or agent that has ended and will not run again."""
     work = _find(context.cluster.statuses, form.kind, form.name)
     if work.state not in ENDED:
         raise StaleError(f"{form.name} reports that it is {work.state}: stop it first")
@@ -217,7 +217,7 @@ def _flow(status: ProcessStatus, part: StatusPart, points: Sequence[StatusPoint]
 
 
 def curve_of(points: Sequence[tuple[int, float | None]]) -> FlowCurve | None:
-    """A path with a gap where nothing is known; None with fewer than two points."""
+    """SVG path with gaps at missing values; None with fewer than two points."""
     step = max(1, len(points) // MAX_DRAWN)
     drawn = points[::-1][::step][::-1]
     known = [value for _, value in drawn if value is not None]

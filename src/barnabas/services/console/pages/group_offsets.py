@@ -1,4 +1,4 @@
-"""The offset editor: what would change, and then the change, if nothing has moved meanwhile."""
+"""Offset editor: preview of a change, and the change itself if the offsets are still the same."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class OffsetsQuery(msgspec.Struct):
     to: str = ""
     """earliest, latest, time, number, shift or copy."""
     value: str = ""
-    """A time, an offset, how many records to go forward or back, or the group to copy from."""
+    """Timestamp, offset, number of records to shift by, or group to copy from."""
     topic: list[str] = []
-    """Nothing: all topics in which it has offsets."""
+    """Empty: all topics with committed offsets."""
     partition: list[int] = []
-    """Nothing: all partitions."""
+    """Empty: all partitions."""
 
 
 class OffsetsPage(msgspec.Struct):
@@ -44,22 +44,22 @@ class OffsetsPage(msgspec.Struct):
     to: str
     value: str
     topics: list[str]
-    """That were chosen."""
+    """Selected topics."""
     all_topics: list[str]
-    """In which it has offsets."""
+    """Topics with committed offsets."""
     partitions: list[int]
     ways: list[str]
     changes: list[PlannedChange]
     problem: str
-    """Why the change cannot be made; empty if it can."""
+    """Reason that the change is impossible; otherwise empty."""
     plan: str
-    """What `POST` takes: the changes as JSON."""
+    """Body for `POST`: the changes as JSON."""
 
 
 @routes.page("/groups/{group}/offsets", needs=group(Operation.DESCRIBE), template="groups/offsets.html")
 async def plan_offsets(context: RequestScope, query: OffsetsQuery) -> OffsetsPage:
-    """What would change if a group went on elsewhere: before and after, by partition. Nothing is changed. Topics that
-    the user may not describe are left out."""
+    """Preview new offsets of a group: before and after, by partition. Nothing is changed. Topics that the user may not
+    describe are left out."""
     sample = _find(context, query.group)
     sample = sample.within(await _described(context, [each.topic for each in sample.topics]))
     if query.to and query.to not in offset_plan.WAYS:
@@ -84,14 +84,14 @@ async def plan_offsets(context: RequestScope, query: OffsetsQuery) -> OffsetsPag
 class OffsetsForm(msgspec.Struct):
     group: str
     plan: str = ""
-    """The changes as JSON, as the page has them."""
+    """Changes as JSON, from the page."""
     changes: list[OffsetChange] = []
-    """The same for callers of the API."""
+    """Changes, for API clients."""
 
 
 @routes.action("/groups/{group}/offsets", needs=group(Operation.READ))
 async def set_offsets(context: RequestScope, form: OffsetsForm) -> ActionResult:
-    """Moves a group that has no members, if it is still where the plan says. Needs READ on the topics, too."""
+    """Set the offsets of a group without members, if they still match the plan. Also needs READ on the topics."""
     sample = _find(context, form.group)
     changes = form.changes or _read_plan(form.plan)
     if not changes:
@@ -140,7 +140,7 @@ async def _plan(context: RequestScope, sample: GroupSample, query: OffsetsQuery)
 
 
 async def _source(context: RequestScope, query: OffsetsQuery) -> dict[TopicPartition, int]:
-    """The offsets of the group that is copied, if one is."""
+    """Offsets of the group to copy from, if any."""
     if query.to != offset_plan.COPY:
         return {}
     if not query.value:
@@ -153,7 +153,7 @@ async def _source(context: RequestScope, query: OffsetsQuery) -> dict[TopicParti
 async def _partitions(
     context: RequestScope, query: OffsetsQuery, known: dict[TopicPartition, int]
 ) -> list[TopicPartition]:
-    """A topic that is named may be one in which the group has no offsets yet."""
+    """Selected partitions; the group need not have offsets in a topic selected by name."""
     for name in query.topic:
         await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, name)
     partitions = await context.client.partitions(query.topic) if query.topic else sorted(known)

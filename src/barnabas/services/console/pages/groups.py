@@ -1,4 +1,4 @@
-"""Groups of all four types: the list of them, and one with its members, its lag and why it was rebalanced."""
+"""Groups of all four types: the list, and one group with its members, lag and rebalances."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ TYPES = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 class GroupsQuery(msgspec.Struct):
     q: str = ""
-    """A part of the name."""
+    """Part of the name."""
     type: str = ""
     """classic, consumer, share or streams."""
     topic: str = ""
-    """Only groups that have committed in it."""
+    """Only groups with committed offsets in this topic."""
     sort: str = "lag"
     """name, state, lag (in seconds), records or rate."""
     page: int = 1
@@ -53,10 +53,10 @@ class GroupRow(msgspec.Struct):
     lag: int | None
     lag_seconds: float | None
     rate: float | None
-    """Records a second that it commits."""
+    """Records committed per second."""
     coordinator: int
     spark: str
-    """Lag in records, of two hours: the path of an SVG of 90 by 22."""
+    """Lag in records over two hours, as the path of a 90 by 22 SVG."""
 
 
 class GroupsPage(msgspec.Struct):
@@ -81,7 +81,7 @@ _SORTS: dict[str, Callable[[GroupSample], Any]] = {
 
 @routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=NavigationEntry("Groups", "g", 20))
 async def list_groups(context: RequestScope, query: GroupsQuery) -> GroupsPage:
-    """Groups that the user may describe, a page of fifty of them; the worst lag first."""
+    """Groups that the user may describe, fifty per page, largest lag first."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Groups are sorted by {', '.join(_SORTS)}", "sort")
     if query.type and query.type not in TYPES:
@@ -119,7 +119,7 @@ def _row(sample: GroupSample, spark: str) -> GroupRow:
 class GroupQuery(msgspec.Struct):
     group: str
     topic: str = ""
-    """Only this topic's partitions."""
+    """Only partitions of this topic."""
     since: str = "2h"
 
 
@@ -130,9 +130,9 @@ class GroupPartitionRow(msgspec.Struct):
     end: int
     lag: int | None
     seconds: float | None
-    """How old the oldest record is that is not done."""
+    """Age of the oldest unprocessed record."""
     member: str
-    """Whoever has the partition now."""
+    """Current owner of the partition."""
 
 
 class TopicLag(msgspec.Struct):
@@ -156,10 +156,10 @@ class GroupPage(msgspec.Struct):
     topic: str
     partitions: list[GroupPartitionRow]
     left_out: int
-    """Topics in which it has offsets, and which the user may not describe."""
+    """Number of topics with committed offsets that the user may not describe."""
     members: GroupMembers
     series: list[str]
-    """Of the curve of its lag."""
+    """Series of the lag chart."""
     lag_series: str
     seconds_series: str
     since: str
@@ -171,8 +171,8 @@ MAX_CURVES = 6
 
 @routes.page("/groups/{group}", needs=group(Operation.DESCRIBE), template="groups/one.html")
 async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
-    """One group of any type: members and what they have, lag by partition in records and seconds, and its curve. Topics
-    that the user may not describe are left out."""
+    """One group of any type: members and assignments, lag by partition in records and seconds, lag chart. Topics that
+    the user may not describe are left out."""
     snapshot = context.cluster.sampler.snapshot
     sample = snapshot.groups.get(query.group)
     if sample is None:
@@ -217,7 +217,7 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
 
 
 async def _described(context: RequestScope, sample: GroupSample, members: GroupMembers) -> set[str]:
-    """Brokers, too, tell of a group's topics only those that one may describe."""
+    """Topics of the group that the user may describe; brokers filter them the same way."""
     assigned = {each.topic for member in members.members for each in member.assigned}
     names = assigned | {each.topic for each in sample.topics}
     return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
@@ -231,7 +231,7 @@ class RebalancesQuery(msgspec.Struct):
 class RebalanceRow(msgspec.Struct):
     timestamp: int
     generation: int | None
-    """Or epoch; None where the group was deleted or changed its type."""
+    """Generation or epoch; None if the group was deleted or changed its type."""
     members: int | None
     why: str
 
@@ -241,7 +241,7 @@ class RebalancesPage(msgspec.Struct):
     type: str
     hours: float
     rebalances: list[RebalanceRow]
-    """The newest first."""
+    """Newest first."""
 
 
 MAX_HOURS = 24.0 * 7
@@ -251,12 +251,12 @@ _reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask aga
 
 @routes.page("/groups/{group}/rebalances", needs=group(Operation.DESCRIBE), template="groups/rebalances.html")
 async def show_rebalances(context: RequestScope, query: RebalancesQuery) -> RebalancesPage:
-    """When a group was rebalanced, and why, from the records of its coordinator; the reason is known from Barnabas."""
+    """Rebalances of a group, from the records of its coordinator; Barnabas also records the reason."""
     sample = context.cluster.sampler.snapshot.groups.get(query.group)
     if not 0 < query.hours <= MAX_HOURS:
         raise BadInputError(f"Ask for more than 0 and at most {MAX_HOURS:g} hours", "hours")
     try:
-        # As the console itself: of the records of all groups only those of this one are shown.
+        # Read with the console's own login: the records cover all groups, and only those of this one are shown.
         with _reading.take(context.user.name):
             async with asyncio.timeout(TIMEOUT):
                 found = await rebalance_history(context.cluster.client, query.group, query.hours)

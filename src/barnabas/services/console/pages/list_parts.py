@@ -1,4 +1,4 @@
-"""What lists and overviews have in common: how old the figures are, pages of rows, and little curves in them."""
+"""Shared parts of lists and overviews: age of the figures, paging, sparklines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
-# -- `/` on any page: go to a topic, a group or a page by a part of its name ---------------------------
+# -- Search on any page (`/`): go to a topic, group or page by part of its name ------------------------
 
 routes = Routes()
 
@@ -40,7 +40,7 @@ class SearchResults(msgspec.Struct):
 
 @routes.page("/goto", needs=SHOWN, template="places.html")
 async def search(context: RequestScope, query: SearchQuery) -> SearchResults:
-    """Pages, topics and groups whose name contains `q`, the shortest first."""
+    """Pages, topics and groups whose name contains `q`, shortest first."""
     pages = [
         SearchResult("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
         for entry, route in context.table.entries
@@ -75,13 +75,13 @@ SPARK_WIDTH, SPARK_HEIGHT = 90, 22
 
 
 class Freshness(msgspec.Struct):
-    """How old the figures of a page are."""
+    """Age of the figures of a page."""
 
     taken_ms: int
-    """0: there are none yet."""
+    """0 before the first refresh."""
     age_seconds: float
     took_seconds: float
-    """How long it took to ask the cluster."""
+    """Duration of the last refresh."""
     error: str
 
 
@@ -91,32 +91,32 @@ def freshness(snapshot: ClusterSnapshot) -> Freshness:
 
 class Paging(msgspec.Struct):
     page: int
-    """From 1 on."""
+    """Page number, from 1."""
     pages: int
     rows: int
-    """Of all pages."""
+    """Rows of all pages."""
 
 
 def page_of(rows: Sequence[T], page: int, size: int = ROWS) -> tuple[list[T], Paging]:
-    """A page that does not exist is the last one: rows come and go."""
+    """Return a page of rows; past the end, the last page, since rows may have disappeared."""
     pages = max(1, -(-len(rows) // size))
     page = min(max(page, 1), pages)
     return list(rows[(page - 1) * size : page * size]), Paging(page, pages, len(rows))
 
 
 def known_first(value: float | None) -> tuple[bool, float]:
-    """A sort key for the largest first: what is not known comes last."""
+    """Sort key: largest first, unknown values last."""
     return value is None, -(value or 0.0)
 
 
 async def sparks(history: History, series: Iterable[str], now_ms: int) -> dict[str, str]:
-    """Of the last two hours; empty where there is no curve."""
+    """Sparklines of the last two hours; empty without data."""
     curves = await history.read_many(series, now_ms - SPARK_MS, now_ms, SPARK_POINTS)
     return {name: spark(curve) for name, curve in curves.items()}
 
 
 def spark(curve: Curve) -> str:
-    """The `d` of an SVG path: 90 by 22, from 0 up to the largest value."""
+    """Return the `d` attribute of an SVG path: 90 by 22, from 0 to the largest value."""
     known = [value for value in curve.values if value is not None]
     if len(known) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Log lines: search with a histogram and facets, and one line with its surroundings."""
+"""Log lines: search with histogram and facets, and one line in context."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ CHART_WIDTH, CHART_HEIGHT = 600, 90
 
 class LogsQuery(msgspec.Struct):
     find: str = ""
-    """Words and "phrases" that are in a line, -those that are not."""
+    """Words and "phrases" that a line contains; a leading - excludes one."""
     regex: bool = False
-    """`find` is a regular expression of RE2."""
+    """`find` is an RE2 pattern."""
     level: list[str] = []
     host: list[str] = []
     service: list[str] = []
@@ -40,7 +40,7 @@ class LogsQuery(msgspec.Struct):
     since: str = "24h"
     until: str = ""
     before: str = ""
-    """The page of older lines: `older` of the page before."""
+    """Cursor of the page of older lines: `older` of the previous page."""
     limit: int = 100
     live: bool = False
 
@@ -57,7 +57,7 @@ class ShownLine(msgspec.Struct):
     message: str
     cut: bool
     marks: list[tuple[int, int]] = []
-    """Where in the message the words are that were looked for: from, and up to."""
+    """Ranges of the message that match the search: start and end."""
     here: bool = False
 
 
@@ -66,11 +66,11 @@ class ShownFacet(msgspec.Struct):
     count: int
     chosen: bool
     link: str
-    """The parameters of the search with this value added or taken away."""
+    """Query string with this value added or removed."""
 
 
 class ShownBox(msgspec.Struct):
-    """A part of a bar of the chart, in its own units."""
+    """Segment of a bar, in units of the chart."""
 
     level: str
     y: float
@@ -100,11 +100,11 @@ class LogsPage(msgspec.Struct):
     older_link: str = ""
     live_link: str = ""
     topics: list[str] = []
-    """With lines that this user may read."""
+    """Topics with lines that the user may read."""
     behind: int = 0
-    """Records that are in the topics and not here yet."""
+    """Records in the topics that were not read yet."""
     notes: list[str] = []
-    """What is missing, and why."""
+    """Notes about missing lines."""
 
 
 class LineQuery(msgspec.Struct):
@@ -116,14 +116,14 @@ class LineQuery(msgspec.Struct):
 
 class LinePage(msgspec.Struct):
     lines: list[ShownLine]
-    """The line itself is `here`."""
+    """Lines in order; `here` marks the requested one."""
     source: str
     host: str
 
 
 @routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=NavigationEntry("Logs", "l", 28))
 async def search_logs(context: RequestScope, query: LogsQuery) -> LogsPage:
-    """Log lines of the last day, the newest first: by text, level, host, service, topic and time."""
+    """Log lines of the last day, newest first: by text, level, host, service, topic and time."""
     archive = context.cluster.logs.archive
     if archive is None:
         return LogsPage(notes=[NOTHING_YET])
@@ -132,7 +132,7 @@ async def search_logs(context: RequestScope, query: LogsQuery) -> LogsPage:
     found = await archive.search(wanted, min(max(query.limit, 1), MAX_LINES), _cursor(query))
     page = _page(query, wanted, found)
     if archive.kept_topics - readable:
-        page.total = page.scanned = page.matched  # how many lines others have is not told
+        page.total = page.scanned = page.matched  # hides the number of lines in other topics
     page.topics = sorted(readable)
     page.behind = archive.status.behind
     refused = archive.status.refused[:MAX_NAMED]
@@ -144,7 +144,7 @@ async def search_logs(context: RequestScope, query: LogsQuery) -> LogsPage:
 
 @routes.page("/logs/{topic}/{partition}/{offset}", needs=topic(Operation.READ), template="logs/line.html")
 async def show_line(context: RequestScope, query: LineQuery) -> LinePage:
-    """One log line between those before and after it in the same file or program."""
+    """One log line, with the lines before and after it in the same file or program."""
     archive = context.cluster.logs.archive
     await _refuse_masked(context, query.topic)
     tp = TopicPartition(query.topic, query.partition)
@@ -172,7 +172,7 @@ NOTHING_YET = (
 
 
 async def _readable(context: RequestScope, archive: LogArchive) -> set[str]:
-    """RefusedError if there are lines, and this user may read none of them."""
+    """Topics whose lines the user may read; raises RefusedError if there are topics but READ on none."""
     known = archive.kept_topics
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, known)
     if known and not allowed:
@@ -184,7 +184,7 @@ async def _readable(context: RequestScope, archive: LogArchive) -> set[str]:
 
 
 async def _refuse_masked(context: RequestScope, name: str) -> None:
-    """A line may repeat what is masked in a field: of a topic with masks there are no lines at all."""
+    """Refuse topics with masks: a line may contain the masked fields."""
     if await context.hidden(name):
         raise RefusedError(f"Values of {name} are masked for {context.user.name}, and so are its log lines")
 
@@ -261,7 +261,7 @@ def _line(line: Any, terms: Any, *, here: bool = False) -> ShownLine:
 
 
 def _bars(found: LogSearchResult) -> list[ShownBar]:
-    """Where they are in the chart: a style would have to be inline."""
+    """Compute bar positions here, since CSS would need inline styles."""
     highest = max((bar.total for bar in found.bars), default=0) or 1
     width = CHART_WIDTH / max(1, len(found.bars))
     return [
@@ -279,7 +279,7 @@ def _bars(found: LogSearchResult) -> list[ShownBar]:
 
 
 def _boxes(counts: dict[str, int], highest: int) -> list[ShownBox]:
-    """The worst level at the bottom, where it is seen."""
+    """Stack the levels with the worst at the bottom."""
     boxes, top = [], float(CHART_HEIGHT)
     for level, count in reversed(counts.items()):
         height = max(1.0, count * CHART_HEIGHT / highest)
@@ -311,7 +311,7 @@ def _toggled(query: LogsQuery, name: str, value: str) -> str:
 
 
 def link_to(query: LogsQuery, **changes: Any) -> str:
-    """The parameters of a search that differs in this; what is as it always is, is left out."""
+    """Query string of the changed search; default values are omitted."""
     changed = msgspec.structs.replace(query, **changes)
     usual = LogsQuery()
     said = {

@@ -1,4 +1,4 @@
-"""kafka_exporter's page for Prometheus: `/c/{cluster}/metrics`, and `/metrics` where there is one cluster."""
+"""Prometheus endpoint in kafka_exporter's format: `/c/{cluster}/metrics`, and `/metrics` for a single cluster."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class MetricsQuery(msgspec.Struct):
 
 @routes.download("/metrics", needs=cluster(Operation.DESCRIBE))
 async def cluster_metrics(context: RequestScope, query: MetricsQuery) -> DownloadResponse:
-    """The cluster as Prometheus reads it, without topics and groups that the user may not describe."""
+    """Metrics of the cluster for Prometheus, without topics and groups that the user may not describe."""
     return await _metrics(context, context.cluster)
 
 
 @routes.download("/metrics", needs=CHECKED, outside=True)
 async def only_metrics(context: RequestScope, query: MetricsQuery) -> DownloadResponse:
-    """The same of a console with one cluster; DESCRIBE on the cluster is needed."""
+    """Metrics of a console with a single cluster; needs DESCRIBE on the cluster."""
     if len(context.clusters) != 1:
         names = ", ".join(context.clusters)
         raise ResourceNotFoundError(

@@ -1,4 +1,4 @@
-"""The first page: is the cluster well, and what goes on in it."""
+"""Start page: health and activity of the cluster."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ class Overview(msgspec.Struct):
     groups: int
     size: int
     records_in: float | None
-    """A second."""
+    """Records per second."""
     records_out: float | None
     lag: int | None
     worst: WorstGroup | None
-    """The group that is furthest behind, of those that the user may see."""
+    """Group with the largest lag, if the user may describe it."""
     alarms: int
-    """That ring now."""
+    """Number of firing alarms."""
     curves: list[CurveShown]
     since: str
 
 
 @routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=NavigationEntry("Overview", "o", 0))
 async def show_overview(context: RequestScope, query: OverviewQuery) -> Overview:
-    """The cluster at a glance: brokers, partitions that are in danger, traffic and lag. Who may not describe the
-    cluster sees sums of the topics and groups that they may describe."""
+    """The cluster at a glance: brokers, partitions at risk, traffic and lag. Users without DESCRIBE on the cluster see
+    totals of the topics and groups that they may describe."""
     sees_all = await context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     whole = context.cluster.sampler.snapshot
     snapshot = whole if sees_all else await _seen(context, whole)
@@ -98,7 +98,7 @@ async def show_overview(context: RequestScope, query: OverviewQuery) -> Overview
 
 
 async def _seen(context: RequestScope, whole: ClusterSnapshot) -> ClusterSnapshot:
-    """Without brokers, and without what the user may not describe."""
+    """Snapshot without brokers, and without topics and groups that the user may not describe."""
     names = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, whole.topics)
     read = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, whole.groups)
     topics = {name: topic for name, topic in whole.topics.items() if name in names}
@@ -117,7 +117,7 @@ def _broker(sample: BrokerSample, snapshot: ClusterSnapshot) -> BrokerSummaryRow
 
 
 async def _worst(context: RequestScope, snapshot: ClusterSnapshot) -> WorstGroup | None:
-    """Somebody who may not see the worst of all is shown none: the next one would say too little."""
+    """Group with the largest lag; None if the user may not describe it, as any other group would be misleading."""
     worst = snapshot.totals.worst
     if worst is None or not await context.may(Operation.DESCRIBE, ResourceType.GROUP, worst.group):
         return None

@@ -1,4 +1,4 @@
-"""The list of topics: what is in them, what goes through them, who is behind."""
+"""List of topics: size, throughput and lag."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ routes = Routes()
 
 class TopicsQuery(msgspec.Struct):
     q: str = ""
-    """A part of the name."""
+    """Part of the name."""
     name: list[str] = []
-    """Only these: how favourites are shown."""
+    """Only these topics, for example favourites."""
     internal: bool = False
     sort: str = "name"
     """name, partitions, rate, size or lag."""
@@ -44,16 +44,16 @@ class TopicRow(msgspec.Struct):
     offline: int
     under_replicated: int
     records_in: float | None
-    """A second."""
+    """Records per second."""
     size: int | None
     """Bytes of all replicas."""
     lag: int | None
-    """Records that the group which is furthest behind has before it, if the user may see that group."""
+    """Lag in records of the group furthest behind, if the user may describe that group."""
     lag_seconds: float | None
     group: str
-    """That group."""
+    """Name of that group."""
     spark: str
-    """Records in, of two hours: the path of an SVG of 90 by 22."""
+    """Records in over two hours, as the path of a 90 by 22 SVG."""
 
 
 class TopicsPage(msgspec.Struct):
@@ -87,7 +87,7 @@ _SORTS: dict[str, Callable[[ClusterSnapshot], Callable[[TopicSample], Any]]] = {
 
 @routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=NavigationEntry("Topics", "t", 10))
 async def list_topics(context: RequestScope, query: TopicsQuery) -> TopicsPage:
-    """Topics that the user may describe, a page of fifty of them."""
+    """Topics that the user may describe, fifty per page."""
     if query.sort not in _SORTS:
         raise BadInputError(f"Topics are sorted by {', '.join(_SORTS)}", "sort")
     snapshot = context.cluster.sampler.snapshot

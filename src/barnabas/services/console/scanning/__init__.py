@@ -1,9 +1,9 @@
-"""Search of records: a pool of processes that read topics and look for records, and what the console asks of them.
+"""Record search: a pool of processes that read and filter topics, and the console's interface to them.
 
     async with Pool() as pool:
-        scanner = Scanner(pool, Registry("http://127.0.0.1:8081"))
+        scanner = Scanner(pool, RegistryAccount("http://127.0.0.1:8081"))
         async for event in scanner.search(client, Search(topic="orders", find="4711")):
-            ...  # Hits, Progress, at last End
+            ...  # Hits, ScanProgress, finally ScanEnd
 
-The console's own process imports neither pyarrow nor numba: they are in `worker/`, which runs in the processes.
+The console process imports neither pyarrow nor numba: only `worker/` does, in the search processes.
 """

@@ -1,4 +1,4 @@
-"""From a search to ranges of offsets: what brokers know about partitions and moments."""
+"""Resolves a search to offset ranges, by ListOffsets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from barnabas.services.console.scanning.continuation import decode_positions
 from barnabas.services.console.scanning.model import Search, SearchError
 
 LATE_MS = 5 * 60_000
-"""A record whose timestamp is this much older than that of one before it is still found by a search with `until`."""
+"""A search with `until` still finds records up to this much older than an earlier record of their partition."""
 
 
 class ScanBounds(NamedTuple):
-    """The offsets to read, without partitions where there is nothing, and what people should know about them."""
+    """Offset ranges to read, without empty partitions, and notes for the user."""
 
     ranges: list[OffsetRange]
     notes: list[str]
@@ -60,7 +60,7 @@ async def _partitions(client: Client, search: Search) -> list[TopicPartition]:
 async def _narrow_by_time(
     client: Client, search: Search, first: dict[TopicPartition, int], until: dict[TopicPartition, int]
 ) -> list[str]:
-    """The broker names the first record that is not older; which ones are too new is left to the search."""
+    """Narrow the ranges in place; return notes. Records that are too new within a range are left to the filter."""
     if search.since is not None and first:
         for tp, found in (await list_offsets(client, dict.fromkeys(first, search.since))).items():
             first[tp] = max(first[tp], found.offset if found.offset >= 0 else until[tp])
@@ -79,10 +79,10 @@ async def _narrow_by_time(
 async def _too_new(
     client: Client, moment: int, until: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Where what came after a moment begins, as far as that can be known.
+    """First offset at or after a timestamp, for partitions where it bounds the scan.
 
-    A transaction's marker has the time of the broker. Records whose time was set by their producers, of last year
-    perhaps, may come after it: it says nothing.
+    A transaction marker carries the broker's clock, and records with older producer timestamps may follow it:
+    partitions where the offset is that of a marker are left out.
     """
     found = await list_offsets(client, dict.fromkeys(until, moment))
     later = {tp: at.offset for tp, at in found.items() if 0 <= at.offset < until[tp]}
@@ -91,7 +91,7 @@ async def _too_new(
 
 
 async def _is_marker(client: Client, tp: TopicPartition, offset: int) -> bool:
-    """True for a control batch, and for one that cannot be read."""
+    """True for a control batch and for an unreadable one."""
     (answer,) = await fetch(client, await client.leader(tp), {tp: offset}, FetchSettings(partition_bytes=1))
     return next((header.is_control for _, header in iterate_headers(answer.records)), True)
 
@@ -103,7 +103,7 @@ def _go_on(search: Search, first: dict[TopicPartition, int], until: dict[TopicPa
     for tp in list(first):
         at = positions.get(tp.partition)
         if at is None:
-            until[tp] = first[tp]  # it was read to its end
+            until[tp] = first[tp]  # already read to its end
         elif search.newest_first:
             until[tp] = min(until[tp], at)
         else:

@@ -14,7 +14,7 @@ _BAD = "the place to continue at is damaged: begin the search again"
 
 
 def encode_positions(positions: Mapping[int, int]) -> str:
-    """Empty if nothing is left to read."""
+    """Encode positions; empty if nothing is left to read."""
     if not positions:
         return ""
     packed = msgspec.msgpack.encode([number for pair in sorted(positions.items()) for number in pair])

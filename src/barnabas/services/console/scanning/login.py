@@ -1,4 +1,4 @@
-"""As whom a search process logs in to a cluster."""
+"""Login of a search process to a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ScanLogin:
 
 
 async def login_of(client: Client) -> bytes:
-    """For a pipe to a process of ours. A token that a coroutine gives is taken now: it cannot be sent."""
+    """Pickle the client's login for the pipe to a search process. Token callbacks cannot be pickled: call them now."""
     security = client.security
     if security.sasl is not None and callable(security.sasl.token):
         token = Secret(await security.sasl.token())
@@ -26,7 +26,7 @@ async def login_of(client: Client) -> bytes:
 
 
 def unpack(data: bytes) -> ScanLogin:
-    """Only what the process that started this one has sent."""
+    """Unpickle a login; only for data from the parent process."""
     found = pickle.loads(data)
     assert isinstance(found, ScanLogin)
     return found

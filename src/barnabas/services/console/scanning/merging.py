@@ -1,8 +1,7 @@
-"""Hits of partitions that are read side by side, in one order: by time, and by offset within a partition.
+"""Merges hits of partitions that are read concurrently: by time, and by offset within a partition.
 
-A hit is given out when no other partition can have one that comes before it: each has been read up to that time, or has
-a hit waiting. Timestamps that are not in order within a partition make the order of the whole approximate; no hit is
-lost or given twice by it.
+A hit is emitted once no other partition can have an earlier one: each has been read up to that time or has a hit
+waiting. Out-of-order timestamps within a partition make the merged order approximate; no hit is lost or repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _NOTHING_YET = -(1 << 62)
 
 
 class HitMerge:
-    """`moments` here grow in the order of the search: timestamps, or their negatives when the newest come first."""
+    """Merges hits by moments, which grow in search order: timestamps, negated if the newest come first."""
 
     def __init__(self, ranges: Iterable[Range], *, newest_first: bool) -> None:
         self._sign = -1 if newest_first else 1
@@ -40,7 +39,7 @@ class HitMerge:
             self._settle(partition)
 
     def ready(self, most: int, *, all_of_them: bool = False) -> Iterator[Hit]:
-        """Hits whose turn it is."""
+        """Yield up to `most` hits in order; `all_of_them` includes hits that other partitions may still precede."""
         while most > 0 and self._waiting:
             partition = min(self._waiting, key=self._moment)
             if not all_of_them and self._moment(partition) > self._horizon():
@@ -55,7 +54,7 @@ class HitMerge:
 
     @property
     def continue_at(self) -> str:
-        """Behind the hits that were given out."""
+        """Continuation token after the emitted hits."""
         return encode_positions({one: at for one, at in self._given.items() if at != self._ends[one]})
 
     def _moment(self, partition: int) -> int:
@@ -79,6 +78,6 @@ class HitMerge:
         return hit
 
     def _settle(self, partition: int) -> None:
-        """All that was found has been given out: a continued search need not read it again."""
+        """Advance to the read position once all hits of the partition are emitted, so that it is not read again."""
         if partition not in self._waiting:
             self._given[partition] = self._read[partition]

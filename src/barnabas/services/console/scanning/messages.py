@@ -1,6 +1,6 @@
 """Messages between the console and its search processes, in msgpack.
 
-Logins are pickled inside a job, so that they travel by the pipe alone. Nothing that a process answers is unpickled.
+Logins are pickled inside a job and travel over the pipe only. Answers of a process are never unpickled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SearchJob(msgspec.Struct, frozen=True, tag=True):
 
 
 class TailJob(msgspec.Struct, frozen=True, tag=True):
-    """Records appended after the ends (by partition), until cancelled."""
+    """Reads records appended after `ends` (by partition) until cancelled."""
 
     search: Search
     ends: dict[int, int]
@@ -48,14 +48,14 @@ class ReportJob(msgspec.Struct, frozen=True, tag=True):
 
 
 class ValueJob(msgspec.Struct, frozen=True, tag=True):
-    """The bytes of one record's value, whole."""
+    """Complete value of one record, as bytes."""
 
     search: Search
     ranges: list[Range]
 
 
 class RawJob(msgspec.Struct, frozen=True, tag=True):
-    """One record as it is."""
+    """One record as stored."""
 
     search: Search
     ranges: list[Range]
@@ -65,7 +65,7 @@ Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob | RawJob
 
 
 class RegistryAccount(msgspec.Struct, frozen=True):
-    """A schema registry, and who asks it; without a URL there is none."""
+    """Schema registry and its credentials; an empty URL means no registry."""
 
     url: str = ""
     user: str = ""
@@ -85,7 +85,7 @@ class CancelScan(msgspec.Struct, frozen=True, tag=True):
 
 
 class Taken(msgspec.Struct, frozen=True, tag=True):
-    """An answer was taken: another one may be sent."""
+    """Acknowledges an answer: the process may send another one."""
 
     number: int
 
@@ -94,9 +94,9 @@ Request: TypeAlias = RunScan | CancelScan | Taken
 
 
 class ScanHits(msgspec.Struct, frozen=True, tag=True):
-    """Hits in the order of the search within each partition, and what has been read since the last answer.
+    """Hits in search order within each partition, and progress since the last answer.
 
-    `positions`: next offset of each partition; `reached`: the timestamp to which it was read.
+    `positions`: next offset of each partition; `reached`: timestamp up to which it was read.
     """
 
     number: int
@@ -116,7 +116,7 @@ class ExportChunk(msgspec.Struct, frozen=True, tag=True):
 
 
 class ScanDone(msgspec.Struct, frozen=True, tag=True):
-    """The last answer of a job. `error`: what went wrong, in a sentence."""
+    """Last answer of a job. `error`: reason of a failure, as a sentence."""
 
     number: int
     error: str = ""

@@ -10,9 +10,9 @@ import msgspec
 from barnabas.services.console.errors import BadInputError, ConsoleError
 
 LIST_BYTES = 1024
-"""Of a key or value in a list of records."""
+"""Bytes shown of a key or value in a list of records."""
 WHOLE_BYTES = 1 << 20
-"""A value of so many bytes is shown whole, a larger one is cut: the rest is for a download."""
+"""Values up to this size are shown in full; larger ones are truncated and can be downloaded."""
 CUT_BYTES = 64 << 10
 MAX_HITS = 10_000
 
@@ -30,9 +30,9 @@ class Decode(StrEnum):
 class RecordMask(msgspec.Struct, frozen=True):
     """Mask of a topic's records for users without the right to unmask.
 
-    `fields` are paths in the value: `card.number`; `*` is any one name, `**.email` is `email` at any depth. A value
-    that has no fields (text, or bytes that cannot be decoded) is hidden whole if there are any. So is anything but an
-    object where a path expects one; a path that leads nowhere hides the field of its last name at any depth.
+    `fields` are paths in the value: `card.number`; `*` matches one name, `**.email` matches `email` at any depth. With
+    any path, values without fields (text, undecodable bytes) are hidden entirely, and so are non-objects where a path
+    expects an object. A path without a match hides fields with its last name at any depth.
     """
 
     fields: tuple[str, ...] = ()
@@ -41,17 +41,17 @@ class RecordMask(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is given must hold. Times are epoch milliseconds: from `since` up to, without, `until`."""
+    """Conditions of a search; all must match. Times are epoch milliseconds, `since` inclusive, `until` exclusive."""
 
     topic: str
     find: str = ""
-    """Bytes of the key or value contain this text; with `regex`, RE2 finds this pattern in them."""
+    """Text to find in the bytes of the key or value; an RE2 pattern with `regex`."""
     regex: bool = False
     ignore_case: bool = False
     key: str = ""
-    """The whole key; `*` is any text."""
+    """Complete key; `*` matches any text."""
     header: str = ""
-    """`name`, or `name=value`; `*` is any text."""
+    """`name` or `name=value`; `*` matches any text."""
     where: str = ""
     since: int | None = None
     until: int | None = None
@@ -64,14 +64,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     decode: Decode = Decode.AUTO
     masks: tuple[RecordMask, ...] = ()
     subjects: frozenset[str] | None = None
-    """Subjects whose schemas the user may read, besides those of the topic itself; None: all."""
+    """Subjects whose schemas the user may read in addition to those of the topic; None: all."""
     continue_at: str = ""
     shown_bytes: int = LIST_BYTES
     with_hex: bool = False
 
 
 class ScanBudget(msgspec.Struct, frozen=True):
-    """A search that has read so much stops, says where, and can be continued."""
+    """Limits of a search. A search that reaches one stops and can be continued."""
 
     records: int = 10_000_000
     bytes: int = 2 << 30
@@ -101,7 +101,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class RawRecord(msgspec.Struct, frozen=True):
-    """Names of headers are bytes here: they need not be UTF-8."""
+    """Record as stored. Header names are bytes, since they need not be UTF-8."""
 
     key: bytes | None
     value: bytes | None
@@ -109,14 +109,14 @@ class RawRecord(msgspec.Struct, frozen=True):
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Records in order; a search that begins at `continue_at` gives those that come after them."""
+    """Records in order; a search from `continue_at` returns the records after them."""
 
     rows: list[Hit]
     continue_at: str
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """`of` is how many offsets there are to read, which may hold fewer records."""
+    """`of`: number of offsets to read; they may hold fewer records."""
 
     records: int
     bytes: int
@@ -130,7 +130,7 @@ class ScanProgress(msgspec.Struct, frozen=True):
 
 
 class ScanEnd(msgspec.Struct, frozen=True):
-    """`reason`: done, limit, budget. `continue_at` is empty when there is nothing left."""
+    """`reason`: done, limit, budget. `continue_at` is empty if nothing is left to read."""
 
     reason: str
     progress: ScanProgress
@@ -139,7 +139,7 @@ class ScanEnd(msgspec.Struct, frozen=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """Records that a tail did not show, because there were too many."""
+    """Number of records that a tail left out to limit its output."""
 
     count: int
 
@@ -148,10 +148,10 @@ SearchEvent: TypeAlias = Hits | ScanProgress | ScanEnd
 
 
 class SearchError(BadInputError):
-    """The search cannot be done; the text says why. `field` names what is wrong in the request."""
+    """Search that cannot be executed; the text gives the reason, `field` the invalid field of the request."""
 
 
 class SearchFailedError(ConsoleError):
-    """It was right, and something went wrong on the way."""
+    """Valid search that failed while running."""
 
     status = 502

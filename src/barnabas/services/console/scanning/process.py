@@ -1,4 +1,4 @@
-"""The console's side of one search process: jobs that run in it, and what becomes of them when it dies."""
+"""Console side of one search process: its running jobs, and their failure if the process dies."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ COMMAND = (sys.executable, "-m", "barnabas.services.console.scanning.worker")
 
 
 class ProcessDiedError(SearchFailedError):
-    """It was killed or ran out of memory. Other processes continue; it is restarted for the next search."""
+    """Process was killed or ran out of memory. Other processes continue; this one is restarted for the next search."""
 
 
 class SearchProcess:
-    """Started for the first job, and again for the next one after it died."""
+    """Child process, started on the first job and restarted on the first job after it died."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
         self._process = ChildProcess(command, decode_answer, self._received, self._exited)
@@ -57,7 +57,7 @@ class SearchProcess:
     async def run(
         self, login: bytes, registry: RegistryAccount, job: Job
     ) -> AsyncGenerator[ScanHits | ExportChunk | ScanDone, None]:
-        """Yield the answers to a job, `ScanDone` last; raises SearchError if it failed. Closing it cancels the job."""
+        """Yield the answers to a job, `ScanDone` last; raises the job's error if it failed. Closing cancels the job."""
         await self.start()
         self._number += 1
         number, answers = self._number, asyncio.Queue[Answer]()
@@ -75,7 +75,7 @@ class SearchProcess:
             self._process.send(encode(CancelScan(number)))
 
     async def stop(self) -> None:
-        """It ends when its input does; it is killed if it does not."""
+        """Close the input of the process, which ends it; kill it if it does not exit."""
         await self._process.stop()
 
     def _received(self, answer: Answer) -> None:
@@ -103,7 +103,7 @@ def _sentence(code: int) -> str:
     return f"the process that searched {how}; another one is started for the next search"
 
 
-# -- The search processes of a console: as many as there are cores, at most four, kept warm ------------
+# -- Pool of search processes: one per core, at most four, kept warm -----------------------------------
 
 MAX = 4
 
@@ -113,14 +113,14 @@ class Pool(Closing):
         self.processes = [SearchProcess(command) for _ in range(size or min(MAX, _cores()))]
 
     async def start(self) -> None:
-        """So that the first search does not wait for the processes to import what they need."""
+        """Start all processes, so that the first search does not wait for their imports."""
         await asyncio.gather(*(process.start() for process in self.processes))
 
     async def close(self) -> None:
         await asyncio.gather(*(process.stop() for process in self.processes))
 
     def choose(self, count: int) -> list[SearchProcess]:
-        """At most so many, those with the fewest jobs."""
+        """Return at most `count` processes, those with the fewest jobs."""
         return sorted(self.processes, key=lambda process: process.busy)[: max(1, count)]
 
 

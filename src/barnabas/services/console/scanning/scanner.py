@@ -1,6 +1,7 @@
-"""Searches of one cluster: ranges are shared out among the processes of the pool, hits are put in order.
+"""Searches of one cluster: assigns offset ranges to the processes of the pool and merges their hits.
 
-Rights: READ and DESCRIBE on the topic, which brokers check: `client` is that of who asks; processes log in as it does.
+Rights: READ and DESCRIBE on the topic, checked by the brokers. `client` has the login of the user, and so have the
+search processes.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Scanner:
         self._budget = budget or ScanBudget()
 
     async def warm(self) -> None:
-        """Have the processes started: the next search does not wait for that."""
+        """Start the processes ahead of the next search."""
         await self._pool.start()
 
     async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
@@ -81,7 +82,7 @@ class Scanner:
             yield event
 
     async def record(self, client: Client, search: Search) -> Hit | None:
-        """The one record that a search for one offset of one partition finds."""
+        """Return the record found by a search for one offset of one partition."""
         async with aclosing(self.search(client, search)) as events:
             async for event in events:
                 if isinstance(event, Hits):
@@ -89,7 +90,7 @@ class Scanner:
         return None
 
     async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
-        """New records from now on, or from `continue_at`, whose gap is counted and not read."""
+        """Yield new records from now on. Records since `continue_at` are counted as skipped, not read."""
         check(search)
         partitions = await client.partitions([search.topic])
         wanted = [tp for tp in partitions if not search.partitions or tp.partition in search.partitions]
@@ -109,14 +110,14 @@ class Scanner:
                     yield Hits(answer.hits, encode_positions(answer.positions))
 
     async def export(self, client: Client, search: Search, form: str) -> AsyncGenerator[bytes, None]:
-        """A file: `json`, `csv` or `parquet`."""
+        """Yield a file in the format `json`, `csv` or `parquet`."""
         check(search, most=MAX_EXPORTED)
         ranges = await _ranges(client, search)
         async for data in self._chunks(client, ExportJob(search, ranges, form)):
             yield data
 
     async def report(self, client: Client, search: Search, most_keys: int, points: int) -> bytes:
-        """The activity report of a search's records, as JSON (`worker.reporting.Report`)."""
+        """Return the activity report of a search's records, as JSON (`worker.reporter.Report`)."""
         check(search, most=MAX_REPORTED)
         ranges = await _ranges(client, search)
         return b"".join(
@@ -124,13 +125,13 @@ class Scanner:
         )
 
     async def raw(self, client: Client, search: Search) -> RawRecord:
-        """The one record that a search for one offset of one partition finds, as it is."""
+        """Return the record found by a search for one offset of one partition, as stored."""
         ranges = await _ranges(client, search)
         packed = b"".join([data async for data in self._chunks(client, RawJob(search, ranges))])
         return msgspec.msgpack.decode(packed, type=RawRecord)
 
     async def value(self, client: Client, search: Search) -> AsyncGenerator[bytes, None]:
-        """The bytes of one record's value."""
+        """Yield the bytes of one record's value."""
         ranges = await _ranges(client, search)
         async for data in self._chunks(client, ValueJob(search, ranges)):
             yield data
@@ -147,7 +148,7 @@ class Scanner:
     async def _answers(
         self, login: bytes, search: Search, ranges: list[Range]
     ) -> AsyncGenerator[ScanHits | ScanDone | None, None]:
-        """Of all processes, as they come; None when nothing has come for a while."""
+        """Yield answers of all processes as they arrive; None after PROGRESS_SECONDS without one."""
         shares = _shares(ranges, self._pool.choose(len(ranges)))
         queue: asyncio.Queue[ScanHits | ScanDone | Exception] = asyncio.Queue(2 * len(shares))
         tasks = [
@@ -265,7 +266,7 @@ def _as_ranges(bounds: ScanBounds) -> list[Range]:
 
 
 def _gap(word: str, ends: dict[int, int]) -> int:
-    """Number of offsets that a paused tail has missed."""
+    """Number of offsets missed by a paused tail."""
     positions = decode_positions(word) if word else {}
     return sum(max(0, ends[one] - at) for one, at in positions.items() if one in ends)
 
@@ -281,7 +282,7 @@ def _shares(
 
 
 def check(search: Search, most: int = MAX_HITS) -> None:
-    """SearchError names the field before any process is asked."""
+    """Validate a search before it reaches a process; raises SearchError with the invalid field."""
     if not 1 <= search.limit <= most:
         raise SearchError(f"a search gives 1 to {most:,} records, not {search.limit:,}", "limit")
     for name in ("find", "key", "header"):

@@ -1,1 +1,1 @@
-"""Login, and who may do what: ACLs, users and quotas of a cluster, the audit log, how the console is set up."""
+"""Login and access control: ACLs, users and quotas of a cluster, the audit log, settings of the console."""

@@ -16,7 +16,7 @@ from barnabas.services.console.errors import BadInputError, StaleError
 from barnabas.services.console.needs import ADMINISTER, administer, cluster
 from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
-# -- May the user change anything on a page? Then it shows forms ------------------------------------
+# -- Forms are shown only to users who may submit them ----------------------------------------------
 
 
 async def may_administer(context: RequestScope, operation: Operation) -> bool:
@@ -36,10 +36,10 @@ Kind = Literal["topic", "group", "cluster", "transactional-id", "delegation-toke
 
 class AclsQuery(msgspec.Struct):
     q: str = ""
-    """In the principal or the name."""
+    """Text in the principal or the resource name."""
     principal: str = ""
     topic: str = ""
-    """Those that decide about this topic."""
+    """Only ACLs that apply to this topic."""
     group: str = ""
 
 
@@ -57,13 +57,13 @@ class AclsPage(msgspec.Struct):
     found: int
     rules: list[AclRow]
     enabled: bool
-    """Do the brokers have an authorizer?"""
+    """False if the brokers have no authorizer."""
     may_change: bool
     operations: list[str]
 
 
 class AclForm(msgspec.Struct):
-    """A rule as `barnabas acls` takes it: a trailing `*` means every name that begins so."""
+    """ACL in the syntax of `barnabas acls`: a trailing `*` makes the name a prefix."""
 
     permission: Literal["allow", "deny"]
     principal: str
@@ -90,7 +90,7 @@ class RemovedAcl(msgspec.Struct):
     entry=NavigationEntry("Access", "w", 90),
 )
 async def show_acls(context: RequestScope, query: AclsQuery) -> AclsPage:
-    """The ACLs of the cluster, those of one principal, or those that decide about a topic or group."""
+    """ACLs of the cluster, of one principal, or those that apply to a topic or group."""
     is_enabled, found = True, []
     try:
         found = await describe_acls(context.client, _filter(query))
@@ -106,7 +106,7 @@ async def show_acls(context: RequestScope, query: AclsQuery) -> AclsPage:
 
 @routes.action("/access/acls", needs=cluster(Operation.ALTER) & administer())
 async def add_acls(context: RequestScope, form: AclForm) -> ActionResult:
-    """Allow or deny a principal operations on a resource; a rule for each operation."""
+    """Allow or deny a principal operations on a resource; creates one rule per operation."""
     wanted = _bindings(form)
     await create_acls(context.client, wanted)
     return ActionResult(f"{len(wanted)} rules are there", "/access/acls")
@@ -114,7 +114,7 @@ async def add_acls(context: RequestScope, form: AclForm) -> ActionResult:
 
 @routes.action("/access/acls/remove", needs=cluster(Operation.ALTER) & administer())
 async def remove_acl(context: RequestScope, form: RemovedAcl) -> ActionResult:
-    """Remove one rule: exactly this one, and no other that looks like it."""
+    """Remove exactly one rule."""
     try:
         [operation] = words.operations(form.operation)
     except WordsError as error:

@@ -1,4 +1,4 @@
-"""The documentation of the JSON API."""
+"""Documentation of the JSON API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ routes = Routes()
 
 class ApiQuery(msgspec.Struct):
     q: str = ""
-    """In the path or the summary."""
+    """Text in the path or the summary."""
 
 
 class ApiPage(msgspec.Struct):
@@ -27,7 +27,7 @@ class ApiPage(msgspec.Struct):
     "/api", needs=SIGNED_IN, template="access/api.html", entry=NavigationEntry("API", "j", 99), outside=True
 )
 async def show_api(context: RequestScope, query: ApiQuery) -> ApiPage:
-    """Every path of the JSON API, with what it takes, what it answers and the right that it needs."""
+    """Paths of the JSON API, with parameters, responses and required rights."""
     wanted = query.q.lower()
-    known = await asyncio.to_thread(described, context.table)  # 25 ms for the first time
+    known = await asyncio.to_thread(described, context.table)  # 25 ms on the first call
     return ApiPage([each for each in known if wanted in f"{each.path} {each.summary}".lower()])

@@ -1,4 +1,4 @@
-"""Who has changed what: through this console, and what brokers wrote down themselves."""
+"""Audit log: changes made through this console, and the brokers' audit topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READ = Needs(note=f"READ on TOPIC {TOPIC}")
 
 class AuditQuery(msgspec.Struct):
     q: str = ""
-    """Anywhere in an event."""
+    """Text anywhere in an event."""
     outcome: Literal["all", "allowed", "denied", "failed"] = "all"
 
 
@@ -49,7 +49,7 @@ class AuditPage(msgspec.Struct):
     events: list[AuditRow]
     found: int
     is_broker: bool
-    """Of the brokers, from their topic."""
+    """True for the brokers' audit log, read from their topic."""
     missing: str = ""
 
 
@@ -57,7 +57,7 @@ class AuditPage(msgspec.Struct):
     "/audit", needs=OWN, template="access/audit.html", entry=NavigationEntry("Audit", "h", 95), outside=True
 )
 async def show_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
-    """Changes that were made through this console, logins and refusals; the newest first."""
+    """Changes made through this console, logins and refusals, newest first."""
     if not isinstance(context.audit, ConsoleAudit):
         raise ResourceNotFoundError("This console writes no audit log")
     administered = {each for each in context.clusters if await context.user.on(each).allows(ADMINISTER)}
@@ -67,10 +67,10 @@ async def show_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
 
 @routes.page("/audit", needs=READ, template="access/audit.html")
 async def show_broker_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
-    """The brokers' own audit log, from the topic `__barnabas_audit` (barnabas.audit.topic.enable)."""
+    """Audit log of the brokers, from the topic `__barnabas_audit` (barnabas.audit.topic.enable)."""
     await context.demand(Operation.READ, ResourceType.TOPIC, TOPIC)
     partition = TopicPartition(TOPIC, 0)
-    shown = await context.client.refresh({TOPIC: None})  # who asks for offsets would wait for the topic
+    shown = await context.client.refresh({TOPIC: None})  # ListOffsets would wait for a missing topic
     if shown.topics[TOPIC].error:
         missing = f"There is no topic {TOPIC}: set barnabas.audit.topic.enable=true on the brokers"
         return AuditPage([], 0, True, missing)
@@ -81,7 +81,7 @@ async def show_broker_audit(context: RequestScope, query: AuditQuery) -> AuditPa
 
 
 async def _read(context: RequestScope, partition: TopicPartition, start: int, end: int) -> list[Event]:
-    """The newest first."""
+    """Return the events of an offset range, newest first."""
     found: list[Event] = []
     deadline = Deadline(READ_SECONDS)
     async with Consumer(context.client, {partition: start}, out_of_range=EARLIEST) as consumer:
@@ -98,7 +98,7 @@ def _event(record: ConsumedRecord) -> Event | None:
 
 
 def _is_for(event: Event, clusters: set[str]) -> bool:
-    """A login is to the console as a whole."""
+    """True for events of these clusters; logins concern the console as a whole."""
     return event.get("cluster") in clusters or (bool(clusters) and not event.get("cluster"))
 
 

@@ -24,11 +24,11 @@ class LoginQuery(msgspec.Struct):
 class LoginPage(msgspec.Struct):
     next: str
     password: bool
-    """People log in with a name and a password here."""
+    """Login with a user name and password is available."""
     provider: bool
-    """People log in with an identity provider here."""
+    """Login with an identity provider is available."""
     as_yourself: bool
-    """Name and password are those that the brokers know."""
+    """User name and password are checked by the brokers."""
     user: str = msgspec.field(name="visitor")
 
 
@@ -54,7 +54,7 @@ class CallbackQuery(msgspec.Struct):
 
 @routes.page("/login", needs=NOBODY, template="access/login.html", outside=True)
 async def show_login(context: RequestScope, query: LoginQuery) -> LoginPage:
-    """How people log in here."""
+    """Login page with the available login methods."""
     gate, _ = _gate(context)
     return LoginPage(
         inner_path(query.next),
@@ -67,7 +67,7 @@ async def show_login(context: RequestScope, query: LoginQuery) -> LoginPage:
 
 @routes.action("/login", needs=NOBODY, outside=True)
 async def log_in(context: RequestScope, form: LoginForm) -> ActionResult:
-    """Log in with a name and a password. The answer sets a cookie; programs send a token with each request instead."""
+    """Log in with a name and a password. The response sets a cookie; programs send a token with each request."""
     gate, head = _gate(context)
     context.headers.append(await gate.log_in(head, form.name, form.password))
     return ActionResult("", inner_path(form.next))
@@ -83,7 +83,7 @@ async def log_out(context: RequestScope, form: LogoutForm) -> ActionResult:
 
 @routes.page("/login/oidc", needs=NOBODY, template="access/login.html", outside=True)
 async def begin_oidc(context: RequestScope, query: LoginQuery) -> LoginPage:
-    """Go to the identity provider to log in."""
+    """Redirect to the identity provider for login."""
     gate, _ = _gate(context)
     try:
         location, cookie = await gate.begin_oidc(inner_path(query.next))
@@ -94,7 +94,7 @@ async def begin_oidc(context: RequestScope, query: LoginQuery) -> LoginPage:
 
 @routes.page("/login/oidc/callback", needs=NOBODY, template="access/login.html", outside=True)
 async def end_oidc(context: RequestScope, query: CallbackQuery) -> LoginPage:
-    """Where the identity provider sends people back to."""
+    """Redirect target of the identity provider after login."""
     gate, head = _gate(context)
     see, cookies = await gate.end_oidc(head, query.state, "" if query.error else query.code, query.iss)
     _go(context, see, cookies)
@@ -107,5 +107,5 @@ def _go(context: RequestScope, location: str, cookies: list[tuple[str, str]]) ->
 
 def _gate(context: RequestScope) -> tuple[LoginGate, Head]:
     if not isinstance(context.gate, LoginGate) or context.head is None:
-        raise ElsewhereError("/")  # nobody needs to log in
+        raise ElsewhereError("/")  # login is disabled
     return context.gate, context.head

@@ -1,4 +1,4 @@
-"""What may alice do? The brokers' rules, judged here as they judge them."""
+"""Effective permissions of a principal, evaluated with the brokers' authorization rules."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class MayQuery(msgspec.Struct):
     resource: str = "topic"
     name: str = ""
     q: str = ""
-    """Only resources whose name contains this."""
+    """Only resources whose name contains this text."""
 
 
 class PermissionCheck(msgspec.Struct):
-    """To one question."""
+    """Result of one permission check."""
 
     allowed: bool
     because: str
@@ -57,7 +57,7 @@ class MayPage(msgspec.Struct):
     is_super_user: bool
     answer: PermissionCheck | None
     allowed: list[Allowed]
-    """Of the cluster, and of the topics and groups that there are: what is allowed."""
+    """Allowed operations on the cluster and on existing topics and groups."""
     more: int
     operations: list[str]
     resources: list[str]
@@ -69,7 +69,7 @@ class MayPage(msgspec.Struct):
     template="access/may.html",
 )
 async def show_may(context: RequestScope, query: MayQuery) -> MayPage:
-    """What a principal may do, and which rule decides."""
+    """Effective permissions of a principal, and the deciding rule."""
     operations = [operation_word(each) for each in Operation]
     kinds = [_word(each) for each in SUPPORTED]
     page = MayPage(query.principal, True, True, False, None, [], 0, operations, kinds)
@@ -109,7 +109,7 @@ def _allowed(judge: Judge, query: MayQuery, kind: ResourceType, name: str) -> Al
 
 
 async def _resources(context: RequestScope, part: str) -> list[tuple[ResourceType, str]]:
-    """Those that the user may see."""
+    """Return the cluster, topics and groups that the user may see."""
     topics = list((await context.client.refresh(None)).topics)
     seen = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
     groups = [each.group_id for _, each in await list_groups(context.client)]

@@ -1,4 +1,4 @@
-"""Client quotas of a cluster: how much users, client ids and addresses may take."""
+"""Client quotas of a cluster: limits of users, client ids and IP addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barnabas.services.console.routes import ActionResult, Routes
 routes = Routes()
 
 EVERYBODY_ELSE = "default"
-"""All of a kind that have no quota of their own."""
+"""Entities of a type without a specific quota."""
 OF_CLIENTS = {
     "producer_byte_rate": "bytes produced in a second",
     "consumer_byte_rate": "bytes fetched in a second",
@@ -45,7 +45,7 @@ class QuotasPage(msgspec.Struct):
 
 
 class QuotaForm(msgspec.Struct):
-    """`default` is everybody of a kind without a quota of their own. An empty value takes the limit away."""
+    """`default` covers all entities of a type without a specific quota. An empty value removes the limit."""
 
     limit: str
     value: float | None = None
@@ -56,7 +56,7 @@ class QuotaForm(msgspec.Struct):
 
 @routes.page("/access/quotas", needs=cluster(Operation.DESCRIBE_CONFIGS), template="access/quotas.html")
 async def show_quotas(context: RequestScope, query: QuotasQuery) -> QuotasPage:
-    """Limits of users, client ids and addresses."""
+    """Quotas of users, client ids and IP addresses."""
     found = await describe_quotas(context.client)
     rows = [
         Quota(_word(entity.user), _word(entity.client_id), _word(entity.ip), values)
@@ -69,7 +69,7 @@ async def show_quotas(context: RequestScope, query: QuotasQuery) -> QuotasPage:
 
 @routes.action("/access/quotas", needs=cluster(Operation.ALTER_CONFIGS) & administer())
 async def set_quota(context: RequestScope, form: QuotaForm) -> ActionResult:
-    """Set one limit, or take it away."""
+    """Set or remove one limit."""
     entity = _entity(form)
     await alter_quotas(context.client, entity, {form.limit: form.value})
     done = "is removed" if form.value is None else f"is {form.value:g}"

@@ -1,4 +1,4 @@
-"""How the console is set up, and what the user may do. No secret is here: the Structs have no place for one."""
+"""Settings of the console and rights of the user. No secrets: the Structs have no field for one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SettingsPage(msgspec.Struct):
     read_only: bool
     clusters: list[ClusterFacts]
     rights: dict[str, list[str]]
-    """What each role may do."""
+    """Rights that each role adds to the previous one."""
     is_admin: bool
     listen: str = ""
     data: str = ""
@@ -79,7 +79,7 @@ class SettingsPage(msgspec.Struct):
     outside=True,
 )
 async def show_settings(context: RequestScope, query: SettingsQuery) -> SettingsPage:
-    """How this console is set up."""
+    """Settings of this console."""
     settings, access = context.settings, context.settings.access
     page = SettingsPage(
         context.user.name,
@@ -110,13 +110,13 @@ def _cluster(settings: ClusterSettings) -> ClusterFacts:
 
 
 def without_login(url: str) -> str:
-    """Somebody may have written name and password into it."""
+    """Strip user name and password from a URL."""
     parts = urllib.parse.urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _rights() -> dict[str, list[str]]:
-    """Of each role, what it adds to the one before it."""
+    """Rights that each role adds to the previous one."""
     found: dict[str, list[str]] = {}
     before: set[tuple[int, int]] = set()
     for role in Role:

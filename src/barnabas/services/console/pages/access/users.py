@@ -28,7 +28,7 @@ class UsersQuery(msgspec.Struct):
 class UserRow(msgspec.Struct):
     name: str
     mechanisms: dict[str, int]
-    """And how many iterations each has."""
+    """Number of iterations by mechanism."""
 
 
 class UsersPage(msgspec.Struct):
@@ -43,7 +43,7 @@ class PasswordForm(msgspec.Struct):
     mechanism: Literal["both", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "both"
     iterations: int = MIN_ITERATIONS
     existing: bool = False
-    """False: a new user, who must not be there; True: another password for one who is there."""
+    """False: create a user, which must not exist; True: change the password of an existing user."""
 
     def __repr__(self) -> str:
         return f"PasswordForm(user={self.user!r})"
@@ -55,7 +55,7 @@ class RemovedUser(msgspec.Struct):
 
 @routes.page("/access/users", needs=cluster(Operation.DESCRIBE), template="access/users.html")
 async def show_users(context: RequestScope, query: UsersQuery) -> UsersPage:
-    """Who can log in with SCRAM. Brokers keep no passwords, and tell none."""
+    """SCRAM users and their mechanisms. Brokers neither store nor return passwords."""
     found = [each for each in await describe_users(context.client) if query.q.lower() in each.name.lower()]
     rows = [
         UserRow(each.name, {kind.sasl_name: count for kind, count in each.iterations.items()})
@@ -67,7 +67,7 @@ async def show_users(context: RequestScope, query: UsersQuery) -> UsersPage:
 
 @routes.action("/access/users", needs=cluster(Operation.ALTER) & administer())
 async def set_user_password(context: RequestScope, form: PasswordForm) -> ActionResult:
-    """Create a user, or give one another password. The password is not sent to the brokers: they get keys."""
+    """Create a user or change a password. Brokers receive keys derived from the password, not the password."""
     _check(form)
     is_there = bool(await describe_users(context.client, [form.user]))
     if is_there and not form.existing:
@@ -82,7 +82,7 @@ async def set_user_password(context: RequestScope, form: PasswordForm) -> Action
 
 @routes.action("/access/users/remove", needs=cluster(Operation.ALTER) & administer())
 async def remove_user(context: RequestScope, form: RemovedUser) -> ActionResult:
-    """Remove a user from every mechanism. ACLs of the user stay."""
+    """Remove a user from all mechanisms. ACLs of the user stay."""
     await delete_user(context.client, form.user)
     return ActionResult(f"The user {form.user} is removed", "/access/users")
 

@@ -1,1 +1,1 @@
-"""The cluster as a whole: brokers, what moves between them, what hangs, what was given up, what is copied elsewhere."""
+"""Cluster pages: brokers and their settings, reassignments, transactions, dead letters, mirrors, tiering."""

@@ -1,4 +1,4 @@
-"""The settings of a broker, or of all brokers at once: seen with their defaults, changed after a preview."""
+"""Settings of one broker or of all brokers: shown with their defaults, changed after a preview."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ OF_SECURITY = re.compile(
     r"|^(super\.users|allow\.everyone|listeners|advertised\.listeners|listener\.|inter\.broker\.|control\.plane\.)",
     re.IGNORECASE,
 )
-"""Settings of TLS, SASL, listeners and authorization, also those of one listener."""
-ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
+"""Settings of TLS, SASL, listeners and authorization, including those of a single listener."""
+ALL_BROKERS = "default"  # Kafka's name for the cluster-wide broker settings
 
 
 class BrokerConfigQuery(msgspec.Struct):
     id: str
-    """`default`: those that hold for all brokers."""
+    """Broker id; `default`: cluster-wide settings."""
     q: str = ""
     changed: bool = False
     changes: str = ""
@@ -51,7 +51,7 @@ class BrokerConfigForm(msgspec.Struct):
     "/brokers/{id}/config", needs=cluster(Operation.DESCRIBE_CONFIGS), template="cluster/broker_config.html"
 )
 async def show_broker_config(context: RequestScope, query: BrokerConfigQuery) -> ConfigPage:
-    """The settings of a broker (`default`: of all brokers): value, default, source, documentation."""
+    """Settings of a broker (`default`: of all brokers): value, default, source, documentation."""
     name = resource_name(query.id)
     may_alter = await may_change_cluster(context, Operation.ALTER_CONFIGS)
     settings = await read_settings(context.client, admin.BROKER, name)
@@ -67,7 +67,7 @@ async def show_broker_config(context: RequestScope, query: BrokerConfigQuery) ->
 
 @routes.action("/brokers/{id}/config", needs=cluster(Operation.ALTER_CONFIGS))
 async def change_broker_config(context: RequestScope, form: BrokerConfigForm) -> ConfigDone:
-    """Change settings of a broker while it runs. Refused if they are no longer what the preview showed."""
+    """Change settings of a broker at runtime. Refused if they no longer match the preview."""
     name = resource_name(form.id)
     await _demand_admin(context, form.changes)
     changed = await apply_changes(context.client, admin.BROKER, name, form.changes, form.seen)
@@ -76,7 +76,7 @@ async def change_broker_config(context: RequestScope, form: BrokerConfigForm) ->
 
 
 async def _demand_admin(context: RequestScope, changes: str) -> None:
-    """RefusedError for settings with which an operator could let others in."""
+    """Raise RefusedError if an operator changes settings that control access to the cluster."""
     found = next((name for name in parse_changes(changes) if OF_SECURITY.search(name)), None)
     if found is not None and not await context.user.allows(ADMINISTER):
         raise RefusedError(

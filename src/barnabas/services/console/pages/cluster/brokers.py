@@ -1,4 +1,4 @@
-"""The brokers: what they hold, their disks, their curves, and forgetting one that is gone."""
+"""Brokers: leaders, replicas, log dirs and curves; unregistering a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.services.console.sampling.snapshot import BrokerSample, ClusterSna
 routes = Routes()
 
 MAX = 20
-"""Topics of a broker that its page names."""
+"""Topics listed on the page of a broker."""
 
 
 class BrokersQuery(msgspec.Struct):
@@ -35,7 +35,7 @@ class BrokerQuery(msgspec.Struct):
 class UnregisterForm(msgspec.Struct):
     id: int
     confirm: str
-    """The broker's id, typed out."""
+    """Broker id, typed to confirm."""
 
 
 class LogDirRow(msgspec.Struct):
@@ -56,7 +56,7 @@ class BrokerRow(msgspec.Struct):
     leaders: int
     replicas: int
     missing: int
-    """Replicas of it that are not in sync."""
+    """Replicas of the broker that are out of sync."""
     bytes: int | None
     usable_bytes: int | None
     error: str
@@ -67,7 +67,7 @@ class BrokersPage(msgspec.Struct):
     brokers: list[BrokerRow]
     features: dict[str, int]
     figures: Freshness
-    """How old leaders, replicas and sizes are."""
+    """Age of leaders, replicas and sizes."""
 
 
 class TopicOnBroker(msgspec.Struct):
@@ -91,7 +91,7 @@ class BrokerPage(msgspec.Struct):
     entry=NavigationEntry("Brokers", "b", 50),
 )
 async def show_brokers(context: RequestScope, query: BrokersQuery) -> BrokersPage:
-    """All brokers, up or down: what they hold and lead, and what their disks have left."""
+    """All brokers, up or down: replicas, leaders, used and free disk space."""
     described = await brokers_of_cluster(context.client)
     snapshot = context.cluster.sampler.snapshot
     missing = missing_of(snapshot)
@@ -105,7 +105,7 @@ async def show_brokers(context: RequestScope, query: BrokersQuery) -> BrokersPag
 
 @routes.page("/brokers/{id}", needs=cluster(Operation.DESCRIBE), template="cluster/broker.html")
 async def show_broker(context: RequestScope, query: BrokerQuery) -> BrokerPage:
-    """One broker: curves, log dirs with sizes, the largest topics on it."""
+    """One broker: curves, log dirs with sizes, its largest topics."""
     everything = await show_brokers(context, BrokersQuery())
     broker = next((each for each in everything.brokers if each.id == query.id), None)
     if broker is None:
@@ -122,7 +122,7 @@ async def show_broker(context: RequestScope, query: BrokerQuery) -> BrokerPage:
 
 @routes.action("/brokers/{id}/unregister", needs=cluster(Operation.ALTER))
 async def unregister_broker(context: RequestScope, form: UnregisterForm) -> ActionResult:
-    """Forget a broker that is stopped and will not come back, with the replicas that it may still have."""
+    """Unregister a broker that is stopped and will not return, with any replicas it still has."""
     confirmed(form.confirm, str(form.id))
     await admin.unregister_broker(context.client, form.id)
     return ActionResult(f"Broker {form.id} is no longer part of the cluster.", "/brokers")
@@ -131,7 +131,7 @@ async def unregister_broker(context: RequestScope, form: UnregisterForm) -> Acti
 def row_of(
     broker: BrokerMetadata, described: ClusterBrokers, sample: BrokerSample | None, missing: int
 ) -> BrokerRow:
-    """A broker that is not in the snapshot has just come, or is down."""
+    """Row of a broker; `sample` is None if the broker has just joined or is down."""
     dirs = sample.log_dirs if sample is not None else ()
     return BrokerRow(
         broker.id,
@@ -149,7 +149,7 @@ def row_of(
 
 
 def missing_of(snapshot: ClusterSnapshot) -> Counter[int]:
-    """By broker, how many of its replicas are not in sync."""
+    """Number of out-of-sync replicas by broker."""
     return Counter(
         broker
         for topic in snapshot.topics.values()

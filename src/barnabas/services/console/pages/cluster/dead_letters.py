@@ -1,4 +1,4 @@
-"""Dead letters: where they are, why they are there, and another chance for them after a dry run."""
+"""Dead letters: topics, reasons, and redrive after a dry run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from barnabas.services.console.routes import NavigationEntry, Routes
 routes = Routes()
 
 MAX_READ = 20_000
-"""Records of a dead-letter topic that a page looks at."""
+"""Records of a dead-letter topic read for one page."""
 MAX_BYTES = 64 << 20
-"""Of the letters that a page or a redrive has in memory at once."""
+"""Bytes of letters held in memory by a page or a redrive."""
 MAX_ROWS = 100
 
 
@@ -46,14 +46,14 @@ class DeadQuery(msgspec.Struct):
 class LettersQuery(msgspec.Struct):
     topic: str
     where: list[str] = []
-    """reason=*rejected*, group=billing and so on; all must match."""
+    """Conditions such as reason=*rejected* or group=billing; all must match."""
     to: str = ""
-    """Send them to this topic, not to where they came from."""
+    """Target topic of the redrive; empty: the topic of origin."""
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     all: bool = False
-    """Also those that were sent back already."""
+    """Include letters that were already redriven."""
     preview: bool = False
-    """Show what a redrive would do."""
+    """Show the effect of a redrive."""
 
 
 class RedriveForm(msgspec.Struct):
@@ -62,7 +62,7 @@ class RedriveForm(msgspec.Struct):
     to: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     seen: int | None = None
-    """How many the dry run showed; if it is another number now, nothing is sent."""
+    """Number of letters in the dry run; nothing is sent if it has changed."""
 
 
 class DeadTopic(msgspec.Struct):
@@ -82,9 +82,9 @@ class LettersPage(msgspec.Struct):
     rows: list[LetterRow]
     count: int
     is_complete: bool
-    """Otherwise only the first so many records were looked at."""
+    """False if only the first records were read, up to MAX_READ or MAX_BYTES."""
     targets: dict[str, int]
-    """Where a redrive would send how many."""
+    """Number of letters by target topic of a redrive."""
     may_redrive: bool
 
 
@@ -93,14 +93,14 @@ class RedriveReport(msgspec.Struct):
     see: str
     sent: int
     lost: list[str]
-    """Their content was not copied, and the original is gone: partition:offset."""
+    """Letters without a copy whose original no longer exists: partition:offset."""
 
 
 @routes.page(
     "/dead", needs=SHOWN, template="cluster/dead.html", entry=NavigationEntry("Dead letters", "d", 40)
 )
 async def show_dead(context: RequestScope, query: DeadQuery) -> DeadPage:
-    """Topics that hold dead letters, by their names, with how many records they have."""
+    """Dead-letter topics, recognized by name, with their record counts."""
     snapshot = context.cluster.sampler.snapshot
     prefix = await _prefix(context)
     names = [name for name in snapshot.topics if is_named_so(name) or (prefix and name.startswith(prefix))]
@@ -112,7 +112,7 @@ async def show_dead(context: RequestScope, query: DeadQuery) -> DeadPage:
 
 @routes.page("/dead/{topic}", needs=topic(Operation.READ), template="cluster/letters.html")
 async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPage:
-    """The dead letters of a topic by reason; with `preview`, where a redrive would send them."""
+    """Dead letters of a topic by reason; with `preview`, the target topics of a redrive."""
     letters = await _read(context, query)
     return LettersPage(
         query.topic,
@@ -127,9 +127,8 @@ async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPag
 
 @routes.action("/dead/{topic}/redrive", needs=topic(Operation.READ))
 async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveReport:
-    """Send dead letters back to where they came from, each once. It needs WRITE on these topics, READ on them for
-    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, where it is noted which were
-    sent."""
+    """Send dead letters back to their topics of origin, each once. Needs WRITE on these topics, READ on them for
+    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, which tracks sent letters."""
     await context.demand(Operation.READ, ResourceType.GROUP, GROUP_PREFIX + form.topic)
     await _refuse_masked(context, form.to, [form.topic])
     letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
@@ -154,7 +153,7 @@ async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveRe
 
 
 async def _check_originals(context: RequestScope, letters: list[DeadLetter], to: str) -> None:
-    """A letter without a copy names the record to read, and whoever can write a letter can name any."""
+    """Demand READ on the origins of letters without a copy: a forged letter could name any record."""
     origins = sorted({letter.origin.topic for letter in letters if not letter.has_content})
     for origin in origins:
         await context.demand(Operation.READ, ResourceType.TOPIC, origin)
@@ -194,8 +193,8 @@ async def _records(context: RequestScope, name: str) -> int:
 
 
 async def _prefix(context: RequestScope) -> str:
-    """What names of share groups' dead-letter topics begin with; nothing where brokers have no such setting, as Apache
-    Kafka before 4.4, and for a user who may not see settings."""
+    """Name prefix of share groups' dead-letter topics; empty if the brokers lack the setting (Apache Kafka before 4.4)
+    or the user may not see settings."""
     client = context.client
     try:
         broker = str(min(client.metadata.brokers or (await client.refresh([])).brokers))

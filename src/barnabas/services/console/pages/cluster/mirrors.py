@@ -1,4 +1,4 @@
-"""Mirrored topics: how far behind their source they are, and what a person does to them."""
+"""Mirrored topics: lag behind their source, and actions on them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class MirrorForm(msgspec.Struct):
 class PromoteForm(msgspec.Struct):
     topic: str
     confirm: str
-    """The topic's name, typed out."""
+    """Topic name, typed to confirm."""
     within: Annotated[float, msgspec.Meta(ge=0, le=PROMOTE_SECONDS)] = 10.0
-    """Seconds to wait until the mirror has everything."""
+    """Seconds to wait for the mirror to catch up."""
 
 
 class MirrorRow(msgspec.Struct):
@@ -72,8 +72,8 @@ class MirrorsPage(msgspec.Struct):
     "/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=NavigationEntry("Mirrors", "r", 85)
 )
 async def show_mirrors(context: RequestScope, query: MirrorsQuery) -> MirrorsPage:
-    """Topics that are mirrored to this cluster, and the processes that do it. Topics that the user may not describe
-    are left out; the processes are shown to who may read their reports, in `__barnabas_status`."""
+    """Topics mirrored to this cluster, and the mirroring processes. Topics that the user may not describe are left out;
+    processes are shown to users with READ on their reports in `__barnabas_status`."""
     mirrors, note = await _mirrors(context)
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, [each.name for each in mirrors])
     statuses = {found.name: found for found in await read_statuses(context.cluster.client, "mirror")}
@@ -86,22 +86,22 @@ async def show_mirrors(context: RequestScope, query: MirrorsQuery) -> MirrorsPag
 
 @routes.action("/mirrors/{topic}/pause", needs=ALTERED)
 async def pause_mirror(context: RequestScope, form: MirrorForm) -> ActionResult:
-    """Stop mirroring a topic for a while; it stays read-only."""
+    """Pause mirroring of a topic; the topic stays read-only."""
     await control.pause(context.client, [await _find(context, form.topic)])
     return ActionResult(f"{form.topic} is paused.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/resume", needs=ALTERED)
 async def resume_mirror(context: RequestScope, form: MirrorForm) -> ActionResult:
-    """Go on with a topic that is paused, or that has failed after its cause was removed."""
+    """Resume mirroring of a topic that is paused, or that failed and was repaired."""
     await control.resume(context.client, [await _find(context, form.topic)])
     return ActionResult(f"{form.topic} is mirrored again.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/promote", needs=ALTERED)
 async def promote_mirror(context: RequestScope, form: PromoteForm) -> ActionResult:
-    """Make a topic one of this cluster's own once it has everything that its source has. Nobody should write to the
-    source meanwhile. If it is still behind when the time is over, nothing is promoted."""
+    """Stop mirroring a topic and make it writable once it has caught up with its source. Stop writes to the source
+    first. A topic that is still behind after `within` seconds is not promoted."""
     confirmed(form.confirm, form.topic)
     await control.promote(context.client, [await _find(context, form.topic)], None, form.within)
     return ActionResult(f"{form.topic} is promoted: it can be written to.", "/mirrors")
@@ -109,7 +109,7 @@ async def promote_mirror(context: RequestScope, form: PromoteForm) -> ActionResu
 
 @routes.action("/mirrors/{topic}/failover", needs=ALTERED)
 async def fail_over_mirror(context: RequestScope, form: PromoteForm) -> ActionResult:
-    """The same without asking the source: what it had and the mirror had not is lost."""
+    """Promote a topic without contacting its source; records that were not mirrored yet are lost."""
     confirmed(form.confirm, form.topic)
     await control.failover(context.client, [await _find(context, form.topic)])
     return ActionResult(f"{form.topic} is promoted with what it had.", "/mirrors")

@@ -1,4 +1,4 @@
-"""Partitions change brokers: planned, looked at, begun, followed, called off."""
+"""Partition reassignments: plan, preview, start, progress, cancellation."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 routes = Routes()
 
 SHOWN = 200
-"""Moves of a plan that a page names; the sums are those of all."""
+"""Moves of a plan listed on a page; totals cover all of them."""
 
 Kind = Literal["", "balance", "drain", "topic"]
 
 
 class PlanQuery(msgspec.Struct):
     plan: Kind = ""
-    """`balance` evens out what brokers hold, for example after one was added; `drain` empties `broker`; `topic` moves
+    """`balance` evens out the brokers, for example after one was added; `drain` empties `broker`; `topic` moves
     `topic`."""
     broker: int | None = None
     topic: str = ""
     partition: int | None = None
     to: str = ""
-    """Broker ids, the preferred leader first: 1,2,3."""
+    """Broker ids, preferred leader first: 1,2,3."""
 
 
 class StartForm(msgspec.Struct):
@@ -58,13 +58,13 @@ class StartForm(msgspec.Struct):
     partition: int | None = None
     to: str = ""
     digest: str = ""
-    """Of the plan that was looked at; another one is not carried out."""
+    """Digest of the previewed plan; a different plan is not executed."""
     at_once: Annotated[int, msgspec.Meta(ge=1, le=1000)] = AT_ONCE
 
 
 class CancelForm(msgspec.Struct):
     topic: str = ""
-    """Empty: everything that moves."""
+    """Empty: all moves in progress."""
     partition: int | None = None
 
 
@@ -84,13 +84,13 @@ class PlannedMove(msgspec.Struct):
 class PlanShown(msgspec.Struct):
     moves: list[PlannedMove]
     count: int
-    """Of all, also those that are not in `moves`."""
+    """Number of moves, including those not in `moves`."""
     replicas: int
-    """To be copied."""
+    """Replicas to copy."""
     elections: int
     copied_bytes: int
     remote_bytes: int
-    """In the object store, which are not copied."""
+    """Bytes in the object store, which are not copied."""
     digest: str
 
 
@@ -102,13 +102,13 @@ class MovesPage(msgspec.Struct):
     total: int
     rate: float | None
     waiting: int
-    """Moves of the plan that have not begun."""
+    """Moves of the plan that have not started."""
     error: str
     not_preferred: int
-    """Partitions that are not led by their first replica."""
+    """Partitions not led by their preferred replica."""
     plan: PlanShown | None
     problem: str
-    """Why there is no plan."""
+    """Reason that no plan could be made."""
     may_alter: bool
 
 
@@ -119,7 +119,7 @@ class MovesPage(msgspec.Struct):
     entry=NavigationEntry("Moves", "m", 60),
 )
 async def show_moves(context: RequestScope, query: PlanQuery) -> MovesPage:
-    """What is on the move, by bytes; with `plan`, what it would move and copy."""
+    """Reassignments in progress, with bytes copied; with `plan`, a preview of its moves."""
     mover, snapshot = context.cluster.mover, context.cluster.sampler.snapshot
     layout = await (describe_layout(context.client) if query.plan else describe_moving(context.client))
     under_way = progress_of(layout, mover.meter, time.monotonic())
@@ -143,7 +143,7 @@ async def show_moves(context: RequestScope, query: PlanQuery) -> MovesPage:
 
 @routes.action("/moves/start", needs=cluster(Operation.ALTER))
 async def start_moves(context: RequestScope, form: StartForm) -> ActionResult:
-    """Carry out a plan, a few partitions at a time. Refused if the cluster has changed and the plan with it."""
+    """Execute a plan, a few partitions at a time. Refused if the plan changed because the cluster did."""
     layout = await describe_layout(context.client)
     query = PlanQuery(form.plan, form.broker, form.topic, form.partition, form.to)
     try:
@@ -162,7 +162,7 @@ async def start_moves(context: RequestScope, form: StartForm) -> ActionResult:
 
 @routes.action("/moves/cancel", needs=cluster(Operation.ALTER))
 async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
-    """Call off what is on the move: everything, or of one topic or partition. New replicas are removed again."""
+    """Cancel reassignments: all, or those of one topic or partition. Replicas added by them are removed."""
     if not form.topic:
         await context.cluster.mover.stop()
     partitions = [
@@ -177,7 +177,7 @@ async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
 
 @routes.action("/moves/elect", needs=cluster(Operation.ALTER))
 async def elect_leaders(context: RequestScope, form: ElectForm) -> ActionResult:
-    """Give partitions their first replica as leader, where it is in sync."""
+    """Elect the preferred replica as leader where it is in sync."""
     topics = await (context.client.topics([form.topic]) if form.topic else context.client.all_topics())
     wanted = [
         TopicPartition(name, index)
@@ -251,7 +251,7 @@ def _shown(plan: ReassignmentPlan) -> PlanShown:
 
 
 def not_preferred(snapshot: ClusterSnapshot) -> int:
-    """Partitions that are led, and not by their first replica."""
+    """Number of partitions led by a replica other than the preferred one."""
     return sum(
         0 <= partition.leader != partition.replicas[0]
         for topic in snapshot.topics.values()

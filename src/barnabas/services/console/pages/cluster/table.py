@@ -1,4 +1,4 @@
-"""All routes about the cluster as a whole."""
+"""Routes of the cluster pages."""
 
 from __future__ import annotations
 

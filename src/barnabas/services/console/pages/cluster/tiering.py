@@ -1,4 +1,4 @@
-"""Tiered topics: what is in the object store, what is still to be copied, what is wrong."""
+"""Tiered topics: data in the object store, copy backlog, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ routes = Routes()
 
 class TieringQuery(msgspec.Struct):
     topic: str = ""
-    """With its partitions."""
+    """Show the partitions of this topic."""
 
 
 class TierPartition(msgspec.Struct):
@@ -43,12 +43,12 @@ class TierTopic(msgspec.Struct):
     offline: int
     local_bytes: int | None
     remote_bytes: int | None
-    """None if the brokers do not say, as Apache Kafka's do not."""
+    """None if the brokers do not report it, as with Apache Kafka."""
     pending_records: int
     pending_bytes: int | None
     failing: int
     error: str
-    """Of one of those that fail."""
+    """Error of one of the failing partitions."""
 
 
 class TierBroker(msgspec.Struct):
@@ -65,18 +65,18 @@ class TierBroker(msgspec.Struct):
 class TieringPage(msgspec.Struct):
     topics: list[TierTopic]
     partitions: list[TierPartition]
-    """Of the topic that was asked for."""
+    """Partitions of the requested topic."""
     brokers: list[TierBroker] | None
     """None: the user may not describe the cluster."""
     note: str
-    """Why something cannot be told."""
+    """Reason for missing figures."""
 
 
 @routes.page(
     "/tiering", needs=SHOWN, template="cluster/tiering.html", entry=NavigationEntry("Tiering", "i", 80)
 )
 async def show_tiering(context: RequestScope, query: TieringQuery) -> TieringPage:
-    """Tiered topics: bytes on disk and in the store, how far copying is behind, errors; the brokers' caches."""
+    """Tiered topics: local and remote bytes, copy backlog, errors; caches of the brokers."""
     client = context.client
     known = [query.topic] if query.topic else list(context.cluster.sampler.snapshot.topics)
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, known)

@@ -1,4 +1,4 @@
-"""Transactions by age: which are open, which hang, and ending them."""
+"""Transactions by age: open and hanging ones, and aborting them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from barnabas.services.console.routes import ActionResult, NavigationEntry, Rout
 
 routes = Routes()
 
-MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms: what has been silent for longer is not just slow
+MAX_TIMEOUT_MINUTES = 15  # transaction.max.timeout.ms: producers silent for longer are not just slow
 MAX_PARTITIONS = 20_000
 MAX_ROWS = 500
 
 
 class TransactionsQuery(msgspec.Struct):
     state: str = ""
-    """Such as Ongoing."""
+    """Transaction state, for example Ongoing."""
     longer: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
-    """Seconds that a transaction has been open at least."""
+    """Minimum duration of an open transaction, in seconds."""
     q: str = ""
-    """A part of the id."""
+    """Part of the transactional id."""
     hanging: bool = False
-    """Look for transactions in partitions that no coordinator knows; that takes longer."""
+    """Also search partitions for transactions without a coordinator; slower."""
     topic: str = ""
-    """Look for them in this topic only."""
+    """Search only this topic for hanging transactions."""
     minutes: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = MAX_TIMEOUT_MINUTES
-    """How long their producers must have been silent."""
+    """Minimum time since the producer of a hanging transaction was active."""
 
 
 class TransactionQuery(msgspec.Struct):
@@ -51,7 +51,7 @@ class TransactionQuery(msgspec.Struct):
 class AbortForm(msgspec.Struct):
     transactional_id: str
     confirm: str
-    """The id, typed out."""
+    """Transactional id, typed to confirm."""
 
 
 class AbortHangingForm(msgspec.Struct):
@@ -59,7 +59,7 @@ class AbortHangingForm(msgspec.Struct):
     partition: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
     start_offset: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
     confirm: str
-    """The offset where it begins, typed out."""
+    """Start offset of the transaction, typed to confirm."""
 
 
 class TransactionRow(msgspec.Struct):
@@ -69,10 +69,10 @@ class TransactionRow(msgspec.Struct):
     coordinator: int
     open_seconds: float | None
     timeout_seconds: float | None
-    """None: not open, or nobody but its owner ends it (two-phase commit)."""
+    """None: not open, or ended only by its owner (two-phase commit)."""
     two_phase: bool
     overdue: bool
-    """Open for longer than its timeout: its coordinator should have ended it."""
+    """Open past its timeout: the coordinator should have ended it."""
 
 
 class HangingRow(msgspec.Struct):
@@ -87,10 +87,10 @@ class HangingRow(msgspec.Struct):
 class TransactionsPage(msgspec.Struct):
     rows: list[TransactionRow]
     more: int
-    """Rows that are not shown."""
+    """Number of rows not shown."""
     states: list[str]
     hanging: list[HangingRow] | None
-    """None: not looked for."""
+    """None if not requested."""
     may_abort_hanging: bool
 
 
@@ -108,7 +108,7 @@ class TransactionPage(msgspec.Struct):
     entry=NavigationEntry("Transactions", "x", 70),
 )
 async def show_transactions(context: RequestScope, query: TransactionsQuery) -> TransactionsPage:
-    """Transactional ids that the user may describe, the longest open first; with `hanging`, what hangs."""
+    """Transactional ids that the user may describe, longest open first; with `hanging`, hanging transactions too."""
     listed = await transactions.list_transactions(
         context.client,
         [query.state] if query.state else (),
@@ -136,7 +136,7 @@ async def show_transactions(context: RequestScope, query: TransactionsQuery) -> 
     template="cluster/transaction.html",
 )
 async def show_transaction(context: RequestScope, query: TransactionQuery) -> TransactionPage:
-    """One transactional id: its state, and the partitions of its open transaction, of topics that the user may
+    """One transactional id: its state, and the partitions of its open transaction in topics that the user may
     describe."""
     coordinator, state = await transactions.describe_transaction(context.client, query.transactional_id)
     described = await context.allowed(
@@ -160,18 +160,18 @@ async def show_transaction(context: RequestScope, query: TransactionQuery) -> Tr
 
 @routes.action("/transactions/{transactional_id}/abort", needs=transactional_id(Operation.WRITE))
 async def abort_transaction(context: RequestScope, form: AbortForm) -> ActionResult:
-    """Abort the transaction of an id and shut out its producer, as if a new instance of it had started."""
+    """Abort the transaction of an id and fence its producer, as a new producer instance would."""
     confirmed(form.confirm, form.transactional_id)
     await transactions.describe_transaction(
         context.client, form.transactional_id
-    )  # nobody is brought to life
+    )  # fails for an unknown id, which fencing would create
     await transactions.fence(context.client, form.transactional_id)
     return ActionResult(f"{form.transactional_id} has no open transaction now.", "/transactions")
 
 
 @routes.action("/topics/{topic}/abort-hanging", needs=cluster(Operation.ALTER) & topic(Operation.READ))
 async def abort_hanging(context: RequestScope, form: AbortHangingForm) -> ActionResult:
-    """Write the marker that nobody else will write, for a transaction that hangs in a partition."""
+    """Write the missing abort marker of a transaction that hangs in a partition."""
     confirmed(form.confirm, str(form.start_offset))
     tp = TopicPartition(form.topic, form.partition)
     producer = await transactions.abort_hanging(context.client, tp, form.start_offset)
@@ -213,7 +213,7 @@ def hanging_row(tp: TopicPartition, producer: ProducerState, now_ms: int) -> Han
 
 
 async def _find_hanging(context: RequestScope, query: TransactionsQuery, now_ms: int) -> list[HangingRow]:
-    """In topics that the user may read: brokers tell nobody else who writes to them."""
+    """Search the topics that the user may read, as brokers require READ to list producers."""
     topics = await (context.client.topics([query.topic]) if query.topic else context.client.all_topics())
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, list(topics))
     partitions = [

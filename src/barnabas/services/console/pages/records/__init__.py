@@ -1,1 +1,1 @@
-"""Records of a topic: search, one record, tail, export, report, and producing them."""
+"""Records of a topic: search, single record, tail, export, activity report, producing."""

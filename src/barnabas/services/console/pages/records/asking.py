@@ -1,4 +1,4 @@
-"""What people write into the search bar, and the address that says it, as a search."""
+"""Converts the fields of the search bar, as in the URL, to a search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_HITS)]
 
 
 class Asked(msgspec.Struct, kw_only=True):
-    """The search bar; all of it is in the address."""
+    """Fields of the search bar; the URL contains all of them."""
 
     topic: str
     find: str = ""
@@ -35,7 +35,7 @@ class Asked(msgspec.Struct, kw_only=True):
     header: str = ""
     where: str = ""
     since: str = ""
-    """A time (2026-11-17T08:30, UTC unless it says otherwise), a length of time before now (15m), or @OFFSET."""
+    """Timestamp (2026-11-17T08:30, UTC by default), time before now (15m), or @OFFSET."""
     until: str = ""
     partitions: str = ""
     """0,2,5-7"""
@@ -71,13 +71,13 @@ async def search_of(context: RequestScope, asked: Asked, limit: int, continue_at
 
 
 async def masks_of(context: RequestScope, topic: str) -> tuple[RecordMask, ...]:
-    """What is hidden from this user."""
+    """Masks that apply to this user."""
     hidden = await context.hidden(topic)
     return (RecordMask(hidden.fields, hidden.headers, hidden.key),) if hidden else ()
 
 
 async def readable_subjects(context: RequestScope) -> frozenset[str] | None:
-    """Subjects whose topics the user may read; None, without a login: all of them."""
+    """Subjects whose topics the user may read; None, without a login: all subjects."""
     if isinstance(context.user, AnonymousUser):
         return None
     subjects = await context.cluster.subjects.names()
@@ -109,7 +109,7 @@ def _moment_or_offset(text: str, field: str) -> tuple[int | None, int | None]:
 
 
 def parse_moment(text: str, field: str) -> int:
-    """Epoch milliseconds, not before 1970: brokers give numbers below 0 a meaning of their own."""
+    """Epoch milliseconds, not before 1970: negative timestamps have special meanings in ListOffsets."""
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:

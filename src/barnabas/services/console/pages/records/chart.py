@@ -1,4 +1,4 @@
-"""The activity report of a topic: the newest value of each key as a table, numbers in the values as curves."""
+"""Activity report of a topic: latest value of each key as a table, numeric fields as curves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FieldCurve(msgspec.Struct):
 
 
 class ChartPage(msgspec.Struct):
-    """`columns` are the fields of the newest values; `cells` has one list for each of `newest`."""
+    """`columns`: fields of the latest values; `cells`: one list per hit in `newest`."""
 
     topic: str = ""
     records: int = 0
@@ -49,7 +49,7 @@ class ChartPage(msgspec.Struct):
 
 @routes.page("/topics/{topic}/chart", needs=topic(Operation.READ), template="records/chart.html")
 async def show_chart(context: RequestScope, query: ChartQuery) -> ChartPage:
-    """The newest value of each key, and each numeric field over time: means of slices, of the newest records."""
+    """Latest value of each key, and means of each numeric field over time, from the newest records."""
     search = msgspec.structs.replace(
         await search_of(context, query, query.records), newest_first=True, shown_bytes=_VALUE_BYTES
     )
@@ -64,7 +64,7 @@ async def show_chart(context: RequestScope, query: ChartQuery) -> ChartPage:
 
 
 def _fields(hit: Hit) -> dict[str, Any]:
-    """The value's own; `value` for what has none."""
+    """Fields of the value; a value without fields becomes `value`."""
     try:
         found = msgspec.json.decode(hit.value.text) if not hit.value.cut else hit.value.text
     except msgspec.MsgspecError:

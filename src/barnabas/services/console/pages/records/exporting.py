@@ -1,4 +1,4 @@
-"""Records of a search as a file."""
+"""Export of the records of a search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExportQuery(Asked, kw_only=True):
 
 @routes.download("/topics/{topic}/records/export", needs=topic(Operation.READ))
 async def export_records(context: RequestScope, query: ExportQuery) -> DownloadResponse:
-    """Records that a search finds, the oldest first, as JSON lines, CSV or Parquet; what is masked stays masked."""
+    """Records found by a search, oldest first, as JSON lines, CSV or Parquet; masks apply."""
     search = msgspec.structs.replace(await search_of(context, query, query.limit), newest_first=False)
     check(search, MAX_EXPORTED)
     chunks = context.cluster.scanner.export(context.client, search, query.format)

@@ -1,4 +1,4 @@
-"""The search of a topic's records: the page, and the stream that fills it."""
+"""Search of a topic's records: the page, and the stream of results."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ routes = Routes()
 class RecordsQuery(Asked, kw_only=True):
     limit: Limit = 100
     at: str = ""
-    """Where an earlier search goes on (`continue_at`)."""
+    """Continuation token of an earlier search (`continue_at`)."""
     wait: bool = False
-    """Search before this answers: for the API, and for browsers without JavaScript."""
+    """Include the results in the page: for API clients, and for browsers without JavaScript."""
 
 
 class RecordsPage(msgspec.Struct):
@@ -37,7 +37,7 @@ class RecordsPage(msgspec.Struct):
     rows: list[Hit]
     end: ScanEnd | None = None
     onward: str = ""
-    """The query of the next page."""
+    """Query string of the next page."""
 
 
 class Failure(msgspec.Struct):
@@ -47,7 +47,7 @@ class Failure(msgspec.Struct):
 
 @routes.page("/topics/{topic}/records", needs=topic(Operation.READ), template="records/listing.html")
 async def show_records(context: RequestScope, query: RecordsQuery) -> RecordsPage:
-    """Search a topic's records. With `wait=true` the records are in the answer, otherwise in `records/search`."""
+    """Search a topic's records. With `wait=true` the response has them, otherwise `records/search` streams them."""
     await context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
     may_write = not context.settings.read_only and await context.may(
@@ -81,7 +81,7 @@ def _word(value: object) -> str:
 
 @routes.stream("/topics/{topic}/records/search", needs=topic(Operation.READ))
 async def search_records(context: RequestScope, query: RecordsQuery) -> AsyncGenerator[Event, None]:
-    """The search as events: `hits`, `progress`, then `end`, or `failed` with a sentence."""
+    """Search results as events: `hits` and `progress`, then `end`, or `failed` with a message."""
     try:
         async with aclosing(_events(context, query)) as events:
             async for event in events:
@@ -98,7 +98,7 @@ async def _events(context: RequestScope, query: RecordsQuery) -> AsyncGenerator[
 
 
 def _without_bytes(event: SearchEvent) -> SearchEvent:
-    """How many bytes a record has would tell how long what is masked in it is."""
+    """Clear byte counts: the size of a record would reveal the length of its masked fields."""
     if isinstance(event, ScanProgress):
         return msgspec.structs.replace(event, bytes=0)
     if isinstance(event, ScanEnd):

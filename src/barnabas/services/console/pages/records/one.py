@@ -1,4 +1,4 @@
-"""One record: the link that can be sent to a colleague."""
+"""One record, at a URL that can be shared."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RecordPage(msgspec.Struct):
     "/topics/{topic}/records/{partition}/{offset}", needs=topic(Operation.READ), template="records/one.html"
 )
 async def show_record(context: RequestScope, query: RecordQuery) -> RecordPage:
-    """One record with its headers, its value as JSON, text or what its schema says, and its bytes."""
+    """One record with its headers, its value as JSON, text or decoded by its schema, and its bytes."""
     search = await search_for_one(context, query)
     found = await context.cluster.scanner.record(context.client, search)
     if found is None:
@@ -54,7 +54,7 @@ async def show_record(context: RequestScope, query: RecordQuery) -> RecordPage:
 
 @routes.download("/topics/{topic}/records/{partition}/{offset}/value", needs=topic(Operation.READ))
 async def download_value(context: RequestScope, query: RecordQuery) -> DownloadResponse:
-    """The bytes of a record's value, whole. Not for topics of which something is masked."""
+    """Complete value of a record, as bytes. Refused if any part of the topic is masked for the user."""
     search = await search_for_one(context, query)
     refuse_masked(search)
     chunks = context.cluster.scanner.value(context.client, search)

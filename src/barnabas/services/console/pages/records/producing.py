@@ -1,4 +1,4 @@
-"""Records are written: new ones, changed copies of others, and others again as they are."""
+"""Producing records: new ones, edited copies, and replays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AT_ONCE = ProducerSettings(linger=0.0, delivery_timeout=20.0)
 
 
 class Encoding(StrEnum):
-    """How the value is written in the form."""
+    """Encoding of a key or value in the form."""
 
     TEXT = "text"
     JSON = "json"
@@ -48,7 +48,7 @@ class Encoding(StrEnum):
 class ProduceQuery(msgspec.Struct):
     topic: str
     partition: Partition | None = None
-    """With `offset`: the record that is the beginning of a new one."""
+    """With `offset`: record to prefill the form with."""
     offset: Offset | None = None
 
 
@@ -68,14 +68,14 @@ class ProducePage(msgspec.Struct):
 class ProduceForm(msgspec.Struct):
     topic: str
     key: str = ""
-    """Nothing is no key."""
+    """Empty: no key."""
     key_encoding: Encoding = Encoding.TEXT
     value: str = ""
     encoding: Encoding = Encoding.TEXT
     is_null: bool = False
-    """A tombstone."""
+    """Write a tombstone."""
     headers: str = ""
-    """`name: value`, one a line."""
+    """`name: value`, one per line."""
     partition: Partition | None = None
 
 
@@ -84,7 +84,7 @@ class ReplayForm(msgspec.Struct):
     partition: Partition
     offset: Offset
     target: str
-    """The topic that gets the record; the same one for a repetition."""
+    """Topic to write to; may be the same topic."""
 
 
 class Produced(msgspec.Struct):
@@ -97,7 +97,7 @@ class Produced(msgspec.Struct):
 
 @routes.page("/topics/{topic}/produce", needs=topic(Operation.WRITE), template="records/produce.html")
 async def show_produce(context: RequestScope, query: ProduceQuery) -> ProducePage:
-    """The form for a record. With `partition` and `offset` it begins with that one (READ is needed for it)."""
+    """Form for a record. `partition` and `offset` prefill it with an existing one (needs READ)."""
     found = (await context.client.topics([query.topic]))[query.topic]
     has_registry = bool(context.cluster.settings.registry)
     encodings = [each.value for each in Encoding if has_registry or each is not Encoding.SCHEMA]
@@ -110,7 +110,7 @@ async def show_produce(context: RequestScope, query: ProduceQuery) -> ProducePag
 
 @routes.action("/topics/{topic}/produce", needs=topic(Operation.WRITE))
 async def produce(context: RequestScope, form: ProduceForm) -> Produced:
-    """Write one record. `encoding`: text, json, base64, or schema (JSON by the latest schema of TOPIC-value)."""
+    """Produce one record. `encoding`: text, json, base64, or schema (JSON by the latest schema of TOPIC-value)."""
     key = _bytes(form.key, form.key_encoding, "key") if form.key else None
     value = None if form.is_null else await _value(context, form)
     delivered = await _send(context, form.topic, value, key, parse_headers(form.headers), form.partition)
@@ -122,7 +122,7 @@ async def produce(context: RequestScope, form: ProduceForm) -> Produced:
     needs=topic(Operation.READ) & topic(Operation.WRITE, "target"),
 )
 async def replay(context: RequestScope, form: ReplayForm) -> Produced:
-    """Write a record again, as it is, to a topic: with its key, value and headers, and the time of now."""
+    """Produce a record again, to any topic: same key, value and headers, current timestamp."""
     raw = await _record(context, RecordQuery(form.topic, form.partition, form.offset))
     headers = [(name.decode("utf-8", "surrogateescape"), value) for name, value in raw.headers]
     delivered = await _send(context, form.target, raw.value, raw.key, headers, None)
@@ -143,7 +143,7 @@ async def _send(
     headers: list[Header],
     partition: int | None,
 ) -> Delivered:
-    await context.client.topics([topic])  # a topic that is not there is not created by a typing error
+    await context.client.topics([topic])  # fails for a missing topic, so that a typo does not create it
     async with Producer(context.client, _AT_ONCE) as producer:
         return await producer.send(topic, value, key, partition=partition, headers=headers)
 
@@ -188,7 +188,7 @@ def _bytes(text: str, encoding: Encoding, field: str) -> bytes:
             msgspec.json.decode(text)
         except msgspec.MsgspecError as error:
             raise BadInputError(f"The {field} is no JSON: {error}", field) from None
-    # A browser sends every line's end as two characters.
+    # Browsers send line breaks as CRLF.
     return text.replace("\r\n", "\n").encode()
 
 
@@ -214,7 +214,7 @@ def _fill(page: ProducePage, raw: RawRecord) -> None:
 
 
 def _text(data: bytes) -> tuple[str, Encoding]:
-    """Base64 for what a form would change."""
+    """Text, or base64 if a form would alter the text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

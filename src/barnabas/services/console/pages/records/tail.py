@@ -1,4 +1,4 @@
-"""What is appended to a topic, as it comes: at most 50 rows a second, what is left out is counted."""
+"""Live tail of a topic: at most 50 rows a second; skipped records are counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ routes = Routes()
 
 class TailQuery(Asked, kw_only=True):
     at: str = ""
-    """Where it was paused."""
+    """Continuation token of a paused tail."""
 
 
 class TailPage(msgspec.Struct):
@@ -34,7 +34,7 @@ class TailPage(msgspec.Struct):
 
 @routes.page("/topics/{topic}/tail", needs=topic(Operation.READ), template="records/tail.html")
 async def show_tail(context: RequestScope, query: TailQuery) -> TailPage:
-    """New records of a topic as they come; the records are in `tail/stream`."""
+    """Live tail of a topic; `tail/stream` sends the records."""
     await context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
     return TailPage(query.topic, len(found.partitions), [each.value for each in Decode])
@@ -42,7 +42,7 @@ async def show_tail(context: RequestScope, query: TailQuery) -> TailPage:
 
 @routes.stream("/topics/{topic}/tail/stream", needs=topic(Operation.READ))
 async def tail_records(context: RequestScope, query: TailQuery) -> AsyncGenerator[Event, None]:
-    """`hits` with the records of the last half second, `skipped` with how many there was no room for."""
+    """`hits` with the records of the last half second, `skipped` with the number of records left out."""
     try:
         search = await search_of(context, query, 100, query.at)
         async with aclosing(context.cluster.scanner.tail(context.client, search)) as events:

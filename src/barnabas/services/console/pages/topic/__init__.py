@@ -1,1 +1,1 @@
-"""One topic: where it is, how it is set, who reads it, and changes of it."""
+"""One topic: partitions, settings, consumer groups, and changes to it."""

@@ -1,4 +1,4 @@
-"""The same for many topics at once: deleted, emptied, or set differently. All are looked at before one is changed."""
+"""Bulk actions on topics: delete, purge, change settings. All topics are checked before the first change."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class ManyQuery(msgspec.Struct):
     topics: list[str] = []
     do: What = "delete"
     changes: str = ""
-    """For `set`: name=value a line; a name alone goes back to its default."""
+    """For `set`: name=value per line; a name alone resets to the default."""
     q: str = ""
-    """Without topics: a part of the names to pick from."""
+    """Without topics: part of the names to choose from."""
 
 
 class ManyForm(msgspec.Struct):
     topics: list[str]
     do: What
     confirm: str
-    """`delete 3 topics`: what shall be done, and to how many."""
+    """Action and number of topics, typed to confirm: `delete 3 topics`."""
     changes: str = ""
 
 
@@ -55,7 +55,7 @@ class ManyRow(msgspec.Struct):
     records: int
     bytes: int | None
     change: str
-    """What would change, of `set`."""
+    """Effect of `set` on the topic."""
 
 
 class ManyPage(msgspec.Struct):
@@ -63,12 +63,12 @@ class ManyPage(msgspec.Struct):
     changes: str
     rows: list[ManyRow]
     confirm: str
-    """What is to be typed."""
+    """Text to type for confirmation."""
     q: str
     choices: list[str]
-    """Topics to pick from, as long as none is picked out."""
+    """Topics to choose from while none is selected."""
     more: int
-    """That are not shown."""
+    """Number of topics not shown."""
 
 
 class ManyDone(msgspec.Struct):
@@ -76,12 +76,12 @@ class ManyDone(msgspec.Struct):
     see: str
     done: list[str]
     failed: dict[str, str]
-    """Why not, by topic."""
+    """Reason of failure by topic."""
 
 
 @routes.page("/many-topics", needs=CHECKED, template="topic/many.html")
 async def show_many(context: RequestScope, query: ManyQuery) -> ManyPage:
-    """What would be done to the topics that were picked out; without any, those that there are."""
+    """Preview of a bulk action on the selected topics; without a selection, the topics to choose from."""
     names = _checked(query.topics)
     if not names:
         return await _choices(context, query)
@@ -106,7 +106,7 @@ async def show_many(context: RequestScope, query: ManyQuery) -> ManyPage:
 
 @routes.action("/many-topics", needs=CHECKED)
 async def change_many(context: RequestScope, form: ManyForm) -> ManyDone:
-    """Delete, empty or set many topics. Rights are checked for all before the first is changed; what fails is told."""
+    """Delete, purge or configure many topics. All rights are checked before the first change; failures are reported."""
     names = _checked(form.topics)
     if not names:
         raise BadInputError("No topic is picked out", "topics")

@@ -1,4 +1,4 @@
-"""Topics are made, grown, emptied and deleted."""
+"""Creating, growing, purging and deleting topics."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ NotNegative = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 class CreateQuery(msgspec.Struct):
     topic: str = ""
     partitions: AtLeastOne | None = None
-    """None: as many as the brokers' num.partitions."""
+    """None: the brokers' num.partitions."""
     replication_factor: Replicas | None = None
     settings: str = ""
-    """name=value a line."""
+    """name=value per line."""
 
 
 class CreatePage(msgspec.Struct):
@@ -42,7 +42,7 @@ class CreatePage(msgspec.Struct):
     replication_factor: int | None
     settings: str
     checked: bool
-    """The controller would create it like this."""
+    """True if the controller accepted the topic in a dry run."""
     may_create: bool
 
 
@@ -57,36 +57,36 @@ class TopicCreatedResult(msgspec.Struct):
 class DeleteForm(msgspec.Struct):
     topic: str
     confirm: str
-    """The topic's name, typed out."""
+    """Topic name, typed to confirm."""
 
 
 class GrowForm(msgspec.Struct):
     topic: str
     partitions: AtLeastOne
-    """How many there shall be."""
+    """New number of partitions."""
     seen: int | None = None
-    """How many there were when the form was made; if that has changed, nothing is done."""
+    """Number of partitions shown by the form; nothing is done if it has changed."""
 
 
 class PurgeForm(msgspec.Struct):
     topic: str
     confirm: str
     partition: NotNegative | None = None
-    """None: all of them."""
+    """None: all partitions."""
     before: NotNegative | None = None
-    """The first offset that stays; None: no record stays."""
+    """First offset to keep; None: keep no records."""
 
 
 class Purged(msgspec.Struct):
     message: str
     see: str
     starts: dict[int, int]
-    """Where each partition begins now."""
+    """New log start offset by partition."""
 
 
 @routes.page("/create-topic", needs=CHECKED, template="topic/create.html")
 async def show_create(context: RequestScope, query: CreateQuery) -> CreatePage:
-    """The form for a new topic; with a name, whether the controller would create it."""
+    """Form for a new topic; with a name, also a dry run on the controller."""
     if query.topic:
         await _demand_create(context, query.topic)
         await _create(context, query, validate_only=True)
@@ -102,7 +102,7 @@ async def show_create(context: RequestScope, query: CreateQuery) -> CreatePage:
 
 @routes.action("/create-topic", needs=CHECKED)
 async def create_topic(context: RequestScope, form: CreateQuery) -> TopicCreatedResult:
-    """Create a topic. It needs CREATE on the topic or on the cluster."""
+    """Create a topic. Needs CREATE on the topic or on the cluster."""
     if not form.topic:
         raise BadInputError("A topic needs a name", "topic")
     await _demand_create(context, form.topic)
@@ -118,7 +118,7 @@ async def create_topic(context: RequestScope, form: CreateQuery) -> TopicCreated
 
 @routes.action("/topics/{topic}/delete", needs=topic(Operation.DELETE))
 async def delete_topic(context: RequestScope, form: DeleteForm) -> ActionResult:
-    """Delete a topic with all its records, for good. `confirm` is the topic's name, typed out."""
+    """Delete a topic with all its records, permanently. `confirm` is the topic's name."""
     confirmed(form.confirm, form.topic)
     await admin.delete_topics(context.client, [form.topic])
     return ActionResult(f"Topic {form.topic} is deleted.", "/topics")
@@ -126,7 +126,7 @@ async def delete_topic(context: RequestScope, form: DeleteForm) -> ActionResult:
 
 @routes.action("/topics/{topic}/grow", needs=topic(Operation.ALTER))
 async def grow_topic(context: RequestScope, form: GrowForm) -> ActionResult:
-    """Give a topic more partitions. Records with a key may then go to another partition than before."""
+    """Add partitions to a topic. Records with a key may then go to a different partition than before."""
     now = len((await find_topic(context, form.topic)).partitions)
     if form.seen is not None and form.seen != now:
         raise StaleError(f"{form.topic} had {form.seen} partitions and has {now} now. Look at it again")
@@ -138,7 +138,7 @@ async def grow_topic(context: RequestScope, form: GrowForm) -> ActionResult:
 
 @routes.action("/topics/{topic}/purge", needs=topic(Operation.DELETE))
 async def purge_topic(context: RequestScope, form: PurgeForm) -> Purged:
-    """Remove records of a topic, but not the topic; offsets go on where they were. `confirm` is the topic's name."""
+    """Delete records of a topic but keep the topic and its end offsets. `confirm` is the topic's name."""
     confirmed(form.confirm, form.topic)
     partitions = (await find_topic(context, form.topic)).partitions
     if form.partition is not None and form.partition not in partitions:
@@ -151,7 +151,7 @@ async def purge_topic(context: RequestScope, form: PurgeForm) -> Purged:
 async def purge(
     context: RequestScope, name: str, partitions: list[int], before: int | None
 ) -> dict[int, int]:
-    """All are checked before the first is changed."""
+    """Delete records up to `before`; its bounds are checked in all partitions before the first deletion."""
     tps = [TopicPartition(name, index) for index in partitions]
     if before is not None:
         first = await beginning_offsets(context.client, tps)

@@ -1,4 +1,4 @@
-"""The settings of a topic: seen with their defaults, changed after a preview."""
+"""Settings of a topic: shown with their defaults, changed after a preview."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ routes = Routes()
 class ConfigQuery(msgspec.Struct):
     topic: str
     q: str = ""
-    """Only settings with this in their name."""
+    """Text in the name of a setting."""
     changed: bool = False
-    """Only those that the topic itself has."""
+    """Only overrides of the topic."""
     changes: str = ""
-    """name=value a line; a name alone goes back to its default. Only the difference is shown."""
+    """name=value per line; a name alone resets to the default. Only previewed, not applied."""
 
 
 class ConfigForm(msgspec.Struct):
     topic: str
     changes: str
     seen: str = ""
-    """What the preview showed, as JSON; if it holds no more, nothing is changed."""
+    """Preview as JSON; nothing is changed if it is outdated."""
 
 
 class ConfigPage(msgspec.Struct):
@@ -44,7 +44,7 @@ class ConfigPage(msgspec.Struct):
     settings: list[ConfigRow]
     total: int
     preview: list[ConfigRowChange] | None
-    """The difference that `changes` would make; the broker has said that it would take it."""
+    """Effect of `changes`, validated by the broker."""
     seen: str
     may_alter: bool
 
@@ -57,7 +57,7 @@ class ConfigDone(msgspec.Struct):
 
 @routes.page("/topics/{topic}/config", needs=topic(Operation.DESCRIBE_CONFIGS), template="topic/config.html")
 async def show_config(context: RequestScope, query: ConfigQuery) -> ConfigPage:
-    """The settings of a topic: value, default, source, documentation; with `changes`, what they would change."""
+    """Settings of a topic: value, default, source, documentation; with `changes`, a preview of their effect."""
     may_alter = await may_change_topic(context, Operation.ALTER_CONFIGS, query.topic)
     settings = await read_settings(context.client, admin.TOPIC, query.topic)
     preview = None
@@ -70,7 +70,7 @@ async def show_config(context: RequestScope, query: ConfigQuery) -> ConfigPage:
 
 @routes.action("/topics/{topic}/config", needs=topic(Operation.ALTER_CONFIGS))
 async def change_config(context: RequestScope, form: ConfigForm) -> ConfigDone:
-    """Change settings of a topic. Refused with the difference if they are no longer what the preview showed."""
+    """Change settings of a topic. Refused with the difference if they no longer match the preview."""
     changed = await apply_changes(context.client, admin.TOPIC, form.topic, form.changes, form.seen)
     return ConfigDone(told(changed, form.topic), f"/topics/{quote(form.topic)}/config", changed)
 

@@ -1,4 +1,4 @@
-"""Who reads a topic, and how far behind."""
+"""Consumer groups of a topic and their lag."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reader(msgspec.Struct):
     type: str
     state: str
     partitions: int
-    """With a commit."""
+    """Partitions with a committed offset."""
     lag: int
     lag_seconds: float | None
 
@@ -28,14 +28,13 @@ class ReadersPage(msgspec.Struct):
     topic: str
     readers: list[Reader]
     age: float
-    """Seconds since this was so."""
+    """Age of the figures in seconds."""
     error: str
 
 
 @routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
 async def show_readers(context: RequestScope, query: TopicQuery) -> ReadersPage:
-    """The groups that have committed offsets in a topic, the one furthest behind first. Groups that the user may not
-    describe are left out."""
+    """Groups with committed offsets in a topic, furthest behind first, without those that the user may not describe."""
     await find_topic(context, query.topic)
     snapshot = context.cluster.sampler.snapshot
     found = readers_of(snapshot, query.topic)

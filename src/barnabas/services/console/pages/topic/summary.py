@@ -1,4 +1,4 @@
-"""A topic at a glance, its partitions, and who reads it."""
+"""Overview and partitions of a topic."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TopicQuery(msgspec.Struct):
 
 
 class TopicRights(msgspec.Struct):
-    """What the user may do, so that the page offers nothing else."""
+    """Rights of the user, to hide actions that would be refused."""
 
     read: bool
     write: bool
@@ -45,12 +45,12 @@ class TopicPage(msgspec.Struct):
     replication_factor: int
     records: int
     bytes: int | None
-    """Of all replicas; None if the brokers do not say."""
+    """Bytes of all replicas; None if the brokers do not report them."""
     offline: int
     under_replicated: int
     not_preferred: int
     changed: dict[str, str]
-    """Settings of the topic itself."""
+    """Overrides of the topic."""
     may: TopicRights
 
 
@@ -63,7 +63,7 @@ class PartitionsPage(msgspec.Struct):
 
 @routes.page("/topics/{topic}", needs=topic(Operation.DESCRIBE), template="topic/summary.html")
 async def show_topic(context: RequestScope, query: TopicQuery) -> TopicPage:
-    """One topic: partitions, records, bytes, changed settings, and what is wrong with it."""
+    """One topic: partitions, records, bytes, overridden settings, and problems."""
     found = await find_topic(context, query.topic)
     rights = await _rights(context, query.topic)
     rows = await read_partitions(context.client, found, with_producers=False)
@@ -72,7 +72,7 @@ async def show_topic(context: RequestScope, query: TopicQuery) -> TopicPage:
 
 @routes.page("/topics/{topic}/partitions", needs=topic(Operation.DESCRIBE), template="topic/partitions.html")
 async def show_partitions(context: RequestScope, query: TopicQuery) -> PartitionsPage:
-    """The partitions of a topic: leader, replicas, ISR, offsets, size, producers, what is tiered."""
+    """Partitions of a topic: leader, replicas, ISR, offsets, size, producers, tiered data."""
     found = await find_topic(context, query.topic)
     may_read = await context.may(Operation.READ, ResourceType.TOPIC, query.topic)
     rows = await read_partitions(context.client, found, with_producers=may_read)

@@ -1,4 +1,4 @@
-"""All routes about one topic but those of its records."""
+"""Routes of one topic, except those of its records."""
 
 from __future__ import annotations
 

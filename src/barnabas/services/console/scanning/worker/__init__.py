@@ -1,1 +1,1 @@
-"""A search process: reads ranges of offsets as columns, filters records and formats the hits."""
+"""Search process: reads offset ranges as columns, filters records and formats the hits."""

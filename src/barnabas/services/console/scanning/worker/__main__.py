@@ -1,4 +1,4 @@
-"""`python -m barnabas.services.console.scanning.worker`: a search process, started by the console, over pipes."""
+"""`python -m barnabas.services.console.scanning.worker`: search process, started by the console, over pipes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import signal
 
 NICE = 10
-"""Brokers on the same machine come first."""
+"""Lower priority than brokers on the same machine."""
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the console, and that ends its pipes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the console, which closes the pipes
     with contextlib.suppress(OSError):
         os.nice(NICE)
     from barnabas.services.console.scanning.worker.serving import serve

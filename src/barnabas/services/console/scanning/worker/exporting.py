@@ -1,4 +1,4 @@
-"""Records as a file: JSON lines, CSV or Parquet, oldest first, piece by piece as they are read."""
+"""Writes records as JSON lines, CSV or Parquet, oldest first, streamed as they are read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExportWriter(Protocol):
 async def export(
     client: Client, job: ExportJob, ranges: list[OffsetRange], schemas: Schemas | None
 ) -> AsyncIterator[bytes]:
-    """At most as many records as the search's limit."""
+    """Yield the file in chunks, with matching records up to the search's limit."""
     looker, writer = Looker(job.search, schemas), _WRITERS[job.format]()
     left, told = job.search.limit, time.monotonic()
     async for section in forwards(client, ranges, job.search.committed, lambda what: None):
@@ -68,7 +68,7 @@ async def export(
 
 
 async def whole_value(client: Client, search: Search, ranges: list[OffsetRange]) -> AsyncIterator[bytes]:
-    """Of one record."""
+    """Yield the value of one record in chunks."""
     async for section in forwards(client, ranges, search.committed, lambda what: None):
         for part in section.parts():
             for value in part.columns({"value"}).arrays["value"].to_pylist():
@@ -79,7 +79,7 @@ async def whole_value(client: Client, search: Search, ranges: list[OffsetRange])
 
 
 async def raw_record(client: Client, search: Search, ranges: list[OffsetRange]) -> AsyncIterator[bytes]:
-    """All of one record, as a RawRecord."""
+    """Yield one complete record, encoded as a RawRecord."""
     async for section in forwards(client, ranges, search.committed, lambda what: None):
         for part in section.parts():
             columns = part.columns({"key", "value", "headers"})
@@ -99,7 +99,7 @@ def _raw(columns: RecordColumns) -> RawRecord:
 
 
 class _JsonLines:
-    """As `barnabas consume --output json` writes them: invalid UTF-8 is in `key_base64` or `value_base64`."""
+    """Same format as `barnabas consume --output json`: invalid UTF-8 goes to `key_base64` or `value_base64`."""
 
     def write(self, columns: RecordColumns, partition: int) -> bytes:
         rows = [_document(row, partition) for row in as_rows(columns)]
@@ -110,7 +110,7 @@ class _JsonLines:
 
 
 class _Csv:
-    """A cell that a spreadsheet would take for a formula gets an apostrophe before it."""
+    """Cells that a spreadsheet would parse as a formula are prefixed with an apostrophe."""
 
     def __init__(self) -> None:
         self._head = True
@@ -134,7 +134,7 @@ class _Csv:
 
 class _Parquet:
     def __init__(self) -> None:
-        import pyarrow.parquet as pq  # here, so that the process starts without it
+        import pyarrow.parquet as pq  # here to keep the start of the process fast
 
         self._out = io.BytesIO()
         self._writer = pq.ParquetWriter(self._out, _SCHEMA, compression="zstd")

@@ -22,7 +22,7 @@ Decode = Callable[[bytes], Any]
 
 
 class Masking:
-    """Of the records of one search. `decode` makes objects of values and raises ValueError for what is none."""
+    """Masks the records of one search. `decode` parses a value, and raises ValueError if it cannot."""
 
     def __init__(self, masks: Iterable[RecordMask], decode: Decode) -> None:
         masks = tuple(masks)
@@ -53,7 +53,7 @@ class Masking:
             return None
         try:
             found = self._decode(value)
-        except Exception:  # whatever a library says: what cannot be looked into is hidden
+        except Exception:  # any decoder error: values that cannot be inspected are hidden
             return HIDDEN_BYTES
         if not isinstance(found, dict | list):
             return HIDDEN_BYTES
@@ -76,10 +76,10 @@ class Masking:
 
 
 def hide(value: Any, paths: tuple[Path, ...]) -> Any:
-    """A copy of the value in which what the paths lead to is hidden; lists are stepped through.
+    """Return a copy of the value with the fields at the paths hidden; lists are traversed.
 
-    A value of another shape than the paths expect does not escape them: where an object is expected, anything else is
-    hidden, and a path that leads nowhere hides the field of its last name wherever that is.
+    A value of unexpected shape cannot evade the mask: a non-object in the position of an object is hidden, and a path
+    without a match hides fields with its last name at any depth.
     """
     if not paths:
         return value
@@ -97,11 +97,11 @@ def _hide_both(value: Any, paths: tuple[Path, ...]) -> Any:
 
 
 Goal = tuple[Path, Path]
-"""A path, and what is left of it."""
+"""A path and its remaining names."""
 
 
 class _Hiding:
-    """`met` are the paths that have led to something."""
+    """Hides fields by path; `met` collects the paths that matched."""
 
     def __init__(self) -> None:
         self.met: set[Path] = set()
@@ -124,12 +124,12 @@ class _Hiding:
 
 
 def _expects_object(path: Path, rest: Path) -> bool:
-    """Only behind a field that the path names: `*.email` is for those fields that are objects."""
+    """True below a field named by the path: `*.email` applies only to fields that are objects."""
     return rest[0] != ANY_DEPTH and len(rest) < len(path) and path[-len(rest) - 1] not in (ANY, ANY_DEPTH)
 
 
 def _hidden_leaf(value: Any) -> Any:
-    """There is nothing to hide of null."""
+    """Hide a scalar; null stays null."""
     return None if value is None else HIDDEN
 
 

@@ -27,7 +27,7 @@ class Test(NamedTuple):
 
 
 class Matcher:
-    """`decode_value` is for values that begin with the id of a schema; None: no registry is configured."""
+    """Tests of one search. `decode_value` decodes values with a schema id; None without a registry."""
 
     def __init__(self, search: Search, decode_value: Decode | None = None) -> None:
         self._filters: list[Filter] = []
@@ -49,7 +49,7 @@ class Matcher:
         return next((one.failures.first for one in self._filters if one.failures.first), "")
 
     def rows(self, columns: RecordColumns, partition: int) -> npt.NDArray[np.intp]:
-        """The rows that match, in order."""
+        """Return the matching rows, in order."""
         found = np.arange(columns.rows)
         arrays: dict[str, pa.Array] = dict(columns.arrays)
         if "partition" in self.sources:
@@ -76,7 +76,7 @@ class Matcher:
 
 
 def _either(plain: Filter, framed: Filter, arrays: Arrays, rows: int) -> Flags:
-    """Values with the id of a schema are decoded by it, the others are JSON."""
+    """Decode values with a schema id by their schema, others as JSON."""
     with_id = begins_with_id(arrays["value"])
     if not with_id.any():
         return plain.mask(arrays, rows)
@@ -88,7 +88,7 @@ def _either(plain: Filter, framed: Filter, arrays: Arrays, rows: int) -> Flags:
 
 
 def begins_with_id(values: pa.Array) -> Flags:
-    """Five bytes or more, the first of them zero."""
+    """Flag values of at least five bytes whose first byte is zero."""
     _, offsets_buffer, data_buffer = values.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset : values.offset + len(values) + 1]
     found: Flags = np.diff(offsets) >= PREFIX
@@ -158,7 +158,7 @@ def _equals(wanted: str) -> Callable[[pa.Array], Flags]:
         return lambda column: _flags(
             pc.equal(column, pa.scalar(wanted.encode(), pa.binary()).cast(column.type))
         )
-    # RE2's dot is a character, and bytes need not be one: \C is any byte.
+    # RE2's dot matches a character, and these bytes need not be UTF-8: \C matches any byte.
     pattern = r"\A" + r"\C*".join(quoted(part.encode()) for part in wanted.split("*")) + r"\z"
     return lambda column: _flags(pc.match_substring_regex(as_text(column), pattern))
 

@@ -1,7 +1,7 @@
-"""Ranges of offsets as pieces of records: forwards as they lie, or backwards in windows.
+"""Reads offset ranges: forwards in log order, or backwards in windows.
 
-Backwards: a window of offsets is read forwards and given out whole, then the window before it. Windows grow from a few
-records, so that the newest are there at once, to as many as have WINDOW_BYTES.
+Backwards: a window of offsets is read forwards and returned as a whole, then the window before it. Windows start at a
+few records, so that the newest appear immediately, and grow up to WINDOW_BYTES.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Lose = Callable[[str], None]
 
 
 class RecordRun(NamedTuple):
-    """Some records of a partition, in the order of their offsets."""
+    """Records of a partition in offset order."""
 
     piece: Piece
     planned: DecodePlan
@@ -94,9 +94,10 @@ async def forwards(
 
 
 class ScanWindow:
-    """The offsets of a partition that are read next, from the newest to the oldest.
+    """Next window of offsets of a partition, from the newest to the oldest.
 
-    `partitions` are read side by side, and hold their hits until each has read its window: together ROUND_BYTES.
+    `partitions`: number of partitions read concurrently. They hold their hits until each has read its window, and share
+    ROUND_BYTES.
     """
 
     def __init__(self, whole: OffsetRange, partitions: int = 1) -> None:
@@ -123,7 +124,7 @@ class ScanWindow:
         return section
 
     def advance(self) -> None:
-        """To the window before."""
+        """Move to the preceding window."""
         density = self._bytes / (self.until - self.first)
         self._offsets = int(self._wanted_bytes / density) + 1 if density else self._offsets * GROWTH * GROWTH
         self._wanted_bytes = min(self._most_bytes, self._wanted_bytes * GROWTH)

@@ -1,4 +1,4 @@
-"""The activity report of a topic: the newest value of each key, and numbers in the values as curves over time."""
+"""Activity report of a topic: latest value of each key, and numeric fields of the values as curves over time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEPTH = 3
 
 
 class FieldMeans(msgspec.Struct):
-    """Means of a numeric field in slices of time; None where there was no record."""
+    """Means of a numeric field per time slice; None for slices without records."""
 
     field: str
     values: list[float | None]
@@ -33,17 +33,17 @@ class FieldMeans(msgspec.Struct):
 
 class Report(msgspec.Struct):
     records: int
-    newest: list[Hit]  # of each key, the newest first
-    times: list[int]  # where the slices begin, epoch milliseconds
+    newest: list[Hit]  # latest record of each key, newest first
+    times: list[int]  # start of each slice, epoch milliseconds
     curves: list[FieldMeans]
-    left_out: int = 0  # keys for which there was no room
-    stopped: bool = False  # there was no time for all of it
+    left_out: int = 0  # keys beyond the limit
+    stopped: bool = False  # time limit reached before the end
 
 
 async def report(
     client: Client, job: ReportJob, ranges: list[OffsetRange], schemas: Schemas | None
 ) -> Report:
-    """Of the newest records of a search, as many as its limit says."""
+    """Build the report of the newest records of a search, up to its limit."""
     gathered = Gathered(job.most_keys)
 
     async def take(found: ScanHits) -> None:
@@ -118,7 +118,7 @@ def _value(shown: ShownValue) -> Any:
 
 
 def numbers(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
-    """Finite numbers with the names of their fields; those in lists have none."""
+    """Yield finite numbers with their field paths; lists are skipped."""
     if isinstance(value, dict) and depth < DEPTH:
         for name, inner in value.items():
             yield from numbers(inner, f"{path}.{name}" if path else str(name), depth + 1)

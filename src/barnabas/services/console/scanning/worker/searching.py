@@ -1,4 +1,4 @@
-"""One search in one process: sections of partitions in, hits out, in the order that was asked for."""
+"""One search in one process: turns fetched sections of partitions into hits, in the requested order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Send = Callable[[ScanHits], Awaitable[None]]
 
 
 class Looked(NamedTuple):
-    """`matched` counts all records that match, `hits` has as many as were wanted."""
+    """`matched` counts all matching records; `hits` holds at most the requested number."""
 
     records: int
     matched: int
@@ -46,7 +46,7 @@ class Looked(NamedTuple):
 
 
 class Looker:
-    """Finds and shows the records of a part. In a thread if there is a schema registry, which may have to be asked."""
+    """Filters and formats records, in a thread if decoding may query a schema registry."""
 
     def __init__(self, search: Search, schemas: Schemas | None) -> None:
         self._schemas = schemas
@@ -69,11 +69,11 @@ class Looker:
         if self._schemas is not None:
             return await asyncio.to_thread(work, part, partition, most)
         found = work(part, partition, most)
-        await asyncio.sleep(0)  # a word from the console is heard between two parts
+        await asyncio.sleep(0)  # handle requests from the console between two parts
         return found
 
     def take(self, part: RecordRun, partition: int, most: int) -> tuple[int, int, RecordColumns]:
-        """(records, how many match, the first or the newest of those as columns with all that a record has)."""
+        """Return (records, matches, all columns of the first or newest `most` matches)."""
         columns = self._masked(part.columns(self._wanted))
         chosen = self.matcher.rows(columns, partition)
         matched = len(chosen)
@@ -97,7 +97,7 @@ class Looker:
 
 
 class Searching:
-    """`send` waits while too many answers are on their way."""
+    """Runs a search over offset ranges. `send` blocks while too many answers are unread."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Searching:
         await self._report(now=True)
 
     async def _read_windows(self, windows: dict[Any, ScanWindow]) -> dict[int, list[Hit]]:
-        """Hits of one window of each partition, the newest first."""
+        """Return the hits of one window of each partition, newest first."""
         found: dict[int, list[Hit]] = {tp.partition: [] for tp in windows}
         ranges = [window.range for window in windows.values()]
         async with fetching(self._client, ranges, self._search.committed, self._lose) as fetcher:
@@ -207,7 +207,7 @@ class Searching:
 
 
 def in_order(found: dict[int, list[Hit]]) -> Iterator[Hit]:
-    """By time, the newest first; those of one partition stay in the order that they have."""
+    """Merge hits by time, newest first, keeping the order within each partition."""
     return heapq.merge(*found.values(), key=lambda hit: -hit.timestamp)
 
 
@@ -217,7 +217,7 @@ def taken(columns: RecordColumns, rows: npt.NDArray[np.intp]) -> RecordColumns:
 
 
 def as_rows(columns: RecordColumns) -> Iterator[dict[str, Any]]:
-    """One record after the other, with milliseconds."""
+    """Return records as dicts, with timestamps in milliseconds."""
     arrays = dict(columns.arrays)
     arrays["timestamp"] = pa.array(arrays["timestamp"].view(pa.int64()).to_numpy() // 1000)
     names = [name for name in arrays if name in WHOLE]
@@ -227,7 +227,7 @@ def as_rows(columns: RecordColumns) -> Iterator[dict[str, Any]]:
 
 
 def as_binary(headers: pa.Array) -> list[list[dict[str, Any]]]:
-    """Names of headers need not be UTF-8 either."""
+    """Decode header names, which need not be UTF-8; values stay bytes."""
     pairs = headers.values
     names = [name.decode("utf-8", "replace") for name in pairs.field("key").view(pa.binary()).to_pylist()]
     values = pairs.field("value").to_pylist()

@@ -1,4 +1,4 @@
-"""The loop of a search process: jobs come by its input, answers leave by its output; it ends when its input does."""
+"""Main loop of a search process: jobs on its input, answers on its output; exits when its input closes."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from barnabas.services.console.scanning.worker.reporter import report
 from barnabas.services.console.scanning.worker.searching import Looker, Searching, Send
 from barnabas.services.console.scanning.worker.showing import RegistryReader, Schemas
 
-# -- A tail: every half second what was appended since, at most so many rows; what is left out is counted
+# -- Tail: records appended since the last tick, up to a row limit; skipped records are counted -------
 
 TICK_SECONDS = 0.5
 MAX_OFFSETS = 20_000
-"""Of a partition in one tick: 40,000 records a second can be searched, more are skipped."""
+"""Limit per partition and tick: 40,000 records a second are searched, further ones are skipped."""
 MAX_BYTES = 8 << 20
 
 
@@ -111,7 +111,7 @@ class TailRun:
         return sorted(hits, key=lambda hit: hit.timestamp)[-self._most :]
 
 
-# -- Connections to clusters of a search process: one client for each login, closed when it was idle ---
+# -- Kafka clients of a search process: one per login, closed when idle -------------------------------
 
 IDLE_SECONDS = 60.0
 MAX = 16
@@ -167,7 +167,7 @@ _UNLIMITED = asyncio.Semaphore(1 << 30)
 
 
 class ScanServer:
-    """Jobs run side by side, each as far as its answers are taken."""
+    """Runs jobs concurrently; a job pauses while its answers are unread."""
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
@@ -212,7 +212,7 @@ class ScanServer:
 
     @asynccontextmanager
     async def _turn(self, job: Job) -> AsyncIterator[None]:
-        """Each job holds what it has fetched, some ten megabytes: only so many run at once. A tail holds nothing."""
+        """Limit concurrent jobs: each buffers about ten megabytes of fetched data. Tails are not limited."""
         turns = (
             _UNLIMITED
             if isinstance(job, TailJob)
@@ -280,7 +280,7 @@ def _ranges(topic: str, given: list[Range]) -> list[OffsetRange]:
 
 
 async def serve() -> None:
-    """Standard input and output; whatever else would be written to the latter goes to standard error."""
+    """Serve on stdin and stdout; any other output to stdout is redirected to stderr."""
     loop = asyncio.get_running_loop()
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
@@ -300,4 +300,4 @@ async def serve() -> None:
         while True:
             server.hear(decode_request(await read_frame(reader)))
     except (asyncio.IncompleteReadError, ConnectionError):
-        return  # the console has ended
+        return  # the console exited

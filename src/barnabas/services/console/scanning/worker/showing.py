@@ -1,4 +1,4 @@
-"""Formats keys, values and headers: JSON, decoded by schema, text, otherwise hexadecimal."""
+"""Formats keys, values and headers: JSON, decoded by schema, text, or else hexadecimal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYT
 
 NULL = ShownValue("null")
 REGISTRY_TIMEOUT = 3.0
-REGISTRY_PAUSE = 10.0  # seconds without a question to a registry that did not answer
+REGISTRY_PAUSE = 10.0  # seconds without requests to a registry that could not be reached
 _json = msgspec.json.Decoder()
 
 
@@ -28,7 +28,7 @@ MAX_OWNERS = 10_000
 
 
 class RegistryReader:
-    """A registry that is asked from search processes; one that is away is not asked for every record."""
+    """Schema registry client of search processes; an unreachable registry is not retried for every record."""
 
     def __init__(self, registry: RegistryAccount) -> None:
         self._client = SchemaClient(
@@ -57,12 +57,12 @@ class RegistryReader:
             raise ValueError(str(error)) from error
 
     def schema(self, schema_id: int) -> tuple[str, str]:
-        """(format, text) of a schema that something was decoded with."""
+        """(format, text) of a schema used for decoding."""
         schema = self._client.schema(schema_id)
         return schema.type.lower(), schema.text
 
     def owners(self, schema_id: int) -> frozenset[str]:
-        """The subjects that have this schema; ValueError if the registry does not say."""
+        """Return the subjects that contain this schema; raises ValueError if the request fails."""
         until, found = self._owners.get(schema_id, (0.0, frozenset[str]()))
         if time.monotonic() < until:
             return found
@@ -80,8 +80,8 @@ class RegistryReader:
 
 
 class Schemas:
-    """The schemas that one user may read. The registry is asked with the console's login, which may read more: a
-    record of the user's own topic can name the id of any schema."""
+    """Schemas that one user may read. The registry is queried with the console's login, which may read more, and a
+    record of the user's own topic can name any schema id."""
 
     def __init__(self, reader: RegistryReader, search: Search) -> None:
         self._reader, self._topic, self._subjects = reader, search.topic, search.subjects
@@ -92,7 +92,7 @@ class Schemas:
         return self._reader.decode(data)
 
     def schema(self, schema_id: int) -> tuple[str, str]:
-        """(format, text) of a schema that something was decoded with."""
+        """(format, text) of a schema used for decoding."""
         return self._reader.schema(schema_id)
 
     def _check(self, schema_id: int, allowed: frozenset[str]) -> None:
@@ -135,7 +135,7 @@ class Viewer:
         return msgspec.structs.replace(shown, hex=data[:CUT_BYTES].hex()) if self._with_hex else shown
 
     def _value(self, data: bytes | None) -> ShownValue:
-        """A masked value has been decoded, and is JSON now."""
+        """Format a value; a masked one is already decoded, as JSON."""
         if self._value_is_masked and data is not None and data != HIDDEN_BYTES:
             return self._cut("json", data.decode(), len(data))
         return self.show(data)
