@@ -1,4 +1,4 @@
-"""The JSON API, described by the table of routes itself: for a page of the console and for docs/console-api.md."""
+"""Reference of the JSON API, generated from the route table: for a console page and for docs/console-api.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Parameter(msgspec.Struct):
     name: str
     kind: str
     default: str
-    """Nothing: it must be given."""
+    """Empty for a required parameter."""
     where: str
     """path, query or body."""
 
@@ -43,7 +43,7 @@ class ApiRoute(msgspec.Struct):
 
 @cache
 def described(table: PageTable) -> list[ApiRoute]:
-    """All of them, by their paths."""
+    """All routes, sorted by path."""
     found = [_described(route) for route in table.routes]
     return sorted(found, key=lambda each: (each.path, each.method))
 

@@ -148,7 +148,7 @@ class ConsoleApp:
         return await asyncio.to_thread(read_struct, match.route.query, match.parameters, content_type, body)
 
     async def _check_rights(self, head: Head, context: RequestScope, match: ConsoleMatch, query: Any) -> None:
-        """By what the page will see, not by what was sent: a parameter may be sent twice."""
+        """Check the parsed parameters rather than the raw ones: a parameter may be sent twice."""
         if match.route.kind is RouteKind.ACTION and self.settings.read_only and not match.route.outside:
             raise RefusedError("This console is read-only: it was started so, and changes nothing")
         parameters = {**msgspec.structs.asdict(query), **match.parameters}
@@ -197,7 +197,7 @@ class ConsoleApp:
         return message if is_ours else ""
 
     def _seal(self, context: RequestScope, path: str, message: str) -> str:
-        """For this user on this page, until the console is restarted."""
+        """Sign a message for this user and page; valid until the console restarts."""
         text = "\0".join((context.user.name, path, message))
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
 

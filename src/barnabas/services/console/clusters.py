@@ -1,4 +1,4 @@
-"""One cluster that the console shows: its connections, and the engines that work on it."""
+"""One cluster of the console: its connections and background services."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Cluster:
         self.subjects = Subjects(settings)
 
     async def start(self) -> None:
-        """Never waits for the cluster: pages say that it is away."""
+        """Start without waiting for the cluster; pages report that it is unreachable."""
         await self.history.open()
         self.sampler.start()
         self.watch.start()
@@ -74,7 +74,7 @@ class Cluster:
 
 
 class Subjects:
-    """The subjects of the schema registry, by which users' rights on schemas are decided."""
+    """Subjects of the schema registry, for checking users' rights on schemas."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ class Subjects:
         self._until = 0.0
 
     async def names(self) -> list[str]:
-        """None of them if the registry is away: then schemas of the topic itself can be read, and no others."""
+        """Empty if the registry is unreachable: then only schemas of the topic itself can be read."""
         if self._settings.registry and time.monotonic() >= self._until:
             try:
                 self._names = await asyncio.to_thread(self._read)

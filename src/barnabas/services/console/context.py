@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class RequestScope:
     settings: ConsoleSettings
     user: ConsoleUser
-    """On the current cluster."""
+    """Bound to the current cluster."""
     clusters: dict[str, Cluster]
     table: PageTable
     current: Cluster | None = None
-    """None on pages of the console itself."""
+    """None on cluster-independent pages."""
     head: Head | None = None
     """The request, for the login."""
     gate: Authenticator | None = None
@@ -52,7 +52,7 @@ class RequestScope:
 
     @property
     def security(self) -> ClientSecurity:
-        """Credentials for further connections, such as those of a search process."""
+        """Credentials for additional connections, such as those of a search process."""
         return self.user.security() or self.cluster.settings.security
 
     async def hidden(self, topic: str) -> Hidden:
@@ -65,7 +65,7 @@ class RequestScope:
         return await self.user.allows(Action(operation, resource_type, name))
 
     async def demand(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
-        """RefusedError without this right."""
+        """Raise RefusedError if the user lacks this right."""
         action = Action(operation, resource_type, name)
         if not await self.user.allows(action):
             raise refusal(self.user, action)
@@ -76,7 +76,7 @@ class RequestScope:
         return await self.user.allowed(operation, resource_type, names)
 
     def url(self, path: str = "/") -> str:
-        """A path below the cluster, as links have it; its segments are quoted already."""
+        """URL of a path below the cluster; path segments must be quoted already."""
         if self.current is None:
             return path
         return f"/c/{urllib.parse.quote(self.current.name, safe='')}{'' if path == '/' else path}"
@@ -104,5 +104,5 @@ class Auditing(Protocol):
         ...
 
     async def refused(self, head: Head, context: RequestScope, match: ConsoleMatch, action: Action) -> None:
-        """The user lacks a right."""
+        """Record that the user lacks a right."""
         ...

@@ -1,4 +1,4 @@
-"""Errors of requests: an HTTP status, a message for the user, and the field that it concerns."""
+"""Request errors: an HTTP status, a message for the user, and the invalid field."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class BusyError(ConsoleError):
 
 
 class ClusterError(ConsoleError):
-    """The cluster refused, or cannot be reached."""
+    """The cluster rejected a request or is unreachable."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -101,9 +101,9 @@ _BAD_INPUT = frozenset(
 
 
 def explain(error: Exception) -> ConsoleError:
-    """The answer for what the client of the cluster raised; anything else is a defect and is raised again.
+    """Map an error of the Kafka client to a response. Anything else is a bug and is raised again.
 
-    jinja2 says of a template that is missing that it is an OSError, and a LookupError as well.
+    jinja2's TemplateNotFound is both an OSError and a LookupError, hence the exclusion of LookupError.
     """
     if isinstance(error, ConsoleError):
         return error

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 
 ADMINISTER = Action(Operation.ALTER, ResourceType.USER)
-"""Of the console's role admin: access of others, and what is masked. Brokers know no such right; with a login as
-oneself it is ALTER on the cluster, with which one can change ACLs."""
+"""Right of the console's admin role: manage access and masks. Brokers have no equivalent; if users log in with their
+own Kafka credentials, it maps to ALTER on the cluster, which also allows changing ACLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class PageNeed:
     operation: Operation
     resource_type: ResourceType
     parameter: str = ""
-    """The parameter that names the resource; nothing for the cluster itself."""
+    """Path parameter with the resource name; empty for the cluster."""
     name: str = CLUSTER_NAME
-    """Of the resource, where no parameter names it."""
+    """Fixed resource name, used without a parameter."""
 
     def action(self, parameters: Mapping[str, object]) -> Action:
         name = str(parameters[self.parameter]) if self.parameter else self.name
@@ -36,7 +36,7 @@ class PageNeed:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """All of `all_of`. `note` says what a page without a resource in its path does about rights."""
+    """Rights that are all required. `note` documents the checks of a page without a resource in its path."""
 
     all_of: tuple[PageNeed, ...] = ()
     note: str = ""
@@ -54,7 +54,7 @@ def topic(operation: Operation, parameter: str = "topic") -> Needs:
 
 
 def topic_named(operation: Operation, name: str) -> Needs:
-    """Always the same one."""
+    """Need a right on a fixed topic."""
     return Needs((PageNeed(operation, ResourceType.TOPIC, name=name),))
 
 
@@ -71,17 +71,17 @@ def cluster(operation: Operation) -> Needs:
 
 
 def administer() -> Needs:
-    """In addition to the right that the brokers check."""
+    """Need the admin role, in addition to the rights that the brokers check."""
     return Needs((PageNeed(ADMINISTER.operation, ADMINISTER.resource_type),))
 
 
 SHOWN = Needs(note="a login; what may not be described is left out")
-"""For lists: the page itself leaves out what the user may not see (`ConsoleUser.allowed`)."""
+"""For lists: the page filters by the user's rights (`ConsoleUser.allowed`)."""
 
 CHECKED = Needs(note="a login; the right on what the form names is checked by the page")
-"""For actions on many resources: the page itself asks (`Context.demand`)."""
+"""For actions on several resources: the page checks each one (`Context.demand`)."""
 
 SIGNED_IN = Needs(note="a login")
 
 NOBODY = Needs(note="nothing", without_login=True)
-"""The login itself."""
+"""For the login page."""

@@ -1,4 +1,4 @@
-"""Pages as HTML: jinja2 with autoescape, and how numbers, sizes and times are written."""
+"""Renders pages as HTML: jinja2 with autoescape, and filters for numbers, sizes and times."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Renderer:
 
 
 def quote(text: str) -> str:
-    """As one segment of a path, or one value of a query."""
+    """Quote text as one path segment or query value."""
     return urllib.parse.quote(text, safe="")
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """With a comma for thousands; nothing known is a dash."""
+    """Format with thousands separators; None is a dash."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) or value == int(value) or abs(value) >= 1000:
@@ -90,7 +90,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(milliseconds: float | None) -> str:
-    """In UTC, as ISO 8601 has it but for the T."""
+    """UTC time in ISO 8601 format, with a space instead of the T."""
     if milliseconds is None or milliseconds < 0:
         return UNKNOWN
     try:

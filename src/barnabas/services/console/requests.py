@@ -1,7 +1,7 @@
-"""A request's parameters as the Struct that a page wants: from the path, the query string, a form or JSON.
+"""Request parameters as a page's Struct: from the path, the query string, a form or JSON.
 
-A body costs little time and memory, whatever it contains: escapes are decoded in pieces, and of JSON only the fields
-that the page wants become objects, of the types that it wants.
+Parsing is bounded in time and memory: escapes are decoded in chunks, and only the JSON fields that the page declares
+are decoded, directly into their types.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 MAX_BODY = 2 * 1024 * 1024
 MAX_BODY_BEFORE_LOGIN = 16 * 1024
-"""A login form has a name, a password and a path."""
+"""Enough for a login form: user name, password and a path."""
 MAX_FIELDS = 10_000
 FORM = "application/x-www-form-urlencoded"
 _LISTS = (list, tuple, set, frozenset)
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _PIECE = 64 * 1024
-"""Bytes whose escapes are decoded at once: urllib needs 360 MB for 2 MB of `%`."""
+"""Bytes to unescape at a time: urllib needs 360 MB for 2 MB of `%`."""
 
 
 def read_fields(data: bytes) -> dict[str, list[str]]:
-    """Of a query string or a form."""
+    """Parse a query string or a form."""
     if data.count(b"&") >= MAX_FIELDS:
         raise BadInputError(f"There are more than {MAX_FIELDS:,} parameters")
     found: dict[str, list[str]] = {}
@@ -55,7 +55,7 @@ def _unescaped_piece(piece: bytes) -> bytes:
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """No escape is cut in two."""
+    """Split into chunks, never within an escape."""
     start = 0
     while start < len(data):
         end = start + _PIECE
@@ -66,7 +66,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def read_struct(kind: type[T], path: Mapping[str, str], content_type: str, body: bytes) -> T:
-    """From a form or from JSON."""
+    """Parse a form or JSON body."""
     if content_type.partition(";")[0].strip().lower() == FORM:
         return as_struct(kind, path, read_fields(body))
     try:
@@ -83,7 +83,7 @@ def read_struct(kind: type[T], path: Mapping[str, str], content_type: str, body:
 
 @functools.cache
 def _raw_kind(kind: type[Any]) -> type[msgspec.Struct]:
-    """With the same fields, none of them decoded."""
+    """Struct type with the same fields, all left undecoded."""
     fields = msgspec.structs.fields(kind)
     names = {each.name: each.encode_name for each in fields}
     raw = [(each.name, msgspec.Raw, msgspec.Raw(b"null")) for each in fields]
@@ -91,7 +91,7 @@ def _raw_kind(kind: type[Any]) -> type[msgspec.Struct]:
 
 
 def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) -> T:
-    """BadInputError with the field if something is of the wrong kind. What is not asked for is left out."""
+    """Convert parameters to the Struct, ignoring unknown ones. BadInputError names the invalid field."""
     fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -111,7 +111,7 @@ def as_struct(kind: type[T], path: Mapping[str, str], given: Mapping[str, Any]) 
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """Of a form: the last of several for what is no list, and nothing for an empty field that is no text."""
+    """Value of a form field: the last one unless the type is a list; None if empty, unless the type is a string."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         return value
     if _takes(kind, _LISTS):

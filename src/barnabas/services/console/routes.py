@@ -1,4 +1,4 @@
-"""Every page, action, stream and download: its path, who answers, and the right that it needs.
+"""Routes of pages, actions, streams and downloads, each with its endpoint and required rights.
 
     routes = Routes()
 
@@ -37,7 +37,7 @@ class RouteKind(Enum):
 
 
 class Event(msgspec.Struct):
-    """One of a stream (Server-Sent Events)."""
+    """One Server-Sent Event."""
 
     name: str
     data: Any
@@ -51,16 +51,16 @@ class DownloadResponse:
 
 
 class ActionResult(msgspec.Struct):
-    """What an action answers; an action may answer with a Struct of its own that has `see` and `message`, too."""
+    """Default result of an action. An action may also return another Struct with `see` and `message`."""
 
     message: str
     see: str = "/"
-    """Where people are sent afterwards, below the cluster."""
+    """Redirect target for browsers, relative to the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationEntry:
-    """In the navigation: a word, the letter that follows `g`, and the place among the others."""
+    """Navigation entry: label, shortcut key after `g`, and position."""
 
     word: str
     letter: str
@@ -74,11 +74,11 @@ class ConsoleRoute(Route[Needs]):
     template: str = ""
     entry: NavigationEntry | None = None
     outside: bool = False
-    """Of the console itself, not of a cluster."""
+    """True for cluster-independent routes."""
 
     @property
     def cluster_path(self) -> str:
-        """Path for `Context.url`; the same as `path` if the route is outside of clusters."""
+        """Path for `Context.url`; equal to `path` for cluster-independent routes."""
         return self.path if self.outside else self.path.removeprefix(CLUSTER_PREFIX) or "/"
 
     @property
@@ -92,7 +92,7 @@ class ConsoleRoute(Route[Needs]):
 
 
 class UndocumentedRouteError(TypeError):
-    """A route says no right, no type or nothing of what it is for: the console does not start."""
+    """A route lacks rights, types or a docstring: the console does not start."""
 
 
 class Routes:
@@ -116,11 +116,11 @@ class Routes:
         return self._add(RouteKind.PAGE, path, needs, template, entry, outside)
 
     def action(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
-        """A change: POST, written to the audit log, refused in read-only mode."""
+        """Register a change: POST, recorded in the audit log, rejected in read-only mode."""
         return self._add(RouteKind.ACTION, path, needs, outside=outside)
 
     def stream(self, path: str, *, needs: Needs) -> Callable[[E], E]:
-        """An async generator of `Event`s."""
+        """Register an async generator of `Event`s."""
         return self._add(RouteKind.STREAM, path, needs)
 
     def download(self, path: str, *, needs: Needs, outside: bool = False) -> Callable[[E], E]:
@@ -169,7 +169,7 @@ class PageTable:
                 raise UndocumentedRouteError(f"{route.path} says no right, or not what it is for")
 
     def find(self, method: str, raw_path: str) -> ConsoleMatch:
-        """Find the route of a page, or of the JSON API if the path begins with `/api/v1`. Slashes in a row are one."""
+        """Find the route of a page, or of the JSON API below `/api/v1`. Repeated slashes are collapsed."""
         segments = [each for each in raw_path.split("/") if each]
         is_api = segments[:2] == API_PREFIX
         path = "/" + "/".join(segments[2:] if is_api else segments)

@@ -1,4 +1,4 @@
-"""A console that runs: clusters, gate and HTTP, put together.
+"""Console server: clusters, authentication and HTTP.
 
 async with ConsoleServer(ConsoleSettings((ClusterSettings("default", "127.0.0.1:9092"),))) as console:
     console.url
@@ -37,7 +37,7 @@ class ConsoleServer(Server):
         return self.settings.url or f"{scheme}://{Address(self.settings.listen.host, self.port)}"
 
     async def start(self) -> None:
-        """Returns when pages are served; the clusters may be away."""
+        """Return once pages are served; clusters may still be unreachable."""
         listening = bind(*self.settings.listen)
         try:
             self.port = listening.getsockname()[1]

@@ -29,13 +29,13 @@ class ClusterSettings:
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
     registry: str = ""
-    """The URL of its schema registry."""
+    """URL of the schema registry."""
     registry_login: RegistryLogin = RegistryLogin()
     logs: tuple[str, ...] = ()
-    """Topics with lines of logs."""
+    """Topics that contain log lines."""
     logs_hours: float = 24.0
     logs_gib: float = 4.0
-    """How long lines are kept, and how many gigabytes (of 1024³) of them."""
+    """Retention of log lines: hours, and size in GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class ConsoleSettings:
     clusters: tuple[ClusterSettings, ...]
     listen: Address = DEFAULT_LISTEN
     data: Path = field(default_factory=lambda: default_data())
-    """Curves, logs and audit; everything in it but the audit can be removed."""
+    """Directory of curves, logs and audit log; everything except the audit log may be deleted."""
     read_only: bool = False
     tls: TlsSettings | None = None
-    """By https."""
+    """Enables HTTPS."""
     url: str = ""
-    """Under which browsers reach it, if that is not where it listens."""
+    """External URL, if it differs from the listen address."""
     access: AccessSettings = field(default_factory=AccessSettings)
     publish_metrics: str = ""
-    """The topic that metrics are written to, in each cluster; none if it is empty."""
+    """Topic for metrics in each cluster; empty: metrics are not published."""
     silenced_alarms: frozenset[str] = frozenset()
     """Names of alarms that are silenced for all users."""
     http: WebLimits = field(default_factory=WebLimits)

@@ -45,7 +45,7 @@ class StaticFiles:
         }
 
     def url(self, name: str) -> str:
-        """KeyError at the first page that names a file that is not there."""
+        """URL of a file; KeyError if it does not exist."""
         if name not in self._files:
             raise KeyError(name)
         return self.prefix + name

@@ -20,7 +20,7 @@ from barnabas.client.status import REPORT_SECONDS, Kind, ProcessStatus, StatusPa
 from barnabas.common.errors import KafkaError
 
 MAX_POINTS = 1440
-"""Of a flow: two hours of a report each five seconds."""
+"""Per flow: two hours at one report every five seconds."""
 MAX_TRENDS = 2000
 
 FlowKey = tuple[str, str, str]
@@ -32,12 +32,12 @@ class StatusPoint(msgspec.Struct):
     total: float
     """Rows or records since the start."""
     rate: float | None
-    """Of them a second, since the point before."""
+    """Rows or records per second since the previous point."""
     lag: int | None
 
 
 class StatusBoard:
-    """`start` begins, `close` ends; `current` never waits."""
+    """Latest status reports, polled in the background between `start` and `close`; `current` never waits."""
 
     def __init__(self, client: Client, interval: float = REPORT_SECONDS) -> None:
         self._table = StatusTable(client)
@@ -46,7 +46,7 @@ class StatusBoard:
         self._trends: dict[FlowKey, deque[StatusPoint]] = {}
         self._task: asyncio.Task[None] | None = None
         self.looked = asyncio.Event()
-        """Set when reports were read, or could not be."""
+        """Set after each poll, successful or not."""
         self._reading = asyncio.Lock()
         self.taken_ms = 0
         self.error = ""
@@ -106,12 +106,12 @@ def _add(points: deque[StatusPoint], status: ProcessStatus, part: StatusPart) ->
 
 
 def rows_of(status: ProcessStatus, part: StatusPart) -> float:
-    """Connectors count for all of themselves, which is one flow."""
+    """Rows or records of a flow. A connector is one flow, counted as a whole."""
     return part.counts.get("rows", part.counts.get("records", status.counts.get("rows", 0)))
 
 
 def _rate(points: deque[StatusPoint], ms: int, total: float) -> float | None:
-    """Nothing is known of a first report, nor of one after a restart, which begins at 0 again."""
+    """None for the first report and after a restart, which resets the counter."""
     if not points or total < points[-1].total:
         return None
     return (total - points[-1].total) * 1000 / (ms - points[-1].ms)

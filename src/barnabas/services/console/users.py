@@ -32,7 +32,7 @@ def needed_acls(user: str) -> list[AclBinding]:
 
 
 class ConsoleUser(CurrentUser, Protocol):
-    """The user of a request, with the rights on one cluster (`on`)."""
+    """User of a request, with rights on one cluster (`on`)."""
 
     @property
     def has_session(self) -> bool:

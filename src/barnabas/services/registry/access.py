@@ -46,10 +46,10 @@ async def readable_subjects(user: CurrentUser, subjects: list[str]) -> list[str]
 
 
 class Origins:
-    """Refuses requests that pages of other sites make a browser send, from their headers alone.
+    """Rejects cross-site requests of browsers, from the headers alone.
 
-    `local_names` is None unless the registry listens on loopback: then only these names, and those of loopback, may be
-    in the Host header (DNS rebinding).
+    `local_names` is None unless the registry listens on loopback: then the Host header must be one of these names or a
+    loopback name (DNS rebinding).
     """
 
     def __init__(self, local_names: frozenset[str] | None = None) -> None:
@@ -68,7 +68,7 @@ class Origins:
 
 
 class OpenRegistryError(ConfigError):
-    """Brokers know clients by certificates, and the registry would know nobody."""
+    """Brokers authenticate clients by certificate, but the registry would not authenticate them."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class OpenRegistryError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of a request before its body is read."""
+    """Origin and credentials of a request, known before its body is read."""
 
     authorization: str = ""
     certificate: bytes | None = None  # in DER
@@ -89,7 +89,7 @@ class Caller:
 
 
 class RegistryAccess:
-    """Finds the user of a request by credentials or by certificate, before the body is read."""
+    """Authenticates requests by credentials or by certificate, before the body is read."""
 
     def __init__(
         self,
@@ -126,8 +126,8 @@ class RegistryAccess:
             raise errors.store_error(f"no broker says who this is: {error}") from error
 
     async def _by_certificate(self, caller: Caller) -> CurrentUser:
-        """A request that another registry forwards comes with that one's certificate: it has checked the client's
-        rights. A registry is who may write to the topic."""
+        """A request forwarded by another registry carries that registry's certificate and is authorized already. A
+        principal with WRITE on the topic is a registry."""
         assert self._certificates is not None
         principal = self._certificates.principal(caller.certificate)
         if principal is None:

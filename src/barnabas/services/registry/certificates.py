@@ -1,7 +1,8 @@
-"""Users by their certificates, where brokers know clients by certificates, too.
+"""Users authenticated by certificate, for clusters whose brokers authenticate clients by certificate.
 
-A certificate cannot be tried on a broker, as a password can: only its owner has the key. So the registry reads the ACLs
-of the cluster and decides as the brokers' authorizer does. It needs DESCRIBE and DESCRIBE_CONFIGS on the cluster.
+Unlike a password, a client's certificate cannot be verified with a broker: only the client has the key. So the registry
+reads the cluster's ACLs and decides as the brokers' authorizer does. It needs DESCRIBE and DESCRIBE_CONFIGS on the
+cluster.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ _READ = ("super.users", "allow.everyone.if.no.acl.found", "authorizer.class.name
 
 
 class CertificateUsers:
-    """Knows principals by their certificates, and what ACLs allow them. What brokers say is good for some seconds."""
+    """Maps certificates to principals and authorizes them by ACLs, which are cached for a few seconds."""
 
     def __init__(self, bootstrap: str, security: ClientSecurity, mapping_rules: str) -> None:
         self._client = Client(bootstrap, client_id="schema-registry-acls", security=security)
         self._rules = MappingRules.parse(mapping_rules)
-        self._authorizer: StandardAuthorizer | None = None  # None: the brokers have none
+        self._authorizer: StandardAuthorizer | None = None  # None: brokers have no authorizer
         self._read_at: float | None = None
 
     async def close(self) -> None:
         await self._client.close()
 
     def principal(self, certificate: bytes | None) -> Principal | None:
-        """None without a certificate, and for one that no mapping rule applies to."""
+        """None without a certificate, or if no mapping rule matches."""
         if certificate is None:
             return None
         from barnabas.security.tls import subject_of
@@ -68,7 +69,7 @@ class CertificateUsers:
         return found
 
     async def _policy(self) -> Policy:
-        """Without the right to read it, super users have the rights that ACLs give them."""
+        """Policy of the brokers; if it cannot be read, super users have only the rights granted by ACLs."""
         metadata = await self._client.refresh([])
         try:
             configs = await admin.describe_configs(self._client, BROKER, str(min(metadata.brokers)))
@@ -81,7 +82,7 @@ class CertificateUsers:
 
 
 class CertificateUser:
-    """A client that its certificate identifies, with the rights that ACLs give to its principal."""
+    """A client identified by its certificate, with the rights that ACLs grant to its principal."""
 
     def __init__(self, users: CertificateUsers, principal: Principal, host: str) -> None:
         self.name = principal.name

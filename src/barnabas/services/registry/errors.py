@@ -1,6 +1,6 @@
-"""Refusals with Confluent's error codes: clients look at the code, people read the text.
+"""API errors with Confluent's error codes: clients evaluate the code, users read the message.
 
-Confluent documents codes only. Where its own text and Karapace's differ in words, the text is Karapace's.
+Confluent documents only the codes. Messages follow Karapace where it differs from Confluent.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def invalid_schema(reason: str) -> RegistryApiError:
 
 
 def unreadable_schema(kind: str, reason: str) -> RegistryApiError:
-    """As Karapace begins it; what follows says where."""
+    """Error with Karapace's prefix; `reason` contains the position."""
     return RegistryApiError(422, 42201, f"Invalid {kind} schema. Error: {reason}")
 
 
@@ -155,7 +155,7 @@ def foreign_page(reason: str) -> RegistryApiError:
 
 
 def http_error(status: int) -> RegistryApiError:
-    """What Confluent's server says by itself, before a resource is asked."""
+    """Error of Confluent's HTTP server, raised before routing to a resource."""
     names = {
         404: "Not Found",
         405: "Method Not Allowed",

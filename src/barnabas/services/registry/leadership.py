@@ -1,7 +1,7 @@
-"""Who writes: the group `schema-registry` elects one registry, Confluent's and Karapace's among them.
+"""Leader election: the group `schema-registry` elects the registry that writes, compatible with Confluent and Karapace.
 
-A classic group of protocol type `sr`: each member says its address, the group's leader names the one that writes, and
-everybody learns its address with the assignment. Two that both believe to lead do no harm: see `writing`.
+A classic group of protocol type `sr`: each member sends its address, the group leader picks the registry that writes,
+and all members learn its address from the assignment. Two concurrent leaders do no harm: see `writer`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from barnabas.protocol.messages.groups import (
 logger = safe_logger(__name__)
 
 GROUP, PROTOCOL_TYPE, PROTOCOL = "schema-registry", "sr", "v0"
-SESSION_TIMEOUT, REBALANCE_TIMEOUT, HEARTBEAT = 10.0, 30.0, 1.0  # seconds; Confluent's, but for the heartbeat
+SESSION_TIMEOUT, REBALANCE_TIMEOUT, HEARTBEAT = 10.0, 30.0, 1.0  # seconds; as Confluent, except the heartbeat
 LEAVE_TIMEOUT = 2.0
 VERSION, NO_ERROR, DUPLICATE_URLS = 1, 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryIdentity:
-    """What a member says of itself."""
+    """Address and eligibility of a registry, sent as member metadata."""
 
     host: str
     port: int
@@ -74,7 +74,7 @@ def read_identity(document: Any) -> RegistryIdentity | None:
 
 
 def choose(members: dict[str, RegistryIdentity | None], current: RegistryIdentity | None) -> dict[str, Any]:
-    """The assignment: the one that leads now if it is there, else the eligible member with the first address."""
+    """Assignment: the current leader if it is still eligible, else the eligible member with the lowest address."""
     known = {name: one for name, one in members.items() if one is not None}
     eligible = sorted((one.url, name) for name, one in known.items() if one.eligible)
     urls = [one.url for one in known.values()]
@@ -86,13 +86,14 @@ def choose(members: dict[str, RegistryIdentity | None], current: RegistryIdentit
 
 
 def _nothing() -> None:
-    """A registry that has nothing to do when it is elected."""
+    """Default callback of an election."""
 
 
 class RegistryLeadership:
-    """`leader` is None while nobody leads. `client` is its own: joining a group waits.
+    """Group membership of a registry. `leader` is None during an election.
 
-    `elected` is called when this registry begins to lead.
+    Needs a dedicated `client`, as JoinGroup blocks the connection. `elected` is called when this registry becomes the
+    leader.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class RegistryLeadership:
         self.identity = identity
         self.group = group
         self.leader: RegistryIdentity | None = None
-        self.leader_since = 0.0  # time.monotonic() when it was learned
+        self.leader_since = 0.0  # time.monotonic() when the leader became known
         self._elected = elected
         self.generation = -1
         self._changed = asyncio.Event()
@@ -119,7 +120,7 @@ class RegistryLeadership:
         return self.leader is not None and self.leader.url == self.identity.url
 
     def start(self, ended: Callable[[asyncio.Task[None]], None] | None = None) -> None:
-        """`ended` is called if the task that stays in the group ends."""
+        """Join the group in the background; `ended` is called if the task ends."""
         self._task = asyncio.create_task(self._stay_in_group())
         if ended is not None:
             self._task.add_done_callback(ended)
@@ -134,7 +135,7 @@ class RegistryLeadership:
                 await self._leave()
 
     async def known_leader(self, within: float) -> RegistryIdentity | None:
-        """Waits for an election that is under way."""
+        """Current leader; waits for an election in progress."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while self.leader is None:
@@ -155,7 +156,7 @@ class RegistryLeadership:
             except (ClientError, KafkaError) as error:
                 self._after(error)
                 if session.passed:
-                    self._learn(None)  # the others have elected somebody by now
+                    self._learn(None)  # the session has expired: another leader may have been elected
                 if not _is_rebalance(error):
                     await asyncio.sleep(backoff.next_delay())
 

@@ -1,4 +1,4 @@
-"""Metadata and rules that a configuration adds to the schemas of a subject: defaults and overrides."""
+"""Default and override metadata and rules that a configuration adds to the schemas of a subject."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RULES = ("migrationRules", "domainRules", "encodingRules")
 
 
 def with_defaults(state: RegistryState, subject: str, schema: SchemaText, live: list[Version]) -> SchemaText:
-    """What the schema says wins over the version before it, that over the default; an override wins over all."""
+    """Merge metadata and rules. Precedence: override, schema (or else the previous version), default."""
     before = live[-1].schema if live else None
     metadata = _read(schema.metadata or (before.metadata if before else ""))
     rules = _read(schema.rule_set or (before.rule_set if before else ""))
@@ -35,7 +35,7 @@ def _read(text: str) -> Json | None:
 
 
 def _merge(under: Json | None, over: Json | None) -> Json | None:
-    """Property by property."""
+    """Merge by property; `over` takes precedence."""
     if not under or not over:
         return over or under
     merged: Json = {}
@@ -49,7 +49,7 @@ def _merge(under: Json | None, over: Json | None) -> Json | None:
 
 
 def _merge_rules(under: Json | None, over: Json | None) -> Json | None:
-    """Rule by rule, by name."""
+    """Merge by rule name; `over` takes precedence."""
     if not under or not over:
         return over or under
     merged: dict[str, Any] = {}

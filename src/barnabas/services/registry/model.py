@@ -1,4 +1,4 @@
-"""The nouns of a registry. A subject is written with its context: `orders-value`, or `:.acme:orders-value`."""
+"""Data model of the registry. Subjects include their context: `orders-value`, or `:.acme:orders-value`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, name_of, qualified
 from barnabas.services.registry.errors import invalid_context, invalid_subject
 
-GLOBAL_CONTEXT = ".__GLOBAL"  # `:.__GLOBAL:` is how newer clients write "no subject at all"
+GLOBAL_CONTEXT = ".__GLOBAL"  # newer clients write `:.__GLOBAL:` instead of an empty subject
 MAX_VERSION = 2**31 - 1
 MAX_ID = 2**31 - 1  # four bytes in front of each value, signed in Java
 LATEST = -1
@@ -22,7 +22,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 Json = dict[str, Any]
 
-# What a configuration may say, and the type of each; what is not named here is refused, not dropped.
+# Configuration fields and their types; unknown fields are rejected rather than dropped.
 CONFIG_FIELDS: dict[str, type] = {
     "compatibility": str,
     "compatibilityLevel": str,
@@ -61,12 +61,12 @@ class CompatibilityLevel(StrEnum):
 
     @property
     def is_backward(self) -> bool:
-        """The new schema reads what was written with older ones."""
+        """True if the new schema must read data written with older schemas."""
         return self.startswith(("BACKWARD", "FULL"))
 
     @property
     def is_forward(self) -> bool:
-        """The older schemas read what is written with the new one."""
+        """True if older schemas must read data written with the new schema."""
         return self.startswith(("FORWARD", "FULL"))
 
 
@@ -93,7 +93,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """What is registered. Metadata and rules are part of it; they are kept as JSON texts so that it can be a key."""
+    """A schema with references, metadata and rules. Metadata and rules are JSON text, which is hashable."""
 
     type: SchemaType
     text: str
@@ -114,7 +114,7 @@ class SchemaText:
         return str(uuid.UUID(bytes=digest))
 
     def to_json(self) -> Json:
-        """The fields that every answer and record has, as Confluent writes them: AVRO is what goes without saying."""
+        """Fields common to all responses and records, in Confluent's order: schemaType is omitted for AVRO."""
         document: Json = {}
         if self.type is not SchemaType.AVRO:
             document["schemaType"] = str(self.type)
@@ -135,7 +135,7 @@ class Version:
     id: int
     schema: SchemaText
     deleted: bool = False
-    given_guid: str = ""  # of a record that another registry wrote
+    given_guid: str = ""  # guid in a record written by another registry
 
     @property
     def guid(self) -> str:
@@ -148,7 +148,7 @@ class Version:
 
 
 def check_subject(subject: str) -> str:
-    """Confluent refuses control characters and names that mean a context."""
+    """Reject control characters and names reserved for contexts, as Confluent does."""
     name = name_of(subject)
     if not name.strip() or _CONTROL.search(subject) or context_of(subject) == GLOBAL_CONTEXT:
         raise invalid_subject(subject)
@@ -156,14 +156,14 @@ def check_subject(subject: str) -> str:
 
 
 def check_context(name: str) -> str:
-    """A colon would make another subject of one in this context."""
+    """Reject colons, which would make the boundary between context and subject ambiguous."""
     if ":" in name or _CONTROL.search(name):
         raise invalid_context(name)
     return name
 
 
 def scope_of(subject: str) -> str | None:
-    """Whose configuration: a subject's, a context's (`:.acme:`), or everybody's (None)."""
+    """Scope of a configuration: a subject, a context (`:.acme:`), or None for the global scope."""
     spelled = qualified(subject)
     if spelled in ("", f":{GLOBAL_CONTEXT}:", "__GLOBAL__"):
         return None
@@ -175,5 +175,5 @@ def context_scope(context: str) -> str | None:
 
 
 def frozen_json(value: Any) -> str:
-    """A JSON value as a text that equal values share; nothing for null and for an empty one."""
+    """Canonical JSON text of a value; empty for null and for an empty value."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if value else ""

@@ -1,4 +1,4 @@
-"""What a registry itself must be allowed to do; its clients need rights of their own (`api/routes`)."""
+"""ACLs required by the registry's own principal; rights of clients are in `api/routes`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEEDED = {
     ),
     (ResourceType.GROUP, GROUP): (Operation.READ, Operation.DESCRIBE),
     (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID): (Operation.WRITE, Operation.DESCRIBE),
-    # To see who else may join the group, and what the owners of certificates may do.
+    # For the check of other group members' principals, and for the authorization of certificates.
     (ResourceType.CLUSTER, CLUSTER_NAME): (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
 }
 

@@ -1,8 +1,8 @@
-"""Registries that may receive the credentials of clients: those in --peers, and the leader that our writer announced.
+"""Registries that may receive client credentials: those in --peers, and a leader announced in the topic.
 
-Any client that may READ the group can join it and claim to lead. So a leader records its address in `_schemas` before
-others forward to it, with the transactional id that only registries may use. The record is a NOOP, which Confluent's
-registry and Karapace skip, under a key that only we write, so that compaction keeps it.
+Any client with READ on the group can join it and claim to lead. So a leader records its address in `_schemas` before
+others forward to it, using the transactional id reserved for registries. The record is a NOOP, which Confluent's
+registry and Karapace skip, under a key that only Barnabas writes, so that compaction keeps it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from barnabas.services.registry.writer import TRANSACTIONAL_ID
 
 logger = safe_logger(__name__)
 
-ANNOUNCEMENT_SECONDS = 5.0  # for a leader that was just elected to record its address
+ANNOUNCEMENT_SECONDS = 5.0  # for a newly elected leader to record its address
 _PORTS = {"http": 80, "https": 443}
 
 
 class InvalidPeerError(ValueError):
-    """The text says how a peer is written."""
+    """Not a valid peer address; the message contains an example."""
 
 
 def parse_peers(text: str) -> frozenset[str]:
-    """The addresses in `http://registry1:8081,https://registry2:8081`; InvalidPeerError for anything else."""
+    """Parse `http://registry1:8081,https://registry2:8081`; InvalidPeerError for an invalid address."""
     return frozenset(_parse_peer(part.strip()) for part in text.split(",") if part.strip())
 
 
@@ -61,16 +61,16 @@ def _not_an_address(text: str) -> str:
 
 
 class RegistryPeers:
-    """Decides which leader a request, with the credentials in it, is forwarded to."""
+    """Decides if a request, including its credentials, may be forwarded to a leader."""
 
     def __init__(self, listed: frozenset[str], reader: SchemaReader, client: Client) -> None:
         self._listed = listed
         self._reader = reader
         self._client = client
-        self._verified: RegistryIdentity | None = None  # the last leader whose announcement was found
+        self._verified: RegistryIdentity | None = None  # the last leader with a verified announcement
 
     async def check(self, leader: RegistryIdentity, own: RegistryIdentity, seconds_left: float) -> None:
-        """RegistryError 503 unless the leader may receive credentials; waits so long for its announcement."""
+        """Error 503 unless the leader may receive credentials; waits up to `seconds_left` for its announcement."""
         if own.scheme == "https" and leader.scheme != "https":
             raise errors.untrusted_leader(
                 leader.url,
@@ -122,7 +122,7 @@ async def warn_of_others(client: Client, group: str, security: ClientSecurity) -
 
 
 def _own_name(security: ClientSecurity) -> str:
-    """As brokers know this registry, unless they map names; nothing where that cannot be seen here, as in a token."""
+    """Principal name of this registry before any mapping by brokers; empty if unknown, as with a token."""
     if security.sasl is not None:
         return security.sasl.username
     store = None if security.tls is None else security.tls.certificate

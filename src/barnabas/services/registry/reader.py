@@ -1,6 +1,6 @@
-"""Follows `_schemas`: every committed record is replayed, in order, for as long as the registry runs.
+"""Follows `_schemas`: replays every committed record, in order, while the registry runs.
 
-Other programs write to the topic, too: a record that cannot be understood is logged and skipped.
+Other programs write to the topic too: an unreadable record is logged and skipped.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from barnabas.services.registry.state import NOT_TRANSACTIONAL, RegistryState
 
 logger = safe_logger(__name__)
 
-SLICE_SECONDS = 0.005  # of CPU, after which others get their turn on the event loop
+SLICE_SECONDS = 0.005  # CPU time between yields to the event loop
 Entries = list[tuple[bytes, bytes | None]]  # keys and values
 SETTINGS = FetchSettings(isolation=READ_COMMITTED, partition_bytes=8 * 1024 * 1024)
 
 
 class ReaderEndedError(ClientError):
-    """The task that follows the topic has died of an error that nobody expected; the log has its traceback."""
+    """The task that follows the topic ended with an unexpected error; the log has the traceback."""
 
     def __init__(self) -> None:
         super().__init__("the registry no longer follows its topic; restart it, and see its log")
 
 
 class SchemaReader:
-    """`client` is its own: a fetch that waits would hold up the answers to everything behind it.
+    """Replays the topic into the state. Needs a dedicated `client`, as a waiting fetch blocks the connection.
 
     `died` is called if the task that follows the topic ends.
     """
@@ -51,14 +51,14 @@ class SchemaReader:
         self.client = client
         self.state = state
         self.tp = tp
-        self.position = 0  # of the next record; everything before it is in the state
+        self.position = 0  # next offset; all earlier records are in the state
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._died = died
         self._expected: Entries | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, asker: Client) -> None:
-        """Returns when what was in the topic at the start is replayed."""
+        """Start following; returns once the records present at the start are replayed."""
         self._task = asyncio.create_task(self._follow())
         self._task.add_done_callback(self._end)
         await self.catch_up(asker)
@@ -70,12 +70,12 @@ class SchemaReader:
                 await self._task
 
     async def catch_up(self, asker: Client) -> None:
-        """Until everything is replayed that is committed now; `asker` is a client on which nothing waits."""
+        """Wait until all records committed so far are replayed; `asker` is a client without blocking requests."""
         ends = await end_offsets(asker, [self.tp], READ_COMMITTED)
         await self.reached(ends[self.tp])
 
     async def reached(self, offset: int) -> None:
-        """Until all records before this offset are replayed."""
+        """Wait until all records before this offset are replayed."""
         if self._task is not None and self._task.done():
             raise ReaderEndedError
         if self.position < offset:
@@ -84,13 +84,13 @@ class SchemaReader:
             await future
 
     async def wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Until what is replayed fulfils the condition; TimeoutError after so long."""
+        """Wait until the replayed state fulfils the condition; TimeoutError after `seconds`."""
         async with asyncio.timeout(seconds):
             while not condition():
                 await self.reached(self.position + 1)
 
     def expect(self, entries: Entries) -> None:
-        """From now on, look out for a committed batch with these records; `has_seen` says whether it came."""
+        """Watch for a committed batch with exactly these records; `has_seen` is True once it was replayed."""
         self._expected = entries
 
     @property
@@ -139,7 +139,7 @@ class SchemaReader:
                 began = time.thread_time()
 
     def _replay_batch(self, header: BatchHeader, records: Sequence[Record], *, hidden: bool) -> None:
-        """Records of aborted transactions never were, but the ids in them are not given again."""
+        """Replay a batch. Records of aborted transactions (`hidden`) only reserve their ids."""
         producer_id = header.producer_id if header.is_transactional else NOT_TRANSACTIONAL
         for record in records:
             if record.offset < self.position:
@@ -149,7 +149,7 @@ class SchemaReader:
                     self.state.note_id(record.key, record.value)
                 else:
                     self.state.replay(record.key, record.value, producer_id)
-            except Exception as error:  # whatever a program has written there must not end the registry
+            except Exception as error:  # an invalid record of another program must not stop the registry
                 text = "the record at offset %d of %s is skipped, it cannot be understood: %s: %s"
                 logger.error(text, record.offset, self.tp.topic, type(error).__name__, str(error)[:200])
         is_awaited = not hidden and self._expected is not None

@@ -1,6 +1,6 @@
-"""Records of `_schemas`, byte for byte as Confluent and Karapace write them: compaction compares the keys' bytes.
+"""Records of `_schemas`, byte-identical to those of Confluent and Karapace: compaction compares keys by bytes.
 
-A key that another program has spelled otherwise is found by what it says, and `State.raw_keys` remembers its bytes.
+Keys that another program serialized differently are parsed, and `RegistryState` keeps their original bytes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ SCHEMA, CONFIG, MODE, NOOP = "SCHEMA", "CONFIG", "MODE", "NOOP"
 DELETE_SUBJECT, CLEAR_SUBJECT, CONTEXT = "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"
 TENANT = "default"
 LEADER_KEY = b'{"magic":0,"keytype":"NOOP"}'
-"""Of the record with the leader's address. Others write a NOOP in another order and with no value, so compaction keeps
-this record, and they skip it as a NOOP."""
+"""Key of the record with the leader's address. NOOP keys of other registries have another field order, so compaction
+keeps this record, and other registries skip it as a NOOP."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryKey:
-    """`subject` is None for what is global; of a CONTEXT record it is the context."""
+    """Record key. `subject` is None for the global scope; for a CONTEXT record it is the context."""
 
     kind: str
     subject: str | None = None
@@ -39,14 +39,14 @@ class RegistryKey:
 
 @dataclass(frozen=True, slots=True)
 class RegistryRecord:
-    """One record to write; no value is a tombstone."""
+    """A record to write; a tombstone if it has no value."""
 
     key: RegistryKey
     value: bytes | None
 
 
 def read_key(data: bytes | None) -> RegistryKey | None:
-    """None for what is no key of ours: it is passed over."""
+    """None for an unknown key, which is skipped."""
     document = read_value(data)
     if document is None:
         return None

@@ -1,4 +1,4 @@
-"""A registry that runs: the topic, the election and HTTP, put together.
+"""Registry server: topic, leader election and HTTP.
 
 async with RegistryServer(RegistrySettings("127.0.0.1:9092")) as registry:
     registry.url
@@ -34,10 +34,11 @@ _WILDCARDS = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`advertised` is where the other registries reach this one, by default where it listens. `tls`: by https.
+    """`advertised` is the address for other registries, by default the listen address. `tls` enables HTTPS.
 
-    `peers` are addresses of registries of other makers that clients' credentials may be forwarded to. `client_auth` and
-    `mapping_rules` are ssl.client.auth and ssl.principal.mapping.rules of a broker. `is_open`: everybody may do all.
+    `peers` are addresses of other vendors' registries that may receive client credentials. `client_auth` and
+    `mapping_rules` correspond to a broker's ssl.client.auth and ssl.principal.mapping.rules. `is_open` disables
+    authorization.
     """
 
     bootstrap: str
@@ -55,7 +56,7 @@ class RegistrySettings:
 
 
 class RegistryServer(Server):
-    """`died` is called when it cannot go on, and `is_dead` is true from then on."""
+    """`died` is called after a fatal error; `is_dead` is True from then on."""
 
     def __init__(self, settings: RegistrySettings, died: Callable[[], None] | None = None) -> None:
         self.settings = settings
@@ -81,7 +82,7 @@ class RegistryServer(Server):
 
     @property
     def url(self) -> str:
-        """For clients on this machine, or as advertised."""
+        """Advertised URL, or else the URL for local clients."""
         return self.identity.url
 
     @property
@@ -93,7 +94,7 @@ class RegistryServer(Server):
         return RegistryIdentity(socket.gethostname() if host in _WILDCARDS else host, self.port, scheme)
 
     async def start(self) -> None:
-        """Returns when schemas can be looked up. UnsuitableTopicError if the topic would lose some."""
+        """Return once schemas can be looked up. UnsuitableTopicError if the topic could lose schemas."""
         listening = bind(*self.settings.listen)
         try:
             self.port = listening.getsockname()[1]
@@ -130,7 +131,7 @@ class RegistryServer(Server):
 
 
 def _certificate_users(settings: RegistrySettings) -> CertificateUsers | None:
-    """OpenRegistryError beside brokers that know clients by certificates, unless clients of ours have some, too."""
+    """OpenRegistryError if brokers authenticate clients by certificate and the registry does not."""
     tls, sasl = settings.security.tls, settings.security.sasl
     if tls is None or tls.certificate is None or sasl is not None or settings.is_open:
         return None
@@ -140,7 +141,7 @@ def _certificate_users(settings: RegistrySettings) -> CertificateUsers | None:
 
 
 def _forwarding_context(settings: RegistrySettings) -> ssl.SSLContext | None:
-    """Other registries know this one by the certificate that brokers know it by: it may write to the topic."""
+    """TLS context for forwarding. It presents the broker client certificate, whose principal may write to the topic."""
     if settings.tls is None:
         return None
     own = settings.security.tls

@@ -1,4 +1,4 @@
-"""What the API asks for, between the state, the languages and the topic. `work` parses and compares."""
+"""Operations of the API on the state, the schema formats and the topic. `work` parses and compares schemas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barnabas.services.registry.work import SchemaFacts, SchemaWork
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A schema as a client sends it. `texts` are the spellings under which it may be registered, the kept one first."""
+    """A schema sent by a client. `texts` are the forms in which it may be registered, the stored form first."""
 
     schema: SchemaText
     needed: tuple[Dependency, ...]
@@ -52,7 +52,7 @@ class SchemaService:
         normalize: bool,
         given: tuple[int | None, int | None] = (None, None),
     ) -> Submitted:
-        """Parsed, with references that exist. What a client sends and what is kept may be spelled differently."""
+        """Parse a schema and resolve its references. The stored form may differ from the submitted text."""
         context = context_of(subject)
         fixed = pinned(self.state, schema, context)
         needed = dependencies(self.state, fixed, context)
@@ -62,7 +62,7 @@ class SchemaService:
         return Submitted(replace(fixed, text=found.kept), needed, found.facts, texts, *given)
 
     async def register(self, subject: str, submitted: Submitted) -> Version:
-        """The version that has this schema: an old one, or a new one that is compatible with those before it."""
+        """Version with this schema: an existing one, or a new one that is compatible with the previous versions."""
         found = self._registered(subject, submitted)
         if found is not None:
             return found
@@ -80,7 +80,7 @@ class SchemaService:
         return version
 
     async def _compare_ahead(self, subject: str, submitted: Submitted) -> None:
-        """What takes long is done, and remembered, before the lock is taken that all changes need."""
+        """Run slow comparisons and cache their results before taking the lock for changes."""
         live = self.state.live(subject)
         schema = with_defaults(self.state, subject, submitted.schema, live)
         if await self._same(submitted, schema, live) is None:
@@ -106,7 +106,7 @@ class SchemaService:
         return subjects.register(state, subject, schema)
 
     def _registered(self, subject: str, submitted: Submitted) -> Version | None:
-        """Without asking the leader: most producers register what is registered."""
+        """Existing version, found without the leader: most producers register an existing schema."""
         if self.state.effective_mode(subject) is not RegistryMode.READWRITE or submitted.given_id is not None:
             return None
         live = self.state.live(subject)
@@ -127,7 +127,7 @@ class SchemaService:
     async def problems(
         self, subject: str, submitted: Submitted, older: Sequence[Version], level: CompatibilityLevel | None
     ) -> list[str]:
-        """Why the schema does not fit to these versions, at the subject's level or a given one."""
+        """Incompatibilities with these versions, at the given level or the subject's."""
         wanted = level or self.state.level(subject)
         if wanted is CompatibilityLevel.NONE or not older:
             return []
@@ -136,7 +136,7 @@ class SchemaService:
         return await self.work.problems(wanted, new, [self._text(one) for one in reversed(compared)])
 
     async def check_new(self, subject: str, submitted: Submitted) -> None:
-        """Names that other registries let through are refused, unless older versions have such names too."""
+        """Reject invalid names that other registries accept, unless an older version of the subject has some."""
         fault = submitted.facts.fault
         if not fault:
             return
@@ -193,7 +193,7 @@ class SchemaService:
     async def _same(
         self, submitted: Submitted, schema: SchemaText, versions: list[Version]
     ) -> Version | None:
-        """A version with this schema. Texts may differ and mean the same; Avro's have one form already."""
+        """Version with this schema, also with an equivalent text; Avro texts are in canonical form already."""
         found = _with_text(submitted, schema, versions)
         if found is not None or schema.type is SchemaType.AVRO:
             return found
@@ -205,7 +205,7 @@ class SchemaService:
         return None
 
     def _compared(self, subject: str, schema: SchemaText, live: list[Version]) -> list[Version]:
-        """With a compatibility group, versions are compared with those of the same group alone."""
+        """Versions to compare with: with a compatibility group, only those of the same group."""
         group = self.state.setting(subject, "compatibilityGroup")
         if not group:
             return live

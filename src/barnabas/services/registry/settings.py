@@ -1,4 +1,4 @@
-"""Compatibility and mode: of one subject, of a context, of everybody."""
+"""Compatibility levels and modes of subjects, contexts and the global scope."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def get_config(state: RegistryState, scope: str | None, *, default_to_global: bo
 
 
 def set_config(state: RegistryState, scope: str | None, body: Json) -> SubjectChange:
-    """Fields that are null are removed, and those that are not named stay."""
+    """Update a configuration: null removes a field, omitted fields are unchanged."""
     wanted = dict(body)
     for name, value in wanted.items():
         if name not in CONFIG_FIELDS or not isinstance(value, CONFIG_FIELDS[name] | None):
@@ -43,7 +43,7 @@ def set_config(state: RegistryState, scope: str | None, body: Json) -> SubjectCh
 
 
 def delete_config(state: RegistryState, scope: str | None) -> SubjectChange:
-    """Answers with what was configured, and with the level that holds from now on (`compatibility`, as Karapace)."""
+    """Delete a configuration and return it with the now effective level (`compatibility`, as in Karapace)."""
     found = state.config(scope)
     if found is None and scope is not None:
         raise errors.no_config(scope)
@@ -64,7 +64,7 @@ def get_mode(state: RegistryState, scope: str | None, *, default_to_global: bool
 
 
 def set_mode(state: RegistryState, scope: str | None, wanted: Any, *, force: bool) -> SubjectChange:
-    """IMPORT for what has schemas already could give their ids a second meaning: only with `force`."""
+    """Set a mode. IMPORT with existing schemas needs `force`, as it could reassign their ids."""
     if not isinstance(wanted, str) or wanted.upper() not in RegistryMode.__members__:
         raise errors.invalid_mode()
     mode = RegistryMode(wanted.upper())

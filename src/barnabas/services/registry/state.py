@@ -1,4 +1,4 @@
-"""What `_schemas` says, record by record. `replay` is the only mover; everything else looks."""
+"""State of the registry, replayed from `_schemas` record by record. Only `replay` and `note_id` change it."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from barnabas.services.registry.records import RegistryKey
 logger = safe_logger(__name__)
 
 DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
-MAX_ANNOUNCED = 16  # producers whose last announcement is kept; one of them is the registries' own
+MAX_ANNOUNCED = 16  # producers whose last announcement is kept, including that of the registries
 NOT_TRANSACTIONAL = -1
 SubjectVersion = tuple[str, int]  # subject and version
 
 
 @dataclass(slots=True)
 class SchemaContext:
-    """Ids are numbered in each context by itself."""
+    """Schemas of a context; each context has its own id sequence."""
 
     schemas: dict[int, SchemaText] = field(default_factory=dict)
     ids: dict[SchemaText, int] = field(default_factory=dict)
-    versions: dict[int, dict[SubjectVersion, None]] = field(default_factory=dict)  # who uses an id
-    highest: int = 0  # of all ids ever seen, those of aborted records included
+    versions: dict[int, dict[SubjectVersion, None]] = field(default_factory=dict)  # versions with an id
+    highest: int = 0  # highest id seen, including those of aborted records
 
 
 class RegistryState:
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
         self._contexts: dict[str, SchemaContext] = {}
-        self._named: dict[str, None] = {}  # contexts with a record of their own
+        self._named: dict[str, None] = {}  # contexts with a CONTEXT record
         self._referrers: dict[SubjectVersion, dict[SubjectVersion, None]] = {}
         self._guids: dict[str, dict[SubjectVersion, None]] = {}
         self._configs: dict[str | None, Json] = {}
         self._modes: dict[str | None, RegistryMode] = {}
         self._raw_keys: dict[RegistryKey, bytes] = {}
-        self.announced: dict[int, str] = {}  # by producer id, the address of the leader that it recorded last
-        self.duplicates = 0  # ids that two schemas have; the first one keeps it
+        self.announced: dict[int, str] = {}  # last announced leader address by producer id
+        self.duplicates = 0  # ids assigned to two schemas; the first schema keeps the id
 
-    # Looking.
+    # Queries.
 
     def subjects(self) -> Iterator[str]:
         return iter(self._subjects)
 
     def versions(self, subject: str) -> dict[int, Version]:
-        """All of a subject, deleted ones too, in order; nothing for a subject that is unknown."""
+        """All versions of a subject in order, including deleted ones; empty for an unknown subject."""
         return self._subjects.get(subject, {})
 
     def live(self, subject: str) -> list[Version]:
@@ -75,7 +75,7 @@ class RegistryState:
         return self._contexts[context].schemas.get(schema_id) if context in self._contexts else None
 
     def id_of(self, context: str, schema: SchemaText) -> int | None:
-        """The id that a schema has, or had before it was deleted for good: records with it may still be around."""
+        """Id of a schema, even after a permanent delete: records with the id may still exist."""
         found = self._contexts[context].ids.get(schema) if context in self._contexts else None
         if found is None or self._contexts[context].schemas.get(found, schema) != schema:
             return None
@@ -95,7 +95,7 @@ class RegistryState:
         return [self._subjects[subject][version] for subject, version in self._guids.get(guid, ())]
 
     def referrers(self, subject: str, version: int, *, deleted: bool = False) -> list[Version]:
-        """Versions that refer to this one; `deleted`: also those that are deleted, and are found by their id still."""
+        """Versions that reference this one; `deleted` includes soft-deleted ones, which can still be found by id."""
         versions = self._referrers.get((subject, version), {})
         found = [self._subjects[name][number] for name, number in versions]
         return [one for one in found if deleted or not one.deleted]
@@ -110,7 +110,7 @@ class RegistryState:
         return self._modes.get(scope)
 
     def setting(self, subject: str, name: str) -> Any:
-        """A field of the configuration: the subject's, else its context's, else everybody's."""
+        """Configuration field of the subject, else of its context, else of the global scope."""
         for scope in (subject, context_scope(context_of(subject)), None):
             found = self._configs.get(scope, {}).get(name)
             if found is not None:
@@ -122,7 +122,7 @@ class RegistryState:
         return CompatibilityLevel(found) if found in CompatibilityLevel.__members__ else DEFAULT_LEVEL
 
     def level_around(self, scope: str) -> CompatibilityLevel:
-        """The level that holds for a subject or a context which has none itself."""
+        """Level inherited by a subject or context without its own level."""
         context = context_scope(context_of(scope))
         around = self._configs.get(context, {}) if context != scope else {}
         everybody = self._configs.get(None, {})
@@ -130,7 +130,7 @@ class RegistryState:
         return CompatibilityLevel(found) if found in CompatibilityLevel.__members__ else DEFAULT_LEVEL
 
     def effective_mode(self, subject: str) -> RegistryMode:
-        """READONLY_OVERRIDE of all wins over what a subject says."""
+        """Mode of a subject; a global READONLY_OVERRIDE takes precedence."""
         everybody = self._modes.get(None, RegistryMode.READWRITE)
         if everybody is RegistryMode.READONLY_OVERRIDE:
             return everybody
@@ -138,15 +138,15 @@ class RegistryState:
         return self._modes.get(subject) or self._modes.get(scope) or everybody
 
     def key_bytes(self, key: RegistryKey) -> bytes:
-        """As they lie in the topic, if they do: compaction must find the record that a new one replaces."""
+        """Key bytes as in the topic, if present there, so that compaction removes the replaced record."""
         return self._raw_keys.get(key) or key.encode()
 
-    # Replaying.
+    # Replay.
 
     def replay(
         self, key_bytes: bytes | None, value: bytes | None, producer_id: int = NOT_TRANSACTIONAL
     ) -> None:
-        """`producer_id` is that of the transaction with the record."""
+        """Apply a record; `producer_id` is that of its transaction."""
         if key_bytes == records.LEADER_KEY:
             self._announce(records.read_leader(value), producer_id)
             return
@@ -160,7 +160,7 @@ class RegistryState:
         apply(self, key, records.read_value(value) if value else None)
 
     def note_id(self, key_bytes: bytes | None, value: bytes | None) -> None:
-        """An aborted record: it never was, but others may have read its id."""
+        """Reserve the id of an aborted record, which other registries may have read."""
         key, document = records.read_key(key_bytes), records.read_value(value)
         if key is not None and key.kind == records.SCHEMA and key.subject and document:
             number = document.get("id")
@@ -236,13 +236,13 @@ class RegistryState:
             _discard(self._referrers, target, key)
 
     def _drop_unused(self, old: Version) -> None:
-        """An id that no version has any more; `highest` sees to it that no other schema gets it."""
+        """Drop an id without versions; `highest` prevents its reuse."""
         context = self._context(context_of(old.subject))
         if old.id not in context.versions:
             context.schemas.pop(old.id, None)
 
     def _config(self, key: RegistryKey, document: Json | None) -> None:
-        """Fields of another type than they have are left out."""
+        """Apply a configuration, ignoring fields of the wrong type."""
         kept = {} if document is None else document
         kept = {
             name: value for name, value in kept.items() if isinstance(value, CONFIG_FIELDS.get(name, object))
@@ -254,7 +254,7 @@ class RegistryState:
         _set(self._modes, _scope(key), RegistryMode(name) if name in RegistryMode.__members__ else None)
 
     def _delete_subject(self, key: RegistryKey, document: Json | None) -> None:
-        """Versions up to one are soft deleted."""
+        """Soft-delete all versions up to the given one."""
         last = (document or {}).get("version")
         if not key.subject or not isinstance(last, int):
             return
@@ -311,7 +311,7 @@ def _targets(version: Version) -> list[SubjectVersion]:
 
 
 def _read_version(subject: str, number: int, document: Json) -> Version | None:
-    """None for a record that no registry has written."""
+    """None for a malformed record."""
     schema_id: Any = document.get("id")
     text: Any = document.get("schema")
     kind, guid = document.get("schemaType") or "AVRO", document.get("guid") or ""
@@ -340,7 +340,7 @@ def _frozen_object(value: Any) -> str:
 
 
 def read_references(documents: Any) -> tuple[Reference, ...]:
-    """Those that are complete; what else stands there is left out."""
+    """Complete references; anything else is ignored."""
     listed = documents if isinstance(documents, list) else ()
     return tuple(
         Reference(one["name"], one["subject"], one["version"]) for one in listed if is_reference(one)

@@ -1,4 +1,4 @@
-"""The state of the registry and its topic: followed by all, changed by the one that leads."""
+"""State of the registry and its topic: followed by all registries, changed by the leader."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ logger = safe_logger(__name__)
 
 WRITE_TIMEOUT = 30.0  # seconds for a whole change; Confluent's is 500 ms for the write alone
 CATCH_UP_TIMEOUT = 2.0
-QUIET = 0.5  # seconds without a change, after which the end of the topic is marked
-ELECTION_PATIENCE = 15.0  # longer than a session that has to end first
+QUIET = 0.5  # seconds without a change until the end of the topic is marked
+ELECTION_PATIENCE = 15.0  # longer than the session timeout of a dead leader
 
 Decide = Callable[[RegistryState], Awaitable[SubjectChange]]
 
 
 class NotLeadingError(Exception):
-    """Another registry writes, or none is known (None)."""
+    """Another registry is the leader; None if the leader is unknown."""
 
     def __init__(self, leader: RegistryIdentity | None) -> None:
         super().__init__(leader.url if leader else "no leader")
@@ -55,14 +55,14 @@ class SchemaStoreSettings:
 
 
 def _nothing() -> None:
-    """Where requests that need the task fail, and that is all."""
+    """Default callback; requests that need the ended task fail."""
 
 
 class SchemaStore:
-    """Three clients: what waits on one connection holds up all that is behind it."""
+    """Uses three clients, as a blocking request delays all later ones on its connection."""
 
     def __init__(self, settings: SchemaStoreSettings, died: Callable[[], None] = _nothing) -> None:
-        """`died` is called when a task without which the registry does nothing has ended."""
+        """`died` is called when an essential task has ended."""
         self.settings = settings
         self.state = RegistryState()
         tp = TopicPartition(settings.topic, 0)
@@ -78,18 +78,18 @@ class SchemaStore:
         self._peers = RegistryPeers(settings.peers, self.reader, writing)
         self._lock = asyncio.Lock()
         self.leadership: RegistryLeadership | None = None
-        self._marking: asyncio.Task[None] | None = None  # while the topic ends with a transaction of ours
+        self._marking: asyncio.Task[None] | None = None  # set while the topic ends with a transaction marker
         self._announcing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when what is in the topic can be looked up."""
+        """Return once the schemas in the topic can be looked up."""
         await ensure_topic(self._asking, self.settings.topic)
         await self.reader.start(self._asking)
         if self.settings.security != PLAINTEXT:
             await warn_of_others(self._asking, self.settings.group, self.settings.security)
 
     def join(self, identity: RegistryIdentity) -> None:
-        """Take part in the election under an address where others reach this one."""
+        """Take part in the election, advertising an address for other registries."""
         self.leadership = RegistryLeadership(
             self._joining, identity, self.settings.group, self._announce_soon
         )
@@ -110,9 +110,9 @@ class SchemaStore:
             await client.close()
 
     async def change(self, decide: Decide) -> Any:
-        """Decide on the newest state, write, and answer when it is committed and replayed here.
+        """Decide on the latest state, write, and return the answer once the change is committed and replayed here.
 
-        NotLeadingError when that is another registry's to do.
+        NotLeadingError if another registry is the leader.
         """
         async with self._lock:
             try:
@@ -131,13 +131,13 @@ class SchemaStore:
         return self.leadership is not None and self.leadership.leads
 
     async def check_leader(self, leader: RegistryIdentity) -> None:
-        """RegistryError 503 for a leader that must not receive the credentials of clients."""
+        """Raise error 503 if the leader must not receive client credentials."""
         assert self.leadership is not None, "an election has named this leader"
         waited = time.monotonic() - self.leadership.leader_since
         await self._peers.check(leader, self.leadership.identity, max(0.0, ANNOUNCEMENT_SECONDS - waited))
 
     async def catch_up(self) -> None:
-        """After another registry has written for a client of ours, so that the client finds it here."""
+        """Read changes that the leader wrote for a client of this registry, so that the client can read its write."""
         try:
             async with asyncio.timeout(CATCH_UP_TIMEOUT):
                 await self.reader.catch_up(self._asking)
@@ -151,9 +151,9 @@ class SchemaStore:
         self._died()
 
     async def _change_again_if_fenced(self, decide: Decide) -> Any:
-        """It led before, and another one since: decide again on what that one wrote.
+        """Make a change; if another leader fenced this one, decide again on its state.
 
-        Unless the change was committed and only the answer to that was lost: deleted again, it would not be found.
+        A change that was committed before the fencing is not repeated: a repeated delete would fail with "not found".
         """
         change: SubjectChange | None = None
         try:
@@ -182,7 +182,7 @@ class SchemaStore:
         self._mark_end_soon()
 
     def _announce_soon(self) -> None:
-        """The others forward nothing to a leader that has not recorded its address."""
+        """Announce in the background: other registries only forward to a leader that has recorded its address."""
         if self._announcing is not None:
             self._announcing.cancel()
         self._announcing = asyncio.create_task(self._announce_until_done())
@@ -198,7 +198,7 @@ class SchemaStore:
                 await asyncio.sleep(backoff.next_delay())
 
     async def _announce(self, url: str) -> None:
-        """Again whenever the producer id has changed: others compare it with the one that the brokers name."""
+        """Record the address, again after each change of the producer id, which others verify with the brokers."""
         if self.state.announced.get(self._writer.producer_id) != url:
             await self._write([(LEADER_KEY, leader_value(url))])
 
@@ -216,7 +216,7 @@ class SchemaStore:
         self._marking = None
 
     async def _be_leader(self) -> None:
-        """A new leader takes the transactional id, which fences the old one, and reads to the end."""
+        """Become the writer: take the transactional id, which fences the previous leader, and read to the end."""
         leadership = self.leadership
         leader = None if leadership is None else await leadership.known_leader(ELECTION_PATIENCE)
         if leadership is None or leader is None or not leadership.leads:

@@ -1,4 +1,4 @@
-"""What requests find and change in the state. A change is records to write and the answer once they are replayed."""
+"""Queries and changes of subjects. A change consists of records to write and the answer after their replay."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from barnabas.services.registry.model import (
 from barnabas.services.registry.records import RegistryKey, RegistryRecord, schema_entry
 from barnabas.services.registry.state import RegistryState
 
-# -- The schemas that a schema refers to, and those that they refer to ---------------------------------
+# -- Direct and transitive references of a schema ------------------------------------------------------
 
 MAX_REFERENCES = 1_000
 DEEPEST = 64
 
 
 class Dependency(NamedTuple):
-    """A schema under the name that another one calls it by; each comes after those that it needs itself."""
+    """A referenced schema and its reference name, in topological order."""
 
     name: str
     schema: SchemaText
 
 
 def pinned(state: RegistryState, schema: SchemaText, context: str) -> SchemaText:
-    """The same with versions in place of "latest": what is registered must not change later."""
+    """Replace "latest" in references by version numbers: a registered schema must not change later."""
     if all(one.version != LATEST for one in schema.references):
         return schema
     fixed = tuple(_pin(state, one, context) for one in schema.references)
@@ -43,7 +43,7 @@ def pinned(state: RegistryState, schema: SchemaText, context: str) -> SchemaText
 
 
 def dependencies(state: RegistryState, schema: SchemaText, context: str) -> tuple[Dependency, ...]:
-    """RegistryError 42201 for a reference that leads nowhere or back to itself, and for too many of them."""
+    """Resolve references transitively. Error 42201 for missing, circular or too many references."""
     found: dict[str, Dependency] = {}
     _collect(state, schema, context, found, ())
     if sum(len(one.schema.text) for one in found.values()) > limits.max_referenced_bytes:
@@ -100,7 +100,7 @@ class SubjectChange:
 
 @dataclass(frozen=True, slots=True)
 class DeletedFilter:
-    """Whether deleted versions are looked at: not, too, or alone."""
+    """Selects live versions, all versions, or only deleted ones."""
 
     deleted: bool = False
     deleted_only: bool = False
@@ -112,11 +112,11 @@ class DeletedFilter:
 
 
 LIVE = DeletedFilter()
-MAX_DIGITS = 20  # of a version, zeros in front of it included
+MAX_DIGITS = 20  # of a version, including leading zeros
 
 
 def subjects_in(state: RegistryState, prefix: str, shown: DeletedFilter) -> list[str]:
-    """In the order of registration. `:*:` as a prefix means every context; without one it is the default context."""
+    """Subjects in order of registration. `:*:` selects all contexts, `:.acme:` one, no prefix the default context."""
     everywhere = prefix.startswith(":*:")
     start = prefix.removeprefix(":*:")
     found = []
@@ -137,7 +137,7 @@ def versions_of(state: RegistryState, subject: str, shown: DeletedFilter) -> lis
 
 
 def parse_version(text: str) -> int | None:
-    """None is the latest one."""
+    """None for the latest version."""
     if text in ("latest", "-1"):
         return None
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
@@ -173,7 +173,7 @@ def register(
     given_id: int | None = None,
     given_version: int | None = None,
 ) -> SubjectChange:
-    """A new version. Its id is that of the schema in this context if it has one, else one above all that were seen."""
+    """Register a version. A schema known in this context keeps its id; a new one gets the highest id plus one."""
     context = context_of(subject)
     known = state.id_of(context, schema)
     number = given_id or known or state.next_id(context)
@@ -190,7 +190,7 @@ def register(
 def import_version(
     state: RegistryState, subject: str, schema: SchemaText, given_id: int | None, given_version: int | None
 ) -> SubjectChange:
-    """Mode IMPORT: ids and versions are the caller's, from another registry; nothing is compared."""
+    """Import a version with ids of another registry (mode IMPORT); compatibility is not checked."""
     if given_id is None:
         raise errors.not_permitted(
             f"Subject {name_of(subject)} in context {context_of(subject)} is in import mode"
@@ -263,7 +263,7 @@ def _next_version(state: RegistryState, subject: str) -> int:
 
 
 def _check_unused(state: RegistryState, version: Version, among: list[Version]) -> None:
-    """A version that others refer to stays, unless they go with it."""
+    """Reject the deletion of a referenced version, unless its referrers are deleted too."""
     users = state.referrers(version.subject, version.version, deleted=True)
     if any(one not in among for one in users):
         raise errors.reference_exists(version.subject, version.version)
@@ -274,6 +274,6 @@ def _tombstone(version: Version) -> RegistryRecord:
 
 
 def _settings_removed(state: RegistryState, subject: str) -> list[RegistryRecord]:
-    """A subject that is deleted loses what was configured for it."""
+    """Tombstones for the configuration and mode of a deleted subject."""
     kinds = [(records.CONFIG, state.config(subject)), (records.MODE, state.mode(subject))]
     return [RegistryRecord(RegistryKey(kind, subject), None) for kind, found in kinds if found is not None]

@@ -1,4 +1,4 @@
-"""The topic `_schemas`: made if it is missing, refused if it would lose schemas."""
+"""The topic `_schemas`: created if missing, rejected if it could lose schemas."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from barnabas.common.types import TopicPartition
 from barnabas.config.setting import ConfigError
 
 TOPIC = "_schemas"
-REPLICAS = 3  # if there are so many brokers
+REPLICAS = 3  # fewer with fewer brokers
 TOPIC_PARTITION = TopicPartition(TOPIC, 0)
 
 
 class UnsuitableTopicError(ConfigError):
-    """The registry does not start on such a topic; the text names the repair."""
+    """The topic could lose schemas; the message says how to repair it."""
 
 
 async def ensure_topic(client: Client, topic: str = TOPIC) -> None:

@@ -1,6 +1,6 @@
-"""Parsing and comparing schemas, away from the event loop: in threads while it is quick, else in the worker process.
+"""Parsing and comparing schemas off the event loop: in threads if quick, otherwise in the worker process.
 
-Protobuf has threads of its own, as each waits for protoc.
+Protobuf uses separate threads, as each waits for protoc.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 THREADS = 4
 PROTOC_PROCESSES = 2
-MAX_REMEMBERED = 10_000  # facts and results of comparisons; each takes about 200 bytes
+MAX_REMEMBERED = 10_000  # cached facts and comparison results; each takes about 200 bytes
 MAX_REMEMBERED_CHARACTERS = 500
 MAX_SLOW = 16  # comparisons of one request in the worker process: a transitive level may have many versions
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SchemaFacts:
-    """What is known of a text once it was parsed. `identity` is a digest, the same for texts that mean the same."""
+    """Result of parsing a text. `identity` is a digest that equivalent texts share."""
 
     identity: bytes
     fault: str
@@ -42,7 +42,7 @@ class SchemaFacts:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The text to keep, as it is or normalized, and the text as it is."""
+    """The text to store, possibly normalized, and the original text."""
 
     facts: SchemaFacts
     kept: str
@@ -53,7 +53,7 @@ class SchemaWork:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "schemas")
         self._protoc = ThreadPoolExecutor(PROTOC_PROCESSES, "protoc")
-        self._worker: ComparisonWorker | None = None  # made when a comparison needs it
+        self._worker: ComparisonWorker | None = None  # created on first use
         self._known_facts: dict[Key, SchemaFacts] = {}
         self._known_problems: dict[tuple[CompatibilityLevel, Key, Key], tuple[str, ...]] = {}
 
@@ -66,7 +66,7 @@ class SchemaWork:
     async def submission(
         self, schema: SchemaText, needed: tuple[Dependency, ...], *, normalize: bool
     ) -> Submission:
-        """RegistryError 42201 says what is wrong with the text."""
+        """Parse a submitted text; error 42201 describes a syntax error."""
 
         def work() -> Submission:
             parsed = parse(schema, needed)
@@ -76,7 +76,7 @@ class SchemaWork:
         return await self._run(schema.type, work)
 
     async def facts(self, schema: SchemaText, needed: tuple[Dependency, ...]) -> SchemaFacts:
-        """Of a registered version; they are remembered."""
+        """Facts of a registered version, cached."""
         key = _key((schema, needed))
         found = self._known_facts.get(key)
         if found is None:
@@ -88,7 +88,7 @@ class SchemaWork:
         return await self._run(schema.type, lambda: parse(schema, needed).rendered(wanted))
 
     async def problems(self, level: CompatibilityLevel, new: Text, older: Sequence[Text]) -> list[str]:
-        """`older` from the newest to the oldest. The first that does not fit says why, as with Confluent."""
+        """Problems of the first incompatible version, as with Confluent. `older` is sorted from newest to oldest."""
         slow = 0
         for old in older:
             key = (level, _key(new), _key(old))
@@ -135,7 +135,7 @@ def _facts(parsed: ParsedSchema) -> SchemaFacts:
 
 
 def _key(text: Text) -> Key:
-    """Instead of the text, which may be long. Hashes of texts depend on a secret of the process."""
+    """Hash key in place of the text, which may be long. Text hashes depend on a secret of the process."""
     schema, needed = text
     inside = (schema.type, schema.text, tuple((one.name, one.schema.text) for one in needed))
     return hash(inside), len(schema.text), len(needed)

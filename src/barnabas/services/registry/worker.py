@@ -1,7 +1,7 @@
-"""Comparisons that take many steps, in a process of their own: `python -m barnabas.services.registry.worker LIMIT...`.
+"""Worker process for long comparisons: `python -m barnabas.services.registry.worker LIMIT...`.
 
-The process is started when the first one comes, does one at a time, and ends after a minute without one. The kernel
-bounds CPU time and memory of each; a process that breaks a bound is replaced.
+The process starts with the first comparison, runs one at a time, and exits after a minute of idle time. The kernel
+limits CPU time and memory of each comparison; a process that exceeds a limit is replaced.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from barnabas.services.registry.subjects import Dependency
 
 logger = safe_logger(__name__)
 
-MAX_WAITING = 16  # comparisons; more are refused with 503, and may be asked again
+MAX_WAITING = 16  # comparisons; further ones are rejected with 503 and may be retried
 IDLE_SECONDS = 60.0
-CLOCK_FACTOR = 12  # by the clock a comparison may take so many times its CPU time: the machine may be busy
+CLOCK_FACTOR = 12  # wall-clock limit as a multiple of the CPU time limit: the machine may be busy
 
 
 class ComparisonWorker:
-    """At most one process, and one comparison at a time; the others wait."""
+    """At most one process with one comparison at a time; further comparisons are queued."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "schema-worker")
@@ -44,7 +44,7 @@ class ComparisonWorker:
         self._idle: asyncio.TimerHandle | None = None
 
     async def compare(self, level: CompatibilityLevel, new: Text, old: Text) -> list[str]:
-        """TooComplexError if it takes more steps, time or memory than it may."""
+        """TooComplexError if the comparison exceeds its limits of steps, time or memory."""
         if self._waiting >= MAX_WAITING:
             raise errors.busy("too many schemas are being compared; try again")
         if self._idle is not None:
@@ -78,7 +78,7 @@ class ComparisonWorker:
         return found
 
     def _read(self, process: subprocess.Popen[bytes]) -> Any:
-        """None if the process has died, as it does when it breaks a bound, or hangs."""
+        """None if the process died, as it does when it exceeds a limit, or hangs."""
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], limits.max_seconds * CLOCK_FACTOR)
         line = process.stdout.readline() if readable else b""
@@ -124,7 +124,7 @@ def _write(pipe: IO[bytes] | None, document: dict[str, Any]) -> None:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """TooComplexError and MemoryError end the process."""
+    """Run one comparison. TooComplexError and MemoryError end the process."""
     new, old = _from_json(job["new"]), _from_json(job["old"])
     try:
         parsed = [(schema.type, parse(schema, needed)) for schema, needed in (new, old)]
@@ -138,12 +138,12 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def limit_job() -> None:
-    """CPU time and memory from now on, by the kernel."""
+    """Set the kernel's limits on CPU time and memory, relative to current usage."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + limits.max_seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
     status = Path("/proc/self/status")
-    if status.exists():  # Linux; elsewhere the time alone is bounded
+    if status.exists():  # Linux; elsewhere only time is limited
         (kilobytes,) = [
             line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmData")
         ]
@@ -154,9 +154,9 @@ def limit_job() -> None:
 def main() -> None:
     for text in sys.argv[1:]:
         limits.set(text)
-    limits.set("cache-bytes=1")  # a comparison leaves nothing behind
+    limits.set("cache-bytes=1")  # do not cache between comparisons
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    gc.disable()  # it would walk through millions of objects again and again
+    gc.disable()  # it would traverse millions of objects repeatedly
     while line := sys.stdin.buffer.readline():
         limit_job()
         try:

@@ -1,6 +1,6 @@
-"""Writes to `_schemas`, each as a transaction: whoever takes the transactional id shuts out whoever had it before.
+"""Writes to `_schemas` in transactions: taking over the transactional id fences the previous writer.
 
-A leader that does not know yet that it was replaced cannot commit anything, so no id is given twice.
+A leader that has been replaced without knowing it cannot commit anything, so no id is assigned twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.records import Record, build_batch
 from barnabas.services.registry.records import NOOP, RegistryKey
 
 TRANSACTIONAL_ID = "barnabas-schema-registry"
-TIMEOUT_MS = 30_000  # after which the coordinator aborts a transaction that a dead leader has left open
+TIMEOUT_MS = 30_000  # until the coordinator aborts an open transaction of a dead leader
 
 
 class SchemaWriter:
@@ -31,18 +31,18 @@ class SchemaWriter:
 
     @property
     def producer_id(self) -> int:
-        """That of the next write: a transaction may leave another one behind."""
+        """Producer id of the next write; it may change after a transaction."""
         return NO_PRODUCER_ID.producer_id if self._producer is None else self._producer.identity.producer_id
 
     async def begin(self) -> None:
-        """Aborts what is open and fences the writer before; then read to the end, and only then decide anything."""
+        """Abort open transactions and fence the previous writer. Callers must then read to the end before deciding."""
         self._producer = await TransactionalProducer.take(self.client, TRANSACTIONAL_ID, TIMEOUT_MS)
 
     def give_up(self) -> None:
         self._producer = None
 
     async def write(self, entries: Sequence[tuple[bytes, bytes | None]]) -> int:
-        """The offset behind the records, which are committed. After an error the writer must begin again."""
+        """Commit records and return the offset after them. After an error the writer must begin again."""
         assert self._producer is not None, "begin first"
         try:
             return await self._write(self._producer, entries)
@@ -51,8 +51,8 @@ class SchemaWriter:
             raise
 
     async def mark_end(self) -> None:
-        """A record outside transactions: Karapace counts as started once it has seen the last offset, and never sees
-        the marker of a transaction."""
+        """Write a record outside of transactions: Karapace is ready once it has read the last offset, and never
+        sees a transaction marker."""
         now = time.time_ns() // 1_000_000
         batch = build_batch([Record(0, now, RegistryKey(NOOP).encode(), None, ())])
         (await self._plain_sender.send({self.tp: batch})).raise_first()

@@ -1,6 +1,6 @@
 """Login, sessions, roles, masks and the audit log of the console.
 
-`gate_of` makes the authenticator of a console, `read_console_file` reads `console.yml`, `ConsoleAudit` records changes.
+`gate_of` creates the console's authenticator, `read_console_file` reads `console.yml`, `ConsoleAudit` records changes.
 """
 
 from __future__ import annotations

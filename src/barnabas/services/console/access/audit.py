@@ -1,8 +1,8 @@
-"""Audit log of changes made through the console, in the format of the brokers' (`security/authz/audit`).
+"""Audit log of changes made through the console, in the format of the brokers' audit log (`security/authz/audit`).
 
 A change is recorded before it is made, with `"state": "begun"` and an id, and again afterwards: `done`, or `failed`
-with the reason. A change that begins and never ends was interrupted. A change that cannot be recorded is not made.
-Events hold names only, never the contents of a form, so they contain no secrets.
+with the reason. A change without a final event was interrupted. A change that cannot be recorded is not made.
+Events contain names only, never the contents of a form, and therefore no secrets.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _newest(path: Path, files: int) -> list[Event]:
         room -= len(data)
         for event in _events(data):
             if event.get("id") in ended:
-                continue  # its beginning
+                continue  # the `begun` event of a completed change
             ended.add(event.get("id") or "")
             ended.discard("")
             found.append(event)

@@ -45,7 +45,7 @@ WINDOW_SECONDS = 300.0
 MAX = {
     "both": 10,  # one name from one address
     "name": 50,  # from all addresses: high, so that other clients cannot easily lock a user out
-    "address": 100,  # any names; a proxy is one address for all people behind it
+    "address": 100,  # any names; all users behind a proxy share its address
 }
 MAX_REMEMBERED = 10_000
 MAX_NAME = 256
@@ -77,7 +77,7 @@ class Attempts:
             raise
         finally:
             self._in_progress.subtract(keys)
-            self._in_progress += Counter()  # without those at zero
+            self._in_progress += Counter()  # drop zero counts
             self._ended.set()
             self._ended = asyncio.Event()
 
@@ -265,7 +265,7 @@ class LoginGate:
     async def _by_header(self, head: Head, cluster: str | None) -> ConsoleUser:
         authorization = head.headers["authorization"]
         try:
-            if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, tokens of ours cannot
+            if self.login.kind is LoginKind.KAFKA:  # passwords can be guessed, API tokens cannot
                 async with self.header_attempts.attempt("", head.host):
                     return await self._people.by_header(authorization, cluster)
             return await self._people.by_header(authorization, cluster)

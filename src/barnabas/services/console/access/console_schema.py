@@ -8,7 +8,7 @@ import msgspec
 
 
 class Words(msgspec.Struct, forbid_unknown_fields=True):
-    """Texts may refer to secrets elsewhere: `${env:NAME}`, `${file:PATH:KEY}`."""
+    """Strings may reference secrets: `${env:NAME}`, `${file:PATH:KEY}`."""
 
 
 class RegistryWords(Words):
@@ -87,7 +87,7 @@ class AlarmWords(Words):
 
 
 class HttpLimitWords(Words):
-    """Bounds of the HTTP server; 0 for `incomplete_per_address` is half of `connections`."""
+    """Limits of the HTTP server; `incomplete_per_address` of 0 means half of `connections`."""
 
     connections: int = 1000
     incomplete_per_address: int = 0

@@ -31,7 +31,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Oidc:
-    """An OpenID provider. `redirect` is the console's own address as browsers know it."""
+    """An OpenID provider. `redirect` is the console's callback URL as seen by browsers."""
 
     issuer: str
     client_id: str

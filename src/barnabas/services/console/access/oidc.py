@@ -1,11 +1,11 @@
 """Login with an OpenID provider: authorization code with PKCE (RFC 7636), state and nonce.
 
     browser -> /login/oidc            a state, a nonce and a verifier are derived from a secret in a sealed cookie
-    browser -> the provider           who asks the person
+    browser -> the provider           authenticates the user
     browser -> /login/oidc/callback   the state must be the cookie's; the code is exchanged for tokens
 
-A login in progress is in the browser's cookie only, sealed with a key of this process: however many are begun, none is
-forgotten before its ten minutes are over. Everything that asks the provider runs in a thread.
+A login in progress is stored only in the browser's cookie, sealed with a key of this process, so any number of
+concurrent logins stay valid for their ten minutes. Requests to the provider run in a thread.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = rate_limited_logger(__name__)
 ASK_SECONDS = 10.0
 PENDING_SECONDS = 600.0
 MAX_SEE = 2000
-"""Characters of the path that a person comes back to: browsers keep cookies of 4 KB."""
+"""Maximum length of the return path: browsers limit cookies to 4 KB."""
 MAX_USED = 10_000
 DISCOVERY_SECONDS = 3600.0
 KEYS_SECONDS = 3600.0
@@ -83,7 +83,7 @@ class _Answer(msgspec.Struct):
 
 
 class _Pending(NamedTuple):
-    """A login in progress. The cookie does not show what is derived from its secret."""
+    """A login in progress. State, nonce and verifier cannot be computed from the cookie without the key."""
 
     secret: str
     see: str
@@ -128,7 +128,7 @@ class OidcLogin:
     now: Callable[[], float] = time.monotonic
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _used: dict[str, None] = field(default_factory=dict)
-    """States of logins that were finished, the newest last."""
+    """States of completed logins, newest last."""
     _provider: _Provider | None = None
     _found: float = 0.0
     _keys: KeySource | None = None
@@ -277,6 +277,6 @@ def _base64(data: bytes) -> str:
 
 
 def _basic(name: str, secret: str) -> str:
-    """Both are encoded as in forms first (RFC 6749, 2.3.1)."""
+    """HTTP Basic credentials; both parts are form-encoded first (RFC 6749, 2.3.1)."""
     pair = f"{urllib.parse.quote_plus(name)}:{urllib.parse.quote_plus(secret)}"
     return base64.b64encode(pair.encode()).decode()

@@ -1,7 +1,7 @@
-"""Passwords of the console's own users, kept as scrypt hashes: `scrypt$15$8$1$SALT$HASH` (RFC 7914).
+"""Passwords of the console's own users, stored as scrypt hashes: `scrypt$15$8$1$SALT$HASH` (RFC 7914).
 
-A hash takes 32 MiB and a tenth of a second to check. Few are checked at a time, so that a flood of logins takes neither
-the memory nor all cores. An unknown name takes as long as a wrong password.
+Checking a hash takes 32 MiB and a tenth of a second. Concurrency is limited, so that a flood of logins exhausts neither
+memory nor CPU. An unknown name takes as long as a wrong password.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-# -- Tokens for programs that use the API. The console keeps digests; a token is random enough that these suffice
+# -- API tokens. The console stores digests; SHA-256 suffices, as tokens are long and random -----------
 
-PREFIX = "bct_"  # so that a scanner for secrets can find it in a repository
+PREFIX = "bct_"  # lets secret scanners find tokens in repositories
 TOKEN_BYTES = 32
 MAX = 256
 
@@ -61,7 +61,7 @@ class ApiTokens:
 
 
 KIND = "scrypt"
-LOG_N, BLOCK, PARALLEL = 15, 8, 1  # OWASP's choice of 32 MiB
+LOG_N, BLOCK, PARALLEL = 15, 8, 1  # OWASP's recommendation for 32 MiB
 MIN_LOG_N, MAX_LOG_N = 14, 18
 SALT_BYTES, HASH_BYTES = 16, 32
 AT_A_TIME = 2
@@ -100,7 +100,7 @@ class PasswordHash(NamedTuple):
         return f"{KIND}${self.log_n}${self.block}${self.parallel}${salt}${digest}"
 
     def matches(self, password: str) -> bool:
-        """Blocks: for a thread."""
+        """Blocks for a tenth of a second: call in a thread."""
         return hmac.compare_digest(_scrypt(password, self.salt, self.log_n), self.hash)
 
 
@@ -126,7 +126,7 @@ class Passwords:
 
 
 def _scrypt(password: str, salt: bytes, log_n: int) -> bytes:
-    memory = 2 * 128 * BLOCK * (1 << log_n)  # OpenSSL counts a little more than scrypt's own buffers
+    memory = 2 * 128 * BLOCK * (1 << log_n)  # OpenSSL needs slightly more than scrypt's buffers
     return hashlib.scrypt(
         password.encode("utf-8", "surrogatepass"),
         salt=salt,

@@ -49,7 +49,7 @@ class People(Protocol):
 
 
 class RolePeople:
-    """Users with passwords of the console's own, people of an identity provider, and tokens."""
+    """Users with console passwords, users of an identity provider, and API tokens."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         access = settings.access

@@ -1,7 +1,7 @@
 """Roles as sets of ACL operations, evaluated by the brokers' authorizer.
 
-Each role adds to the one before it. Rights on topics, groups and transactional ids are for the names of the grant. The
-cluster has no name: a grant restricted to some names may view the cluster, not change it.
+Each role includes the previous one. Rights on topics, groups and transactional ids apply to the names of the grant. The
+cluster has no name: a grant restricted to some names may view the cluster but not change it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from barnabas.security.authz import NO_ACLS, Action, Operation, Policy, Resource
 from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType, Permission
 from barnabas.services.console.access.model import EVERY, Grant, MaskRule, Role, fits
 
-# -- Masks of a topic's records. The search applies them before it matches anything (`services/console/scanning`)
+# -- Masks of a topic's records, applied before a search matches anything (`services/console/scanning`) --
 
 
 class Hidden(NamedTuple):

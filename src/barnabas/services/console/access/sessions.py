@@ -30,7 +30,7 @@ class _Session(Generic[W]):
 
 @dataclass(slots=True)
 class Sessions(Generic[W]):
-    """`who` is what a session is about. Times are monotonic seconds."""
+    """Open sessions; `who` is the user of a session. Times are monotonic seconds."""
 
     idle: float = IDLE_SECONDS
     absolute: float = ABSOLUTE_SECONDS
@@ -42,7 +42,7 @@ class Sessions(Generic[W]):
         """Returns the new session's id, known only to the user; it expires after `within` seconds at the latest."""
         self._end_old()
         while len(self._found) >= self.most:
-            del self._found[next(iter(self._found))]  # the one that was used least lately
+            del self._found[next(iter(self._found))]  # the least recently used
         session = secrets.token_urlsafe(ID_BYTES)
         now = self.now()
         ends = now + min(self.absolute, self.absolute if within is None else within)
@@ -80,7 +80,7 @@ def _digest(session: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """`__Host-` binds a cookie to this host and to https; browsers refuse it elsewhere."""
+    """A cookie. The prefix `__Host-` binds it to this host and to HTTPS; browsers reject it otherwise."""
 
     name: str
     is_secure: bool

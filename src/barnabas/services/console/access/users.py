@@ -56,7 +56,7 @@ class ClusterLogins:
 
     users: KafkaUsers
     security: ClientSecurity
-    """The console's; a user's differs in the credentials."""
+    """Security settings of the console's client; a user's differ only in the credentials."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ _DYNAMIC = frozenset({admin.SET_ON_BROKER, admin.SET_ON_ALL_BROKERS})
 _MARKUP = re.compile(r"</?[a-z][^<>]*>")
 
 Changes = Mapping[str, str | None]
-"""The new value by name; None goes back to the default."""
+"""New values by name; None resets to the default."""
 
 
 class ConfigRow(msgspec.Struct):
@@ -27,7 +27,7 @@ class ConfigRow(msgspec.Struct):
     default: str | None
     """The inherited value: the brokers' value, or Kafka's default."""
     is_set: bool
-    """On this resource itself."""
+    """True if set on this resource rather than inherited."""
     source: str
     read_only: bool
     sensitive: bool
@@ -43,7 +43,7 @@ class ConfigRowChange(msgspec.Struct):
     before: str | None
     after: str | None
     is_reset: bool
-    """Back to the default, which `after` is."""
+    """True if the change resets to the default, given in `after`."""
 
 
 async def read_settings(client: Client, resource_type: int, name: str) -> list[ConfigRow]:
@@ -65,7 +65,7 @@ async def _settings_of_all_brokers(client: Client) -> list[ConfigRow]:
 def for_all_brokers(
     config: DescribeConfigsResourceResult, changed: DescribeConfigsResourceResult | None
 ) -> ConfigRow:
-    """A setting of one broker, seen as that of all: without what only this broker has."""
+    """Convert a setting of one broker to the cluster-wide setting, without values specific to that broker."""
     setting = setting_of(config, _DYNAMIC)
     setting.is_set = changed is not None
     setting.value = None if setting.sensitive else setting.default if changed is None else changed.value
@@ -91,12 +91,12 @@ def setting_of(config: DescribeConfigsResourceResult, own: frozenset[int]) -> Co
 
 
 def plain_text(documentation: str) -> str:
-    """Apache Kafka's has markup for its own pages."""
+    """Strip the HTML markup of Apache Kafka's documentation."""
     return html.unescape(_MARKUP.sub("", documentation))
 
 
 def parse_changes(text: str) -> dict[str, str | None]:
-    """`name=value` a line; a name alone goes back to its default."""
+    """Parse lines of `name=value`; a name alone resets to the default."""
     changes: dict[str, str | None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, equals, value = line.partition("=")
@@ -177,8 +177,8 @@ def to_admin(changes: Changes) -> list[admin.ConfigChange]:
 async def apply_changes(
     client: Client, resource_type: int, name: str, text: str, seen: str, *, validate_only: bool = False
 ) -> list[ConfigRowChange]:
-    """Change settings if they are still as the form showed them; what has changed. With `validate_only` the broker only
-    says whether it would."""
+    """Apply changes if the settings still have the values shown in the form; return the changes. With `validate_only`,
+    brokers only validate them."""
     settings = await read_settings(client, resource_type, name)
     changes = parse_changes(text)
     check_seen(settings, seen)

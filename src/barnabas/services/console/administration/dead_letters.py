@@ -1,4 +1,4 @@
-"""Dead letters by why they are there, and which topics hold some."""
+"""Dead letters grouped by reason, and detection of dead-letter topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Reason(msgspec.Struct):
     """Component that rejected them: queue, pipeline, connect or ingest."""
     reason: str
     origin: str
-    """The topic that they come from; empty if they do not say."""
+    """Source topic; empty if unknown."""
     by: str
     """The share group, dataset, connector or file."""
     count: int
@@ -30,7 +30,7 @@ class Reason(msgspec.Struct):
 
 
 class LetterRow(msgspec.Struct):
-    """Without what the record holds: the page of the record shows that, masked where it must be."""
+    """Dead letter without the record's content, which the record page shows with masks applied."""
 
     partition: int
     offset: int
@@ -50,7 +50,7 @@ def is_named_so(topic: str) -> bool:
 
 
 def reasons_of(letters: Iterable[DeadLetter]) -> list[Reason]:
-    """The most frequent first."""
+    """Group dead letters by reason, most frequent first."""
     found: dict[tuple[str, str, str, str], Reason] = {}
     for letter in letters:
         key = (letter.kind, letter.reason, letter.origin.topic, letter.group)

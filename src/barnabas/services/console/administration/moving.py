@@ -30,7 +30,7 @@ class MoveProgress(msgspec.Struct):
     removing: list[int]
     bytes: int
     copied: int
-    """By the slowest of the new replicas."""
+    """Bytes copied by the slowest of the new replicas."""
     rate: float | None
     """Bytes per second; None until there are two samples."""
 
@@ -79,7 +79,7 @@ class Mover:
         self._task = asyncio.create_task(self._carry_out(client, plan, at_once), name="moves")
 
     async def stop(self) -> None:
-        """Begin no more moves."""
+        """Stop submitting reassignments; those in progress continue."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

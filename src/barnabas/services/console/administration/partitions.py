@@ -29,11 +29,11 @@ class PartitionRow(msgspec.Struct):
     start: int | None
     end: int | None
     bytes: int | None
-    """Of the leader's replica."""
+    """Size of the leader's replica."""
     total_bytes: int | None
-    """Of all replicas."""
+    """Size of all replicas."""
     producers: int | None
-    """That have written lately; None without the right to know."""
+    """Recently active producers; None if the user may not describe them."""
     open_transactions: int | None
     tiered: int | None
     """The first offset that is not in the object store; None if the topic is not tiered."""
@@ -45,7 +45,7 @@ class PartitionRow(msgspec.Struct):
 
 
 class PartitionFigures(NamedTuple):
-    """Reported by brokers for the partitions of a topic, by partition."""
+    """Figures that brokers report for the partitions of a topic, by partition."""
 
     starts: Mapping[int, int] = {}
     ends: Mapping[int, int] = {}
@@ -112,7 +112,7 @@ async def _offsets(client: Client, topic: str, indexes: list[int], moment: int) 
 
 
 async def _sizes(client: Client, topic: TopicMetadata) -> dict[int, dict[int, int]]:
-    """Without brokers that do not answer, for example because the user may not describe the cluster."""
+    """Sizes by broker, without brokers that fail, for example because the user may not describe the cluster."""
     brokers = {broker for each in topic.partitions.values() for broker in each.replicas}
     up = sorted(brokers & client.metadata.brokers.keys())
     found = await replica_sizes(client, up, {topic.name: list(topic.partitions)})

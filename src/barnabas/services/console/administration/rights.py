@@ -11,10 +11,10 @@ from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 
-# -- Tiered topics: requested for all topics at once, and cached ----------------------------------------
+# -- Tiered topics: requested for all topics together, and cached ---------------------------------------
 
 KEPT_SECONDS = 60.0
-"""A cluster of 9,000 topics takes a second to ask for the settings of each."""
+"""Describing the configs of 9,000 topics takes a second."""
 
 
 class TieredTopics:
@@ -23,7 +23,7 @@ class TieredTopics:
         self._known: dict[str, bool] = {}
 
     async def among(self, client: Client, names: Iterable[str]) -> list[str]:
-        """Subset of the names whose topics are tiered. New topics are requested at once."""
+        """Subset of the names whose topics are tiered. Topics missing in the cache are requested immediately."""
         if time.monotonic() - self._asked_at >= KEPT_SECONDS:
             self._asked_at, self._known = time.monotonic(), {}
         wanted = sorted(names)

@@ -21,7 +21,7 @@ class Severity(Enum):
 
 
 class Area(Enum):
-    """The board that shows it."""
+    """Dashboard that shows the alarm."""
 
     CLUSTER = "cluster"
     TOPICS = "topics"
@@ -44,7 +44,7 @@ class AlarmFinding(NamedTuple):
     text: str
     subject: Subject = Subject.CLUSTER
     resource: str = ""
-    """The topic or the group, for the rights and for the link."""
+    """Topic or group, for authorization and the link."""
 
 
 Find = Callable[[ClusterFigures], Iterable[AlarmFinding]]
@@ -56,10 +56,10 @@ class Alarm(NamedTuple):
     severity: Severity
     sentence: str
     action: str
-    """What to do."""
+    """Recommended action."""
     expression: str
-    """For Prometheus: a sample for each thing that is wrong."""
+    """Prometheus expression: one sample per affected resource."""
     seconds: int
-    """How long it must hold."""
+    """Duration for which the condition must hold."""
     find: Find | None = None
-    """The same on what the console knows; None: only brokers know, and Prometheus asks them."""
+    """The same condition on the console's figures; None if it needs broker metrics that only Prometheus scrapes."""

@@ -1,7 +1,7 @@
-"""Every alarm. The page of the console, `monitoring/rules.yml` and the boards of `monitoring/grafana` come from here.
+"""Catalogue of alarms: source of the console page, `monitoring/rules.yml` and the dashboards in `monitoring/grafana`.
 
-Expressions are of metrics that `barnabas console` exports for any cluster; those of alarms without a condition are of
-Barnabas' own brokers. They keep the labels `job` and `instance`.
+Expressions use metrics that `barnabas console` exports for any cluster; alarms without a condition use metrics of
+Barnabas brokers. Expressions keep the labels `job` and `instance`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The conditions of alarms on what the console knows. Each yields what is wrong, and nothing if all is well."""
+"""Alarm conditions evaluated on the console's figures. Each yields the affected resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic,
 
 LAG_SECONDS = 300
 DISK_SHARE = 0.1
-"""What must be free of a disk."""
+"""Minimum free share of a disk."""
 EMPTY = "Empty"
 TROUBLED = ("failed", "lost")
 
@@ -24,7 +24,7 @@ def old_figures(known: ClusterFigures) -> Iterator[AlarmFinding]:
 
 
 def missing_brokers(known: ClusterFigures) -> Iterator[AlarmFinding]:
-    """Those that have replicas, and are not in the cluster; and those that do not answer."""
+    """Brokers that host replicas but are not in the cluster, and brokers that do not answer."""
     brokers = known.snapshot.brokers
     wanted = {
         node
@@ -100,7 +100,7 @@ def under_replicated_partitions(known: ClusterFigures) -> Iterator[AlarmFinding]
 
 
 def moved_leaders(known: ClusterFigures) -> Iterator[AlarmFinding]:
-    """Of a topic, once: a broker that was restarted leads nothing until it is asked to."""
+    """One finding per topic: a restarted broker leads no partitions until a leader election."""
     for topic in known.snapshot.topics.values():
         moved = sum(
             partition.leader >= 0 and partition.leader != partition.replicas[0] for partition in topic.layout

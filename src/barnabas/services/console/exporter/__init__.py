@@ -1,4 +1,4 @@
-"""kafka_exporter's metrics of any cluster, from what the sampler knows of it."""
+"""Metrics of kafka_exporter for any cluster, from the sampler's snapshots."""
 
 from __future__ import annotations
 

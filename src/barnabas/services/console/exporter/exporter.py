@@ -1,4 +1,4 @@
-"""The exporter's page of one cluster, written when it is asked for."""
+"""Metrics page of one cluster, rendered on request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.services.console.exporter.lines import page_lines
 from barnabas.services.console.exporter.watch import ClusterFigures, ClusterWatch
 
 LINES_PER_TURN = 500
-"""A large cluster has half a million; other pages must not wait for them."""
+"""A large cluster has half a million lines; rendering must not block other pages."""
 
 
 class Exporter:
@@ -22,7 +22,7 @@ class Exporter:
         return page_lines(self._watch.known)
 
     async def page(self) -> bytes:
-        """Of the whole cluster, written once for all who ask meanwhile."""
+        """Page of the whole cluster; concurrent requests share one rendering."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(self._render())
         return await asyncio.shield(self._rendering)

@@ -1,7 +1,7 @@
-"""The exporter's page, line by line: a snapshot in Prometheus' text format.
+"""Metrics page of the exporter, line by line: a snapshot in Prometheus text format.
 
-A large cluster has half a million lines, so labels are written once for all metrics of a partition, and nothing is done
-between two lines that takes long. Unknown values have no sample: an offset that no broker reported, the lag of a
+A large cluster has half a million lines, so labels are formatted once for all metrics of a partition, and each line
+takes little time. Unknown values have no sample: an offset that no broker reported, the lag of a
 partition without a commit. Stale figures are omitted, as they could not be distinguished from current ones.
 """
 

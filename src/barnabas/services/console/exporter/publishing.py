@@ -26,15 +26,15 @@ from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 MAX_REPORTS = 5000
-"""A tick; of larger clusters the rest is left out."""
+"""Per tick; in larger clusters, further records are omitted."""
 SECONDS = 10.0
-"""How long writing may take: the next tick has newer figures."""
+"""Timeout of a write: the next tick has newer figures."""
 
 _logger = safe_logger(__name__)
 
 
 def reports(snapshot: ClusterSnapshot, cluster: str) -> Iterator[dict[str, Any]]:
-    """What is not known is left out."""
+    """Metrics records of a snapshot. Unknown values are omitted."""
     service, totals = f"kafka/{cluster}", snapshot.totals
     numbers = {
         "tps": totals.rate_in,
@@ -58,7 +58,7 @@ def _known(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 class Publisher:
-    """A follower of a watch."""
+    """Follower of a watch that writes metrics to a topic."""
 
     def __init__(self, client: Client, topic: str, cluster: str) -> None:
         self._client = client
@@ -69,7 +69,7 @@ class Publisher:
         self._refused = False
 
     async def publish(self, known: ClusterFigures) -> None:
-        """Each snapshot once."""
+        """Publish a snapshot, unless it was published before."""
         if known.is_stale or known.snapshot.taken_ms == self._published_ms:
             return
         self._published_ms = known.snapshot.taken_ms

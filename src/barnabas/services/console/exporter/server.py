@@ -1,6 +1,6 @@
-"""`barnabas console --exporter-only`: the exporter's page of one cluster, and nothing else of the console.
+"""`barnabas console --exporter-only`: serves only the metrics page of one cluster.
 
-It needs none of the extra `console`. `/health` says whether the figures are new.
+It needs no packages of the `console` extra. `/health` reports whether the figures are current.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ExporterServer(Server):
         return f"http://{Address(self._listen.host, self._http.port)}/metrics"
 
     async def start(self) -> None:
-        """Returns when the page is served; the cluster may be away."""
+        """Return once the page is served; the cluster may still be unreachable."""
         if self._is_open and not is_loopback(self._listen.host):
             _logger.warning(
                 "%s can be reached from other machines, and every client can read the names of topics "

@@ -1,4 +1,4 @@
-"""Follows the sampler, adds what it does not sample, and notifies followers: alarms, publishing."""
+"""Follows the sampler, adds statuses and member counts, and notifies followers such as alarms and publishing."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from barnabas.services.console.sampling.snapshot import (
 )
 from barnabas.services.console.statuses import StatusBoard
 
-# -- What is known of a cluster at one moment: what the sampler saw, and what only the exporter and alarms ask for
+# -- Figures of a cluster: the sampler's snapshot, and figures that only the exporter and alarms need ---
 
 STALE_SECONDS = 60.0
-"""Six intervals of the sampler: older figures are not shown as if they were new."""
+"""Six intervals of the sampler. Older figures are not shown as current."""
 
 
 class ClusterFigures(NamedTuple):
     snapshot: ClusterSnapshot
     age: float = 0.0
-    """Of the snapshot, in seconds."""
+    """Age of the snapshot in seconds."""
     members: Mapping[str, int] = {}
-    """By group, of those where it is known."""
+    """Number of members by group, if known."""
     statuses: tuple[ProcessStatus, ...] = ()
-    """Of agents, connectors, mirrors and pipelines."""
+    """Statuses of agents, connectors, mirrors and pipelines."""
 
     @property
     def is_stale(self) -> bool:
         return self.snapshot.is_empty or self.age > STALE_SECONDS
 
 
-# -- What is known, without what a reader may not describe. Pure ---------------------------------------
+# -- Figures filtered by the topics and groups that a user may describe. Pure ---------------------------
 
 
 def narrowed(known: ClusterFigures, topics: Set[str], groups: Set[str]) -> ClusterFigures:
@@ -64,7 +64,7 @@ def narrowed(known: ClusterFigures, topics: Set[str], groups: Set[str]) -> Clust
     return known._replace(snapshot=seen, statuses=known.statuses if STATUS_TOPIC in topics else ())
 
 
-# -- How many members each group has. The sampler does not ask: members come with all that is assigned to them
+# -- Number of members of each group. Not part of the snapshot, as responses include all assignments ----
 
 GROUPS_PER_REQUEST = 50
 EMPTY = ("Empty", "Dead")
@@ -83,7 +83,7 @@ class Question(NamedTuple):
 
 
 def questions(snapshot: ClusterSnapshot) -> Iterator[Question]:
-    """About groups that may have members, many in one request."""
+    """Describe requests for groups that may have members, many groups per request."""
     asked: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for group in snapshot.groups.values():
         if not _is_empty(group) and group.type in REQUESTS:
@@ -94,7 +94,7 @@ def questions(snapshot: ClusterSnapshot) -> Iterator[Question]:
 
 
 class MemberCounts:
-    """`counts` has the groups whose members are known, and keeps those that could not be asked about this time."""
+    """Number of members by group. Groups that could not be described keep their previous count."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class MemberCounts:
         self.counts = known
 
     async def _ask(self, question: Question) -> dict[str, int]:
-        """A moved coordinator or a deleted group is noticed at the next refresh."""
+        """Member counts; a moved coordinator or a deleted group is picked up by the next refresh."""
         try:
             answer = await self._client.send_to_broker(question.coordinator, question.request)
         except (ClientError, KafkaError, OSError):
@@ -124,7 +124,7 @@ Follower = Callable[[ClusterFigures], Awaitable[None]]
 
 
 class ClusterWatch:
-    """`start` begins, `close` ends. All methods belong to one event loop."""
+    """Follows the sampler between `start` and `close`. All methods belong to one event loop."""
 
     def __init__(self, sampler: Sampler, client: Client, statuses: StatusBoard) -> None:
         self._sampler = sampler
@@ -132,7 +132,7 @@ class ClusterWatch:
         self._members = MemberCounts(client)
         self._task: asyncio.Task[None] | None = None
         self.followers: list[Follower] = []
-        """Called after every tick, one after the other; they do not raise."""
+        """Called sequentially after every tick; they must not raise."""
 
     @property
     def known(self) -> ClusterFigures:
@@ -151,7 +151,7 @@ class ClusterWatch:
 
     async def _follow(self) -> None:
         async for snapshot in self._sampler.ticks():
-            if not snapshot.error:  # otherwise the cluster is away, or half of it
+            if not snapshot.error:  # otherwise the cluster is unreachable, at least partly
                 await self._members.refresh(snapshot)
             for follower in self.followers:
                 await follower(self.known)

@@ -1,4 +1,4 @@
-"""The lag of one group in seconds, exactly: by the timestamps of the records that it reads next."""
+"""Exact lag of a group in seconds, from the timestamps of the records that it reads next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 2.0
 
 
 async def exact_group(client: Client, sample: GroupSample, now_ms: int) -> GroupSample:
-    """Of the partitions with the most lag; the others, and all if the brokers are slow, stay estimates."""
+    """Exact lag of the partitions with the most lag. Other partitions keep estimates, as do all on a timeout."""
     behind = [row for row in sample.partitions() if row.lag]
     worst = nlargest(MAX_LOOKED_AT, behind, key=lambda row: row.lag or 0)
     wanted = {TopicPartition(row.topic, row.partition): row.committed for row in worst}

@@ -21,7 +21,7 @@ from barnabas.protocol.messages.streams import TaskIds
 from barnabas.services.console.sampling.snapshot import CONSUMER, SHARE, STREAMS
 
 TIMEOUT = 3.0
-"""Seconds: the page is shown without members rather than late."""
+"""Seconds; after that the page is shown without members."""
 
 
 class AssignedTopic(msgspec.Struct):
@@ -32,13 +32,13 @@ class AssignedTopic(msgspec.Struct):
 class MemberRow(msgspec.Struct):
     id: str
     instance: str
-    """group.instance.id, if it has one."""
+    """group.instance.id of a static member, else empty."""
     client: str
     host: str
     epoch: int | None
     assigned: list[AssignedTopic]
     tasks: list[str] = []
-    """Of Kafka Streams: what it does, and what it keeps ready."""
+    """Kafka Streams: active, standby and warm-up tasks."""
 
     @property
     def partitions(self) -> Iterator[tuple[str, int]]:
@@ -52,11 +52,11 @@ class GroupMembers(msgspec.Struct):
     epoch: int | None = None
     members: list[MemberRow] = []
     error: str = ""
-    """Why they are not known: a sentence."""
+    """Reason why members are unknown, as a sentence."""
 
 
 async def describe_members(client: Client, name: str, kind: str) -> GroupMembers:
-    """Never raises for a cluster that is away: what else is known of the group can be shown."""
+    """Describe members; a failure is reported in `error`, so that the rest of the group page can be shown."""
     describe = {CONSUMER: _consumer, SHARE: _share, STREAMS: _streams}.get(kind, _classic)
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -68,7 +68,7 @@ async def describe_members(client: Client, name: str, kind: str) -> GroupMembers
 
 
 def within(members: GroupMembers, topics: Set[str]) -> GroupMembers:
-    """Without what members have of other topics."""
+    """Restrict assignments to these topics."""
     seen = [
         msgspec.structs.replace(one, assigned=[each for each in one.assigned if each.topic in topics])
         for one in members.members

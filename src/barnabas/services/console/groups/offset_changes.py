@@ -50,13 +50,13 @@ async def log_bounds(client: Client, partitions: Iterable[TopicPartition]) -> tu
 async def offsets_at(
     client: Client, partitions: Iterable[TopicPartition], moment: int, ends: Offsets
 ) -> Offsets:
-    """The first offset at or after a time; the end if no record is that new."""
+    """First offset at or after a time; the end offset if all records are older."""
     found = await list_offsets(client, dict.fromkeys(partitions, moment))
     return {tp: answer.offset if answer.offset >= 0 else ends[tp] for tp, answer in found.items()}
 
 
 async def move_group(client: Client, name: str, kind: str, offsets: Offsets) -> None:
-    """Refused by the coordinator while the group has members."""
+    """Alter the group's offsets; the coordinator rejects this while the group has members."""
     if kind == SHARE:
         await _move_share_group(client, name, offsets)
         return

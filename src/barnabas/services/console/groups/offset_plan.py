@@ -1,4 +1,4 @@
-"""Plan of a change to a group's offsets: parsed and validated. Pure."""
+"""Plan of a change to a group's offsets: parsing and validation. Pure."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PlannedChange(OffsetChange):
     start: int
     end: int
     problem: str
-    """Why the change is not possible; empty if it is."""
+    """Reason why the change is not possible; empty if it is."""
 
 
 def parse_time(text: str) -> int:
-    """Epoch milliseconds."""
+    """Parse a time as epoch milliseconds."""
     try:
         start = parse_start(text)
     except ValueError:

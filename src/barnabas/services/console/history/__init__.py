@@ -1,1 +1,1 @@
-"""Curves that survive a restart: one row a tick in SQLite."""
+"""Persistent time series: one SQLite row per tick."""

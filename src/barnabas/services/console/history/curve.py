@@ -1,4 +1,4 @@
-"""A curve as it is drawn: values at even steps of time, with gaps where nothing was recorded."""
+"""A curve for display: values at even time steps, with gaps where nothing was recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """`times` are the beginnings of the steps in epoch milliseconds; a value of None is a gap."""
+    """`times` are the starts of the steps in epoch milliseconds; a value of None is a gap."""
 
     times: list[int]
     values: list[float | None]
@@ -19,7 +19,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def even_curve(samples: Iterable[tuple[int, float]], since_ms: int, until_ms: int, step_ms: int) -> Curve:
-    """The mean of each step. A single empty step is bridged, as a tick may be late."""
+    """Mean of each step. A single empty step is interpolated, as a tick may be late."""
     count = max(1, -(-(until_ms - since_ms) // step_ms))
     sums, counts = [0.0] * count, [0] * count
     for ms, value in samples:

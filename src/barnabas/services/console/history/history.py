@@ -1,4 +1,4 @@
-"""Series of numbers over time, in one SQLite file that survives a restart and a kill -9.
+"""Time series in one SQLite file that survives a restart and a kill -9.
 
     history = History(path)
     await history.open()
@@ -6,7 +6,7 @@
     curve = await history.read("cluster/in", since_ms, until_ms, points=360)
 
 Names: cluster/in, cluster/out, cluster/lag; topic/{t}/in, topic/{t}/out, topic/{t}/bytes; group/{g}/lag,
-group/{g}/lag_seconds, group/{g}/{topic}/lag; broker/{id}/... All work is done by one thread.
+group/{g}/lag_seconds, group/{g}/{topic}/lag; broker/{id}/... A single thread accesses the database.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ logger = safe_logger(__name__)
 
 T = TypeVar("T")
 
-OWNER_ONLY = 0o700  # names of topics and groups are in it
+OWNER_ONLY = 0o700  # the file contains names of topics and groups
 
 
 class History:
-    """All methods belong to the event loop that called `open`."""
+    """Call all methods on the event loop that called `open`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class History:
         self._store = await self._thread.call(lambda: _open(self._path))
 
     async def record(self, ms: int, values: Mapping[str, float]) -> None:
-        """One tick. A series that is not in it has a gap there."""
+        """Record one tick. Series missing in `values` have a gap there."""
         await self._call(lambda store: store.record(ms, values))
 
     async def read(self, series: str, since_ms: int, until_ms: int, points: int = 360) -> Curve:
@@ -52,7 +52,7 @@ class History:
     async def read_many(
         self, series: Iterable[str], since_ms: int, until_ms: int, points: int = 360
     ) -> dict[str, Curve]:
-        """Curves of several series over the same steps; about as much work as one. Empty ones if the disk fails."""
+        """Curves of several series over the same steps, about as fast as one. Empty curves if the disk fails."""
         wanted = list(series)
         try:
             return await self._call(lambda store: store.read(wanted, since_ms, until_ms, points))
@@ -63,7 +63,7 @@ class History:
             return dict.fromkeys(wanted, Curve([], []))
 
     async def names(self, prefix: str = "") -> list[str]:
-        """The series that there are."""
+        """Names of recorded series."""
         return await self._call(lambda store: store.names(prefix))
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The file behind the history. One row a tick holds all series, each at its slot of an array of float32.
+"""SQLite storage of the history. One row per tick holds all series, each at its slot of a float32 array.
 
-Ticks are kept for two hours, minutes for a day, ten minutes for thirty days: 6,480 rows in all. With the most series
-allowed, that is 260 MB. A slot unused for thirty days is reassigned; values before `since` belong to the previous
+Ticks are kept for two hours, minutes for a day, ten minutes for thirty days: 6,480 rows in total, or 260 MB with the
+maximum number of series. A slot unused for thirty days is reassigned; values before `since` belong to the previous
 series.
 """
 
@@ -47,8 +47,8 @@ CREATE TABLE IF NOT EXISTS ten_minutes (ms INTEGER PRIMARY KEY, samples BLOB);
 
 
 def _make_private(path: Path) -> None:
-    """Only the owner may read the names of topics and groups, whatever the folder allows. SQLite gives the files of its
-    log the mode of the database."""
+    """Restrict access to the owner, as the file contains names of topics and groups. SQLite creates its WAL files with
+    the mode of the database."""
     path.touch(mode=FILE_MODE)
     for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with contextlib.suppress(FileNotFoundError):
@@ -61,7 +61,7 @@ class HistorySlot(NamedTuple):
 
 
 class HistoryStore:
-    """Called by one thread at a time."""
+    """Not thread-safe: call from one thread at a time."""
 
     def __init__(self, path: Path | str, most_series: int = MAX_SERIES) -> None:
         self._most_series = most_series
@@ -69,7 +69,7 @@ class HistoryStore:
             _make_private(Path(path))
         self._database = sqlite3.connect(path, check_same_thread=False)
         try:
-            # A kill -9 loses nothing of a WAL; a power failure may lose the last ticks, and no more than those.
+            # A WAL survives a kill -9 without loss; a power failure may lose only the last ticks.
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(SCHEMA)
@@ -97,7 +97,7 @@ class HistoryStore:
                 for level in LEVELS:
                     self._database.execute(f"DELETE FROM {level.table} WHERE ms < ?", (at - level.keep_ms,))
         except sqlite3.Error:
-            self._slots, self._marked_ms = self._named(), 0  # a full disk: what was new is not named
+            self._slots, self._marked_ms = self._named(), 0  # disk full: drop slots of new series
             raise
         self._newest = at
 
@@ -121,7 +121,7 @@ class HistoryStore:
         self._database.close()
 
     def _level_for(self, since_ms: int, step_ms: int) -> HistoryLevel:
-        """Of those that reach back so far, the coarsest that is fine enough: it has the fewest rows."""
+        """Coarsest level that reaches back far enough and is fine enough: it has the fewest rows."""
         reaching = [level for level in LEVELS if since_ms >= self._newest - level.keep_ms] or [LEVELS[-1]]
         fine_enough = [level for level in reaching if level.step_ms <= step_ms]
         return fine_enough[-1] if fine_enough else reaching[0]
@@ -129,7 +129,7 @@ class HistoryStore:
     def _rows(
         self, level: HistoryLevel, since_ms: int, until_ms: int
     ) -> Iterator[tuple[int, memoryview[float]]]:
-        """Of this level, then of finer ones what is not in it yet."""
+        """Rows of this level, then newer rows of the finer levels."""
         for each in reversed(LEVELS[: LEVELS.index(level) + 1]):
             rows = self._database.execute(
                 f"SELECT ms, samples FROM {each.table} WHERE ms >= ? AND ms < ? ORDER BY ms",
@@ -172,7 +172,7 @@ class HistoryStore:
             yield number
 
     def _mark_used(self, values: Iterable[str], ms: int) -> None:
-        """Once an hour is enough to know what was not used for a month."""
+        """Update the last use of the series, hourly: expiry takes a month."""
         if ms - self._marked_ms < HOUR_MS:
             return
         self._marked_ms = ms
@@ -180,7 +180,7 @@ class HistoryStore:
         self._database.executemany("UPDATE series SET used = ? WHERE slot = ?", slots)
 
     def _condense(self, now_ms: int) -> None:
-        """Means of the steps of the coarser levels that are over; after a restart, of those that were missed, too."""
+        """Insert the means of completed steps into the coarser levels, including steps missed during a restart."""
         for finer, level in pairwise(LEVELS):
             last = self._database.execute(f"SELECT max(ms) FROM {level.table}").fetchone()[0]
             begin = now_ms - finer.keep_ms if last is None else last + level.step_ms
@@ -202,7 +202,7 @@ class HistoryStore:
 
 
 def means(rows: Sequence[Sequence[float]]) -> Iterator[float]:
-    """By column, of what is there."""
+    """Mean of each column, ignoring missing values."""
     for at in range(max(map(len, rows), default=0)):
         values = [row[at] for row in rows if at < len(row) and row[at] == row[at]]
         yield sum(values) / len(values) if values else MISSING

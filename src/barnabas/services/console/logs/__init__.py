@@ -1,5 +1,5 @@
-"""Log lines that people search: read from topics, kept as columns in memory-mapped files, scanned without an index.
+"""Log search: lines are read from topics, stored as columns in memory-mapped files, and scanned without an index.
 
-`tailer` reads, `lines` makes columns of records, `store` keeps them in `chunks`, `search` and `context` look through
-them, and `archive` is all of it for one cluster.
+`tailer` reads topics, `lines` converts records to columns, `store` keeps them in `chunks`, `search` and `context` query
+them, and `archive` combines all of it for one cluster.
 """

@@ -1,4 +1,4 @@
-"""The log lines of one cluster: kept, searched, and shown with their surroundings."""
+"""Log lines of one cluster: stored, searched, and shown in context."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barnabas.services.console.logs.store import LogStore, LogStoreSettings
 from barnabas.services.console.logs.tailer import Tailer, TailerStatus
 
 BUDGET_SECONDS = 10.0
-"""Of one search: then it shows what it has found."""
+"""Time limit of a search; after that, partial results are returned."""
 MAX_THREADS = 4
 MAX_BUCKETS = 60
 MAX_FACETS = 20
@@ -50,7 +50,7 @@ WIDTHS_MS = tuple(
         30 * 86_400,
     )
 )
-"""Of the bars of a histogram: lengths that clocks have."""
+"""Widths of histogram bars, in round units of time."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ _logger = safe_logger(__name__)
 class Bar(msgspec.Struct):
     start: int
     counts: dict[str, int]
-    """Lines by level; levels without any are left out."""
+    """Lines by level; levels without lines are omitted."""
     total: int
 
 
@@ -71,20 +71,20 @@ class Facet(msgspec.Struct):
 
 class LogSearchResult(msgspec.Struct):
     lines: list[LogLine]
-    """The newest first."""
+    """Newest first."""
     matched: int
     scanned: int
     total: int
-    """Lines that are kept."""
+    """Number of stored lines."""
     complete: bool
-    """False: its time was up."""
+    """False if the search timed out."""
     seconds: float
     bars: list[Bar]
     width: int
-    """Of a bar, in milliseconds."""
+    """Width of a bar in milliseconds."""
     facets: dict[str, list[Facet]]
     older: str
-    """The cursor of the next page; empty if there is none."""
+    """Cursor of the next page; empty on the last page."""
 
 
 class LogArchive:
@@ -110,7 +110,7 @@ class LogArchive:
 
     @property
     def kept_topics(self) -> set[str]:
-        """Of which there are lines, whether they are still read or not."""
+        """Topics with stored lines, including topics that are no longer read."""
         return {*self.store.positions, *self.status.topics}
 
     async def run(self) -> None:
@@ -144,7 +144,7 @@ class LogArchive:
         return _found(scan, buckets, chunks, limit, time.monotonic() - started)
 
     async def surroundings(self, tp: TopicPartition, offset: int, around: int) -> Surroundings | None:
-        """None: this line is not kept here."""
+        """None if the line is not stored."""
         chunks, stop = self.store.chunks, SearchStop(self._budget)
         (found,) = await self._in_threads([lambda: surroundings_of(chunks, tp, offset, around)], stop)
         return found
@@ -158,7 +158,7 @@ class LogArchive:
 
 
 def buckets_of(chunks: Iterable[LogChunk], wanted: LineFilter) -> Buckets:
-    """Bars of a length that people know, over the time that was asked for, or that lines are of."""
+    """Buckets of a round width over the requested time range, or over that of the stored lines."""
     known = [chunk for chunk in chunks if chunk.rows.num_rows]
     earliest = min((chunk.earliest for chunk in known), default=0)
     latest = max((chunk.latest + 1 for chunk in known), default=1)

@@ -1,7 +1,7 @@
-"""Rows that belong together: in memory as long as there are few of them, then a memory-mapped file that never changes.
+"""Chunks of rows: in memory while small, then immutable memory-mapped files.
 
-A file has one record batch of Arrow, and in its schema's metadata how far every partition had been read when it was
-written. It is written aside, flushed and renamed: there is a whole file or none.
+A file contains one Arrow record batch; its schema metadata holds the read position of every partition at the time of
+writing. Files are written under a temporary name, flushed and renamed, so that a file is complete or missing.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class About(msgspec.Struct):
 class LogChunk(NamedTuple):
     rows: pa.RecordBatch
     first_row: int
-    """Rows are numbered from the first that was ever kept here."""
+    """Number of the first row, counted from the first row ever stored."""
     earliest: int
     latest: int
-    """Of the times of its lines, in milliseconds."""
+    """Timestamps of the oldest and newest line, in milliseconds."""
     path: Path | None = None
     size: int = 0
 
@@ -68,7 +68,7 @@ def chunk_of(rows: pa.RecordBatch, first_row: int) -> LogChunk:
 
 
 def write_chunk(folder: Path, chunk: LogChunk, positions: Positions, now: float) -> LogChunk:
-    """The same chunk, mapped from its file."""
+    """Write the chunk to a file and return it memory-mapped."""
     hour = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d%H")
     path = folder / f"{chunk.first_row:015d}-{hour}{SUFFIX}"
     aside = path.with_suffix(UNFINISHED)
@@ -85,7 +85,7 @@ def write_chunk(folder: Path, chunk: LogChunk, positions: Positions, now: float)
 
 
 def read_chunk(path: Path) -> tuple[LogChunk, Positions]:
-    """DamagedError if this is not a whole file of ours."""
+    """Map a chunk file. DamagedChunkError if it is incomplete or not a chunk file."""
     try:
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as reader:
             if reader.schema.remove_metadata() != SCHEMA:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 LEVELS = ("none", "trace", "debug", "info", "warn", "error", "fatal")
-"""A line without a level has `none`."""
+"""Lines without a level have `none`."""
 NAMES = ("host", "service", "source", "topic")
-"""Columns with few values, of which dictionaries are kept."""
+"""Dictionary-encoded columns with few distinct values."""
 MAX_NAME = 1000
-"""Characters; a key of a record may have a million."""
+"""Characters; record keys may be much longer."""
 
 _LEVEL = pa.dictionary(pa.int8(), pa.string())
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -40,7 +40,7 @@ def text_of(value: bytes | None) -> str:
 
 
 def names_of(values: pa.Array) -> pa.DictionaryArray:
-    """Bytes with few different values, as names that can be shown; null is the empty name."""
+    """Dictionary-encode bytes as displayable names; null is the empty name."""
     encoded = values.cast(pa.binary()).dictionary_encode(null_encoding="encode")
     found = pa.array([text_of(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), found)
@@ -65,14 +65,14 @@ def milliseconds(column: pa.Array) -> Longs:
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One of many, with one dictionary for each name."""
+    """Merge batches into one, with one dictionary per name column."""
     if len(batches) == 1:
         return batches[0]
     return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()[0]
 
 
 def header_of(headers: pa.Array, name: str) -> pa.Array:
-    """The value of each record's first header of this name, as bytes; null where there is none."""
+    """Value of each record's first header of this name, as bytes; null if missing."""
     pairs = pc.list_flatten(headers)
     wanted = pc.equal(pairs.field("key"), name)
     rows = pc.filter(pc.list_parent_indices(headers), wanted).to_numpy(zero_copy_only=False)
@@ -82,15 +82,15 @@ def header_of(headers: pa.Array, name: str) -> pa.Array:
     return values.take(pa.array(index, mask=index < 0))
 
 
-# -- A row as it is shown ------------------------------------------------------------------------------
+# -- A row for display ---------------------------------------------------------------------------------
 
 SHOWN_BYTES = 16 * 1024
-"""Of a message; the record itself is one click away."""
+"""Maximum size of a displayed message; the record page shows all of it."""
 
 
 class LogLine(msgspec.Struct):
     time: int
-    """Milliseconds since 1970."""
+    """Epoch milliseconds."""
     level: str
     host: str
     service: str
@@ -101,7 +101,7 @@ class LogLine(msgspec.Struct):
     message: str
     row: int
     cut: bool = False
-    """The message is truncated."""
+    """True if the message is truncated."""
 
 
 def line_at(rows: pa.RecordBatch, index: int, row: int) -> LogLine:

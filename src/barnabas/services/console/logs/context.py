@@ -1,4 +1,4 @@
-"""The lines before and after one line, of the same file or program."""
+"""Context of a log line: the lines before and after it from the same file or program."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class _Neighbour(NamedTuple):
 def surroundings_of(
     chunks: Sequence[LogChunk], tp: TopicPartition, offset: int, around: int
 ) -> Surroundings | None:
-    """Lines of a partition in the order of their offsets. The template `logs` spreads the entries of a file over topics
-    by level: those are put together by time."""
+    """Lines of the partition around an offset, in offset order. Entries of the template `logs`, which writes one topic
+    per level, are merged by time."""
     anchor = _find(chunks, tp, offset)
     if anchor is None:
         return None

@@ -1,6 +1,6 @@
-"""Records become rows: lines that `barnabas ingest files` took, messages of syslog, entries of the `logs` pipeline.
+"""Converts records to rows: lines of `barnabas ingest files`, syslog messages, and entries of the `logs` pipeline.
 
-Any other record is a line, too: its value, with time and level parsed from its beginning and its headers.
+The value of any other record is a line too, with time and level parsed from its beginning and its headers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from barnabas.services.console.logs.columns import (
 # -- Time and level at the beginning of a line, parsed by RE2 for whole columns -------------------------
 
 HEAD = 256
-"""Bytes of a line in which its time and its level are looked for."""
+"""Bytes at the beginning of a line that are searched for its time and level."""
 
 _TIME = (
     r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ](?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -47,7 +47,7 @@ _WORDS = {
     "error": ("ERROR", "ERR", "SEVERE"),
     "fatal": ("FATAL", "CRITICAL", "CRIT", "PANIC", "ALERT", "EMERG"),
 }
-"""As programs and syslog (RFC 5424) call them."""
+"""Level names of programs and of syslog (RFC 5424)."""
 _LEVEL_OF = {word: LEVELS.index(level) for level, words in _WORDS.items() for word in words}
 _ANY = "|".join(_LEVEL_OF)
 _LEVEL = (
@@ -62,7 +62,7 @@ def heads(lines: pa.Array) -> pa.Array:
 
 
 def times_in(texts: pa.Array) -> tuple[Longs, npt.NDArray[np.bool_]]:
-    """(milliseconds, whether there is a time) of the first time of ISO 8601; without a zone it is UTC."""
+    """First ISO 8601 time of each text in milliseconds, and a mask of texts that have one; UTC if it has no zone."""
     found = pc.extract_regex(texts, _TIME)
     valid = found.is_valid().to_numpy(zero_copy_only=False)
     if not valid.any():
@@ -88,7 +88,7 @@ def levels_in(texts: pa.Array) -> npt.NDArray[np.int8]:
 
 
 def levels_named(words: pa.Array) -> npt.NDArray[np.int8]:
-    """Of single words, such as syslog's severities; null and unknown ones are `none`."""
+    """Level codes of single words, such as syslog severities; null and unknown words are `none`."""
     encoded = words.cast(pa.binary()).dictionary_encode(null_encoding="encode")
     codes = [_code_of(word) for word in encoded.dictionary.to_pylist()]
     taken: npt.NDArray[np.int8] = np.array(codes or [0], np.int8)[
@@ -102,25 +102,25 @@ def _code_of(word: bytes | None) -> int:
 
 
 def _zones(fields: dict[str, pa.Array]) -> Longs:
-    """Seconds east of Greenwich."""
+    """UTC offsets in seconds."""
     east = _numbers(fields["zone_hour"]) * 3600 + _numbers(fields["zone_minute"]) * 60
     west = pc.equal(fields["sign"], "-").fill_null(False).to_numpy(zero_copy_only=False)
     return np.where(west, -east, east)
 
 
 def _numbers(digits: pa.Array) -> Longs:
-    """Nothing is 0: a part that is not there, and a line without a time."""
+    """Parse digits; missing parts are 0."""
     there = pc.if_else(pc.equal(pc.binary_length(digits), 0), "0", digits).fill_null("0")
     numbers: Longs = there.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
 
 
 WANTED = ("offset", "timestamp", "key", "value", "headers")
-"""Columns of a decoded batch that are needed here."""
+"""Required columns of a decoded batch."""
 LEVEL_TOPIC = re.compile(r"logs\.(trace|debug|info|warn|error|fatal)")
-"""Where the template `logs` writes entries."""
+"""Topics of the template `logs`."""
 AHEAD_MS = 5 * 60 * 1000
-"""A line was written before its record. One whose clock, or whose zone, says otherwise has the time of its record."""
+"""Tolerated clock skew. A line further ahead of its record, as with a wrong zone, gets the time of the record."""
 
 
 class _Syslog(msgspec.Struct, forbid_unknown_fields=True):
@@ -154,7 +154,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Facts(NamedTuple):
-    """Columns of all rows: text as in the records, null where it is unknown."""
+    """Columns of all rows: text as in the records, null if unknown."""
 
     message: pa.Array
     time: pa.Array
@@ -168,7 +168,7 @@ T = TypeVar("T", _Syslog, _Entry)
 
 
 def rows_of(tp: TopicPartition, columns: RecordColumns) -> pa.RecordBatch:
-    """Tombstones are left out."""
+    """Convert a decoded batch to rows, skipping tombstones."""
     arrays = columns.arrays
     if arrays["value"].null_count:
         there = arrays["value"].is_valid()
@@ -214,7 +214,7 @@ def _has(headers: pa.Array, name: str) -> bool:
 
 
 def _decoded(value: bytes, kind: type[T]) -> T | None:
-    """None for records of other producers."""
+    """None for JSON of another shape, written by other producers."""
     try:
         return msgspec.json.decode(value, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -246,14 +246,14 @@ def _of_syslog(messages: list[_Syslog | None], arrays: Mapping[str, pa.Array]) -
 
 
 def _whole(message: _Syslog) -> str:
-    """Structured data can be searched as the JSON that they are in the record."""
+    """Message text with structured data appended as JSON, so that it can be searched."""
     return (
         f"{message.message} {msgspec.json.encode(message.data).decode()}" if message.data else message.message
     )
 
 
 def _host_and_path(source: str | None) -> tuple[str | None, str | None]:
-    """`host:/path` is what an agent gives lines as a key; any other key names a program on some host."""
+    """Split a record key. Agents write `host:/path`; any other key is the name of a program."""
     if source is None:
         return None, None
     host, _, path = source.partition(":")
@@ -282,7 +282,7 @@ def _times(facts: _Facts, beginnings: pa.Array, stamps: pa.Array, sources: npt.N
 
 
 def _of_the_line_above(times: Longs, has_time: npt.NDArray[np.bool_], sources: npt.NDArray[Any]) -> Longs:
-    """A line without a time, as in a stack trace, has the time of the line above it in its file."""
+    """Fill in missing times, as in a stack trace, with the time of the preceding line of the same file."""
     if not has_time.any() or has_time.all():
         return times
     above = np.maximum.accumulate(np.where(has_time, np.arange(len(times)), -1))

@@ -10,11 +10,11 @@ from barnabas.services.console.logs.query import Term
 MAX_MARKS = 100
 
 Mark = tuple[int, int]
-"""From, and up to."""
+"""Start and end."""
 
 
 def marks_of(message: str, terms: Iterable[Term]) -> list[Mark]:
-    """In order, none of them within another."""
+    """Sorted, non-overlapping spans."""
     found: list[Mark] = []
     for start, end in sorted(span for term in terms if term.wanted for span in _spans(message, term)):
         if found and start <= found[-1][1]:

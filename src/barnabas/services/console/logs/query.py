@@ -10,7 +10,7 @@ from barnabas.common.regex import PatternError, compile_for_long_texts
 from barnabas.services.console.logs.columns import LEVELS
 
 MAX = 4096
-"""Characters of a text that is looked for."""
+"""Maximum length of the search text in characters."""
 MAX_WORDS = 32
 FACETS = ("level", "host", "service", "topic")
 
@@ -18,7 +18,7 @@ _WORD = re.compile(r'\s*(?P<without>-)?(?:"(?P<phrase>[^"]*)"|(?P<open>")|(?P<wo
 
 
 class BadQueryError(ValueError):
-    """The text says what is wrong, and `column` where, from 1 on, if that is known."""
+    """Invalid query; `column` is the position of the error, from 1, if known."""
 
     def __init__(self, why: str, column: int | None = None) -> None:
         super().__init__(why if column is None else f"{why} (column {column})")
@@ -26,26 +26,26 @@ class BadQueryError(ValueError):
 
 
 class Term(NamedTuple):
-    """A line must match this pattern of RE2, whatever the case of its letters; or must not."""
+    """RE2 pattern that a line must match, or must not match, ignoring case."""
 
     pattern: str
     wanted: bool = True
 
 
 class LineFilter(NamedTuple):
-    """All of it must hold for a line."""
+    """Conditions on a line, all of which must hold."""
 
     terms: tuple[Term, ...] = ()
     levels: frozenset[int] | None = None
     names: Mapping[str, frozenset[str]] = {}
-    """By column; one of these values."""
+    """Accepted values by column."""
     since: int | None = None
     until: int | None = None
     """In milliseconds: since <= time < until."""
 
 
 class Cursor(NamedTuple):
-    """Lines older than this one; of the same time, those that came before it."""
+    """Selects lines older than this one; lines of the same time are ordered by row."""
 
     time: int
     row: int
@@ -63,7 +63,7 @@ def read_cursor(text: str) -> Cursor:
 
 
 def read_text(find: str, *, is_pattern: bool) -> tuple[Term, ...]:
-    """Words and "phrases", all of which are in a line, -those that are not; or one regular expression of RE2."""
+    """Parse words and "phrases" that a line must contain, -excluded ones, or a single RE2 regular expression."""
     if len(find) > MAX:
         raise BadQueryError(f"the text has {len(find)} characters, and at most {MAX} are looked for")
     if not find.strip():
@@ -83,7 +83,7 @@ def _pattern(text: str) -> Term:
 
 
 def _named(text: str) -> BadQueryError:
-    """With the column in what was written, not in what we made of it."""
+    """Error of a pattern, with the column in the user's text rather than in the derived pattern."""
     try:
         compile_for_long_texts(text)
     except PatternError as error:
@@ -101,7 +101,7 @@ def _words(text: str) -> Iterator[Term]:
 
 
 def quoted(text: str) -> str:
-    """A pattern of RE2 that matches this text and nothing else. Python's `re.escape` escapes what RE2 refuses."""
+    """RE2 pattern that matches exactly this text. RE2 rejects some escapes of Python's `re.escape`."""
     return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text).replace("\0", r"\x00")
 
 
@@ -114,7 +114,7 @@ def read_levels(text: str) -> frozenset[int] | None:
 
 
 def split_names(text: str) -> frozenset[str]:
-    """`a,b` is one of both. None: whatever it is."""
+    """Split a comma-separated list of names."""
     return frozenset(name for name in text.split(",") if name)
 
 

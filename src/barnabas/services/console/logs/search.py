@@ -22,14 +22,14 @@ from barnabas.services.console.logs.columns import LEVELS, Longs, codes_of, mill
 from barnabas.services.console.logs.query import FACETS, Cursor, LineFilter, Term
 
 MAX_VALUES = 1000
-"""Of a name in one chunk: beyond that only the most frequent are counted."""
+"""Distinct values per name column and chunk; beyond that only the most frequent are counted."""
 COPIED_SHARE = 0.3
 
 Mask = npt.NDArray[np.bool_]
 
 
 class Buckets(NamedTuple):
-    """Of a histogram, from `start` on; `width` in milliseconds."""
+    """Buckets of a histogram, beginning at `start`; `width` in milliseconds."""
 
     start: int
     width: int
@@ -37,7 +37,7 @@ class Buckets(NamedTuple):
 
 
 class LineMatch(NamedTuple):
-    """A line that was found."""
+    """A matching line."""
 
     time: int
     row: int
@@ -70,7 +70,7 @@ class Tally:
         self.facets: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
         self.matches: list[LineMatch] = []
         self.beyond = 0
-        """Lines that match and are older than the cursor."""
+        """Matching lines older than the cursor."""
 
     def merge(self, other: Tally) -> None:
         self.matched += other.matched
@@ -83,7 +83,7 @@ class Tally:
 
 
 class LogScan:
-    """One search; `work` is called by each thread that takes part, `result` when all have returned."""
+    """One search. Each thread calls `work`; call `result` when all threads have returned."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class LogScan:
         self._limit = limit
         self._cursor = cursor
         self._stop = stop
-        self._waiting = sorted(chunks, key=lambda chunk: chunk.latest)  # the newest is taken first
+        self._waiting = sorted(chunks, key=lambda chunk: chunk.latest)  # pop() takes the newest first
         self._tallies: list[Tally] = []
 
     def work(self) -> None:
@@ -155,7 +155,7 @@ def newest(matches: Sequence[LineMatch], limit: int) -> list[LineMatch]:
 
 
 def matching_rows(chunk: LogChunk, wanted: LineFilter) -> Longs | None:
-    """Their numbers within the chunk; None: all of them."""
+    """Indexes of matching rows within the chunk; None for all rows."""
     mask = _mask(chunk, wanted)
     rows = None if mask is None else np.flatnonzero(mask)
     for term in wanted.terms:
@@ -173,7 +173,7 @@ def _also(messages: pa.Array, rows: Longs | None, term: Term) -> Longs:
 
 
 def _hits(texts: pa.Array, term: Term) -> Mask:
-    """RE2 for plain words, too: it is several times as fast as Arrow's own search, and it ignores case."""
+    """Match with RE2 even for plain words: several times faster than Arrow's substring search, and it ignores case."""
     found: Mask = pc.match_substring_regex(texts, term.pattern, ignore_case=True).to_numpy(
         zero_copy_only=False
     )

@@ -1,4 +1,4 @@
-"""Log search of one cluster, as the console runs it: nothing is kept or loaded before a topic has lines."""
+"""Log search of one cluster. Nothing is stored or imported until a topic with log lines exists."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 # -- Topics with log lines: configured ones, or those of agents and of the template `logs` --------------
 
 LEVEL_TOPICS = tuple(f"logs.{level}" for level in ("trace", "debug", "info", "warn", "error", "fatal"))
-"""Of the template `logs`."""
+"""Topics of the template `logs`."""
 LOG_SOURCES = frozenset({"files", "syslog"})
 DEAD_LETTERS = ".dead-letters"
 
 
 class LogTopics:
-    """`names` may have `*`; none of them: the topics of agents, which `statuses` tells, and of the template."""
+    """Topics with log lines. `names` may contain `*`; without names, the topics of agents in `statuses` and of the
+    template `logs`."""
 
     def __init__(
         self, names: Iterable[str] = (), statuses: Callable[[], Iterable[ProcessStatus]] = tuple
@@ -40,7 +41,7 @@ class LogTopics:
         self._statuses = statuses
 
     async def find(self, client: Client) -> dict[str, TopicMetadata]:
-        """Those that there are; what is missing now may come later."""
+        """Existing topics; missing ones may be created later."""
         wanted = self._names or (*LEVEL_TOPICS, *topics_of_agents(self._statuses()))
         has_patterns = any("*" in name for name in wanted)
         found = (await client.refresh(None if has_patterns else dict.fromkeys(wanted))).topics
@@ -75,7 +76,7 @@ _logger = safe_logger(__name__)
 
 
 class LogService:
-    """`start` begins, `close` ends."""
+    """Runs the archive between `start` and `close`."""
 
     def __init__(
         self, client: Client, folder: Path, settings: ClusterSettings, statuses: StatusBoard
@@ -104,7 +105,7 @@ class LogService:
 
     @property
     def archive(self) -> LogArchive | None:
-        """None while there is no topic with lines; BusyError if lines cannot be kept."""
+        """None until a log topic exists; BusyError if lines cannot be stored."""
         if self._problem:
             raise BusyError(f"Log lines cannot be kept: {self._problem}")
         return self._archive
@@ -137,13 +138,13 @@ class LogService:
         try:
             self._archive = await asyncio.to_thread(self._opened)
             self._problem = ""
-        except Exception as error:  # whatever it is: the other pages work
+        except Exception as error:  # the other pages must keep working
             _logger.warning("log lines are not kept: %s", error)
             self._problem = str(error)
             await asyncio.sleep(FAILED_SECONDS)
 
     def _opened(self) -> LogArchive:
-        """In a thread: it imports Arrow and reads the files that are there."""
+        """Open the archive, in a thread: imports Arrow and reads existing files."""
         from barnabas.services.console.logs.archive import LogArchive
         from barnabas.services.console.logs.store import LogStoreSettings
 

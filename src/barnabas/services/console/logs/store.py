@@ -1,8 +1,8 @@
-"""All lines that are kept, and how far the topics were read: one belongs to the other.
+"""Stored log lines, and the read positions of their topics, which are persisted together.
 
-Lines come in at the end (`add`) and are searched at once. When there are enough of them, or after a while, they become
-a file. A process that is killed leaves whole files: the lines behind them are read from the topics again. The oldest
-files go when there are too many bytes or when their newest line is too old.
+New lines (`add`) can be searched immediately. When there are enough of them, or after a while, they are written to a
+file. After a crash, lines not yet in a file are read from the topics again. The oldest files are deleted when the store
+exceeds its size limit or when their newest line is too old.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from barnabas.services.console.logs.columns import together
 
 CHUNK_ROWS = 65_536
 CHUNK_BYTES = 16 * 1024 * 1024
-"""A chunk is searched in a few milliseconds; this much is in memory and is read again after a crash."""
+"""Limit of lines in memory, which are read again after a crash; a chunk is searched in a few milliseconds."""
 CHUNK_SECONDS = 300.0
 HOUR = 3600
 OWNER_ONLY = 0o700
-"""Private: lines are only for users who may read their topics, not for all users of the machine."""
+"""Other users of the machine may not be allowed to read the topics."""
 
 _logger = safe_logger(__name__)
 
 
 class LogStoreSettings(msgspec.Struct, frozen=True):
     most_bytes: int = 4 * 1024**3
-    """Ten million lines of 150 bytes, twice."""
+    """About twice the size of ten million lines of 150 bytes."""
     keep_seconds: float = 24 * 3600.0
     chunk_rows: int = CHUNK_ROWS
 
@@ -55,7 +55,7 @@ class InUseError(Exception):
 
 
 class LogStore:
-    """Owned by one task; `chunks` may be read by any thread, and what it returns does not change."""
+    """Owned by one task; any thread may read `chunks`, an immutable tuple."""
 
     def __init__(
         self, folder: Path, settings: LogStoreSettings | None = None, clock: Callable[[], float] = time.time
@@ -79,7 +79,7 @@ class LogStore:
         self.close()
 
     def close(self) -> None:
-        """What is not in a file yet is read from the topics again; `flush` first where that shall not be."""
+        """Close without flushing: lines in memory are read from the topics again, unless `flush` was called."""
         self.chunks, self._files, self._tail = (), [], []
         self._lock.close()
 
@@ -92,14 +92,14 @@ class LogStore:
         return sum(chunk.size or chunk.rows.nbytes for chunk in self.chunks)
 
     def begin(self, topic: str, topic_id: str, partition: int, offset: int) -> None:
-        """The next line of a partition is at this offset; those before it were added, or are not wanted."""
+        """Set the position of a partition to `offset`; earlier lines were added or are not needed."""
         known = self.positions.get(topic)
         if known is None or known.id != topic_id:
             known = self.positions[topic] = TopicPositions(topic_id, {})
         known.next[partition] = offset
 
     def add(self, topic: str, topic_id: str, partition: int, rows: pa.RecordBatch) -> None:
-        """Lines of a partition, in the order of their offsets."""
+        """Add lines of a partition, in offset order."""
         if not rows.num_rows:
             return
         if not self._tail:
@@ -136,7 +136,7 @@ class LogStore:
             self._expire()
 
     def expire(self) -> None:
-        """The newest file stays: it knows how far the topics were read."""
+        """Delete expired files, except the newest, which holds the read positions."""
         with self._flushing:
             self._expire()
 
@@ -158,7 +158,7 @@ class LogStore:
 
 
 def _merge_small(tail: list[LogChunk]) -> None:
-    """As a binary counter does: few chunks, and each row is copied a few times only."""
+    """Merge like a binary counter: few chunks remain, and each row is copied only a few times."""
     while len(tail) > 1 and tail[-2].rows.num_rows <= 2 * tail[-1].rows.num_rows:
         last = tail.pop()
         before = tail.pop()
@@ -180,7 +180,7 @@ def _locked(folder: Path) -> TextIO:
 
 
 def _recover(folder: Path) -> tuple[list[LogChunk], Positions]:
-    """Files up to the first that is damaged. Those behind it go, too: their positions say that its lines were read."""
+    """Load files up to the first damaged one. Later files are deleted: their positions are beyond its lost lines."""
     for path in folder.glob(f"*{UNFINISHED}"):
         path.unlink()
     chunks: list[LogChunk] = []

@@ -1,4 +1,4 @@
-"""Reads log topics as they grow, and hands their lines to the store. One task on the loop; threads do the rest."""
+"""Tails log topics and adds their lines to the store. One task on the loop; decoding runs in threads."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from barnabas.services.console.logs.store import LogStore
 
 IDLE_SECONDS = 1.0
 TOPICS_SECONDS = 15.0
-"""Between two looks at which topics there are."""
+"""Interval of topic discovery."""
 RETRY_SECONDS = 5.0
 STALLED_SECONDS = 30.0
 STEP_OFFSETS = 200_000
-"""Of one partition in a round, so that partitions which are far behind take turns with others."""
+"""Per partition and round, so that partitions with a large backlog do not starve others."""
 FETCH = FetchSettings(
     partition_bytes=1024 * 1024, max_bytes=8 * 1024 * 1024, max_wait=0.1, isolation=READ_COMMITTED
 )
@@ -40,12 +40,12 @@ class TailerStatus(msgspec.Struct):
 
     topics: list[str] = []
     behind: int = 0
-    """Records that are in the topics and not here yet."""
+    """Records in the topics that have not been read yet."""
     error: str = ""
     refused: list[str] = []
     """Topics that the console may not read."""
     lost: str = ""
-    """What retention removed before it was read."""
+    """Last records skipped: deleted by retention before they were read, or unreadable."""
     read: int = 0
 
 
@@ -73,9 +73,9 @@ class Tailer:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def step(self) -> bool:
-        """One round over all partitions; False if there was nothing to read.
+        """Run one round over all partitions; False if there was nothing to read.
 
-        A disk that takes nothing more ends it before anything is read: memory is bounded.
+        A failed flush, as on a full disk, ends the round before anything is read, so that memory stays bounded.
         """
         await self._flush_if_due()
         await self._look_for_topics()
@@ -90,7 +90,7 @@ class Tailer:
             await asyncio.to_thread(self._store.flush)
 
     async def catch_up(self) -> None:
-        """To the ends that the topics have now, or a little further."""
+        """Read until there is nothing new."""
         while await self.step():
             pass
 
@@ -122,7 +122,7 @@ class Tailer:
         return self._store.positions[tp.topic].next[tp.partition]
 
     async def _begin(self, partitions: Iterable[TopicPartition], ends: dict[TopicPartition, int]) -> None:
-        """New partitions from the first line that is to be kept; one that was cut off from its beginning."""
+        """Set positions: of new partitions by the retention time, of truncated partitions to the log start offset."""
         new = [tp for tp in partitions if not self._is_known(tp)]
         if new:
             since = int((time.time() - self._store.settings.keep_seconds) * 1000)
@@ -150,7 +150,7 @@ class Tailer:
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise
-            del self._topics[topic]  # until the next look
+            del self._topics[topic]  # until the next discovery
             self.status.refused.append(topic)
 
     async def _read(self, ranges: Sequence[OffsetRange]) -> None:
@@ -161,11 +161,11 @@ class Tailer:
                     await self._take(found)
         finally:
             await fetcher.close()
-        for tp, _, until in ranges:  # behind markers, aborted records and compacted gaps
+        for tp, _, until in ranges:  # skip control records, aborted records and compaction gaps
             self._settle(tp, until)
 
     async def _take(self, found: FetchedRange) -> None:
-        """A piece at a time, so that few lines are in memory. Records that cannot be read are passed over."""
+        """Add records in pieces, to bound memory. Records that cannot be decoded are skipped."""
         tp = found.tp
         pieces = decode(found.planned, WANTED, found.first, found.until)
         try:

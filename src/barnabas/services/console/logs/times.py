@@ -1,4 +1,4 @@
-"""Parses times of a search: `15m` ago, ISO 8601, epoch milliseconds, or nothing."""
+"""Parses times of a search: `15m` ago, ISO 8601, epoch milliseconds, or empty."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from barnabas.services.console.logs.query import BadQueryError
 
 ALL = "all"
 _MILLISECONDS_DIGITS = 11
-"""A number with fewer digits would be a day in 1970."""
+"""Shorter numbers would be a time in early 1970."""
 
 
 def moment_of(text: str, now: float) -> int | None:
-    """Milliseconds since 1970; None for `all` and for nothing. A time without a zone is UTC."""
+    """Epoch milliseconds; None for `all` and for empty text. A time without a zone is UTC."""
     word = text.strip()
     if not word or word == ALL:
         return None

@@ -19,7 +19,7 @@ TLS = "barnabas.metrics.tls.listener"
 TIMEOUT = 2.0
 MAX_PAGE = 8 * 1024 * 1024
 ASK_AGAIN = 60.0
-"""Seconds after which a broker is asked again where its metrics are."""
+"""Seconds between lookups of the brokers' metrics addresses."""
 
 _IDLE = re.compile(rb"^kafka_network_socketserver_networkprocessoravgidle_percent ([0-9.e+-]+)", re.MULTILINE)
 _P99 = re.compile(
@@ -29,10 +29,10 @@ _P99 = re.compile(
 
 
 class BrokerHealth(NamedTuple):
-    """Metrics that are not served are None."""
+    """Broker metrics; None if not exported."""
 
     loop_busy: float | None = None
-    """Per cent of the time."""
+    """Per cent of the time that the event loop is busy."""
     produce_p99_ms: float | None = None
 
 
@@ -40,7 +40,7 @@ UNKNOWN_HEALTH = BrokerHealth()
 
 
 class HealthReader:
-    """Remembers where the metrics of each broker are."""
+    """Reads broker metrics, caching the address of each metrics endpoint."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class HealthReader:
         self._asked_at = 0.0
 
     async def read(self, brokers: Mapping[int, BrokerMetadata]) -> dict[int, BrokerHealth]:
-        """Of the brokers that serve metrics here, without TLS and without a password."""
+        """Health of brokers with a reachable metrics endpoint that needs neither TLS nor a password."""
         now = asyncio.get_running_loop().time()
         if now - self._asked_at > ASK_AGAIN or brokers.keys() - self._addresses.keys():
             self._asked_at = now

@@ -26,9 +26,9 @@ from barnabas.services.console.sampling.topology import TIMEOUT
 
 GROUPS_A_REQUEST = 100
 OFFSETS_A_REQUEST = 1000
-GUESS = 20  # offsets of a group that was not seen before
+GUESS = 20  # assumed number of offsets of a new group
 
-MANY_GROUPS = 8  # the first version of OffsetFetch that asks about several groups: Kafka 3.0
+MANY_GROUPS = 8  # first OffsetFetch version with several groups per request: Kafka 3.0
 
 
 class GroupPositions(NamedTuple):
@@ -64,7 +64,7 @@ NO_GROUPS = Groups({}, {}, {})
 
 
 async def read_groups(client: Client, topic_names: Mapping[Uuid, str], before: Groups = NO_GROUPS) -> Groups:
-    """A group whose coordinator does not answer stays as it was."""
+    """Read all groups. A group whose coordinator does not answer keeps its previous offsets."""
     listed: dict[str, ListedGroupAt] = {}
     positions: dict[str, GroupPositions] = {}
 
@@ -124,7 +124,7 @@ Asking = Callable[[Client, int, list[str], Mapping[Uuid, str]], Awaitable[dict[s
 async def committed_positions(
     client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
 ) -> dict[str, GroupPositions | None]:
-    """By group; None where the coordinator cannot say now."""
+    """Committed offsets by group; None if the coordinator returns a retriable error."""
     connection = await client.connection_to(coordinator)
     if connection.version_for(OffsetFetchRequest) < MANY_GROUPS:
         raise UnsupportedApiError(
@@ -138,7 +138,7 @@ async def committed_positions(
 async def share_positions(
     client: Client, coordinator: int, names: list[str], topic_names: Mapping[Uuid, str]
 ) -> dict[str, GroupPositions | None]:
-    """The same for share groups: where their share partitions start."""
+    """Start offsets of share partitions by group; None if the coordinator returns a retriable error."""
     wanted = [DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in names]
     request = DescribeShareGroupOffsetsRequest(groups=wanted)
     response = await client.send_to_broker(coordinator, request, TIMEOUT)
@@ -148,7 +148,7 @@ async def share_positions(
 def _unless_failed(
     group: Any, read: Callable[[Any, Mapping[Uuid, str]], GroupPositions], topic_names: Mapping[Uuid, str]
 ) -> GroupPositions | None:
-    """What passes is waited for; what is refused is not shown."""
+    """None for a retriable error; no offsets for a fatal one."""
     if not group.error_code:
         return read(group, topic_names)
     return None if error_code(group.error_code) in RETRIABLE else NOWHERE

@@ -1,8 +1,8 @@
 """Estimates when a record was written from the history of its partition's end offsets.
 
-A topic's ends are noted when they have changed, with the last moment before, so an idle topic has one note. Between two
-notes the end is taken to have moved evenly. Of many notes every second one of the older half is forgotten: the older,
-the coarser.
+End offsets of a topic are sampled when they change, together with the last time before the change, so an idle topic has
+one sample. Between two samples the end is assumed to move evenly. When a history is full, every second sample of its
+older half is dropped: resolution decreases with age.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from barnabas.common.types import TopicPartition
 from barnabas.records import iterate_records
 from barnabas.records.batch import BatchHeader, iterate_headers
 
-# -- Timestamps of single records: how old the next record of a group is, exactly ----------------------
+# -- Timestamps of single records: exact age of the next record of a group -----------------------------
 
 AT_ONCE = 4
 
-# Brokers send a whole batch, however small the limit: one partition a request, and no more than that batch.
+# Brokers return at least one batch whatever the limit, so each request fetches one batch of one partition.
 ONE_BATCH = FetchSettings(max_bytes=1, partition_bytes=1, max_wait=0.0, min_bytes=0)
 
 
 async def record_times(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The timestamp of the first record at or after an offset; a partition that cannot say is left out."""
+    """Timestamp of the first record at or after each offset, without partitions that fail."""
     limit = asyncio.Semaphore(AT_ONCE)
     found: dict[TopicPartition, int] = {}
 
@@ -48,7 +48,7 @@ async def _record_time(client: Client, tp: TopicPartition, offset: int) -> int |
     leader = await client.leader(tp)
     fetched = (await fetch(client, leader, {tp: offset}, ONE_BATCH))[0]
     if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and fetched.log_start_offset > offset:
-        # Retention was faster than the group: it goes on at the oldest record that there is.
+        # Retention passed the group's position: its next record is at the log start offset.
         fetched = (await fetch(client, leader, {tp: fetched.log_start_offset}, ONE_BATCH))[0]
     return None if fetched.error else _first_time(fetched)
 
@@ -76,14 +76,14 @@ class EndSample(NamedTuple):
 
 
 class KnownRecord(NamedTuple):
-    """A record that was looked at."""
+    """Offset and timestamp of a fetched record."""
 
     offset: int
     ms: int
 
 
 class EndTimes:
-    """Of all topics of a cluster."""
+    """End offset history of all topics of a cluster."""
 
     def __init__(self) -> None:
         self._notes: dict[str, list[EndSample]] = {}
@@ -104,7 +104,7 @@ class EndTimes:
         self._records[tp] = KnownRecord(offset, ms)
 
     def keep(self, topics: Collection[str]) -> None:
-        """Forget the others."""
+        """Drop the history of all other topics."""
         for gone in self._notes.keys() - topics:
             del self._notes[gone], self._seen_ms[gone]
         self._records = {tp: known for tp, known in self._records.items() if tp.topic in topics}
@@ -135,6 +135,6 @@ class EndTimes:
 
 
 def _between(before: tuple[int, int], after: tuple[int, int], offset: int) -> float:
-    """The moment at which the end passed `offset`, if it moved evenly; both are (end, ms)."""
+    """Time at which the end passed `offset`, interpolated linearly; both samples are (end, ms)."""
     (low, since), (high, until) = before, after
     return since + (until - since) * (offset - low) / (high - low)

@@ -42,7 +42,7 @@ def _measure_topic(
     times: EndTimes,
     now_ms: int,
 ) -> GroupTopic:
-    """`told` is lag that the coordinator counts itself: it knows better than the difference."""
+    """Measure one topic. Lag reported by the coordinator takes precedence over end minus commit."""
     indexes = tuple(sorted(offsets))
     committed = tuple([offsets[index] for index in indexes])
     mine = tuple([ends[index] if index < len(ends) else UNKNOWN for index in indexes])
@@ -66,7 +66,7 @@ def _seconds(times: EndTimes, topic: str, partition: int, offset: int, lag: int,
 
 
 def committed_between(before: GroupPositions, after: GroupPositions) -> dict[str, int]:
-    """Records that a group has gone forward by, by topic. What it was set back does not count."""
+    """Records committed between two samples, by topic. Offsets that were reset backwards do not count."""
     moved = {}
     for topic, offsets in after.offsets.items():
         known = before.offsets.get(topic)
@@ -77,7 +77,7 @@ def committed_between(before: GroupPositions, after: GroupPositions) -> dict[str
 
 
 def worse(one: WorstLag | None, other: WorstLag) -> WorstLag:
-    """More seconds are worse; where they are not known, more records."""
+    """The larger lag: by seconds, or by records if seconds are unknown."""
     if one is None:
         return other
     return max(one, other, key=lambda lag: (lag.seconds or 0.0, lag.lag))

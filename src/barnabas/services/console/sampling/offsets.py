@@ -31,7 +31,7 @@ Numbers = Mapping[str, Sequence[int]]
 
 
 class Columns:
-    """Numbers by topic and partition: what was known before, until something newer is entered."""
+    """Numbers by topic and partition; partitions without a new value keep the previous one."""
 
     def __init__(self, topics: Mapping[str, TopicLayout], before: Numbers) -> None:
         self._topics = topics
@@ -49,7 +49,7 @@ class Columns:
             column[partition] = number
 
     async def numbers(self) -> dict[str, Sequence[int]]:
-        """For all topics. A column in which nothing differs stays the same object."""
+        """Columns of all topics. An unchanged column stays the same object."""
         slices = Slices()
         found: dict[str, Sequence[int]] = {}
         for name, layout in self._topics.items():
@@ -61,13 +61,13 @@ class Columns:
 
 
 def extended(known: Sequence[int], count: int) -> list[int]:
-    """A copy with `count` entries; a topic that has grown keeps what it had."""
+    """Copy with `count` entries; a topic with new partitions keeps its known values."""
     kept = list(known[:count])
     return kept + [UNKNOWN] * (count - len(kept))
 
 
 async def read_offsets(client: Client, topology: ClusterTopology, moment: int, into: Columns) -> Failures:
-    """Enters what leaders answer for `moment`."""
+    """Enter the offsets that leaders return for `moment`."""
     by_leader = await _partitions_by_leader(topology)
 
     async def ask(leader: int, topics: list[TopicPartitions]) -> None:
@@ -81,7 +81,7 @@ async def read_offsets(client: Client, topology: ClusterTopology, moment: int, i
 
 
 async def ask_brokers(questions: Mapping[int, Awaitable[None]]) -> Failures:
-    """All at the same time; a broker that does not answer costs its own part only."""
+    """Query all brokers concurrently; the failure of one does not affect the others."""
     ids = list(questions)
     ends = await asyncio.gather(*questions.values(), return_exceptions=True)
     failures = {}
@@ -124,7 +124,7 @@ def _request(topics: list[TopicPartitions], moment: int, timeout: float) -> List
 
 
 def batches(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Lists of items that weigh about `most` together; an item that is too heavy has one of its own."""
+    """Batches of items with a total weight of about `most`; a heavier item is a batch on its own."""
     batch: list[T] = []
     weighs = 0
     for item in items:

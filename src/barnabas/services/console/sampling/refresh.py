@@ -1,6 +1,6 @@
-"""One refresh: questions to the cluster, in the order in which lag is never too small, and a snapshot of the answers.
+"""One refresh: requests to the cluster, and a snapshot of the responses.
 
-Commits are asked for before ends: what is written in between counts as lag, and no group is ahead of its log.
+Commits are read before end offsets: records written in between count as lag, and no group appears ahead of its log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from barnabas.services.console.sampling.snapshot import (
 )
 from barnabas.services.console.sampling.topology import ClusterTopology, TopicLayout, read_topology
 
-# -- Sums over a cluster, made once for each snapshot --------------------------------------------------
+# -- Totals of a cluster, computed once per snapshot ---------------------------------------------------
 
 Number = TypeVar("Number", int, float)
 
@@ -57,7 +57,7 @@ async def totals_of(topics: Mapping[str, TopicSample], groups: Mapping[str, Grou
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    """Of what is known; None if nothing is."""
+    """Sum of the known values; None if all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -72,16 +72,16 @@ def _worst(groups: Iterable[GroupSample]) -> WorstLag | None:
 
 MANY_PARTITIONS = 5000
 SLOW_EVERY = 6
-"""In a cluster of many partitions, sizes and beginnings are asked for in every sixth refresh: once a minute."""
+"""With many partitions, sizes and start offsets are read in every sixth refresh: once a minute."""
 LOOKUPS = 20
-"""Records that are looked at in one refresh, to know how old they are."""
+"""Records fetched per refresh to determine their age."""
 LOOK_AGAIN = 60
-"""Refreshes after which a topic that tells nothing is asked again: the console may not be allowed to read it, and
-brokers write down what they refuse."""
+"""Refreshes until a topic without a result is retried: the console may lack READ on it, and brokers log each denied
+request."""
 
 
 class Refresh:
-    """Keeps what the next refresh compares with."""
+    """Takes snapshots, keeping the previous values for comparison."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -127,7 +127,7 @@ class Refresh:
         )
 
     def _forget_topics_made_anew(self, topology: ClusterTopology) -> None:
-        """What was known belongs to another topic of the same name."""
+        """Drop offsets and history of topics that were deleted and recreated."""
         for name in [
             name for name, layout in topology.topics.items() if self._ids.get(name, layout.id) != layout.id
         ]:
@@ -160,7 +160,7 @@ class Refresh:
         return {**self._sizes.failures, **failures}
 
     async def _moved(self, before: Groups) -> dict[str, dict[str, int]]:
-        """Records that each group has committed since, by topic."""
+        """Records committed by each group since the previous refresh, by topic."""
         slices = Slices()
         moved = {}
         for name, positions in self._groups.positions.items():
@@ -238,7 +238,7 @@ class Refresh:
         }
 
     async def _look_at_records(self, groups: Mapping[str, GroupSample]) -> list[str]:
-        """Groups whose lag in seconds is known now: ages that the ends that are remembered do not tell."""
+        """Fetch records whose age the end offset history does not cover; return the groups with a newly known lag."""
         if self._count % LOOK_AGAIN == 0:
             self._silent.clear()
         unknown = [age for age in await _of_unknown_age(groups) if age.tp.topic not in self._silent]
@@ -259,7 +259,7 @@ class _UnknownAge(NamedTuple):
 
 
 def written_between(before: Sequence[int] | None, after: Sequence[int]) -> int | None:
-    """Records that were written to a topic between two samples of its ends; None if there is nothing to compare."""
+    """Records written to a topic between two samples of its end offsets; None without a previous sample."""
     if before is None:
         return None
     if before == after:

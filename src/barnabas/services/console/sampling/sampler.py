@@ -1,7 +1,7 @@
 """Samples a cluster every ten seconds. Pages read `snapshot` without waiting.
 
-A refresh is hundreds of small requests, so that no answer holds the loop for more than some milliseconds. A cluster
-that does not answer leaves the last snapshot, with a sentence in `error`.
+A refresh consists of hundreds of small requests, so that no response blocks the loop for more than a few milliseconds.
+If the cluster does not answer, the last snapshot stays, with the reason in `error`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _logger = safe_logger(__name__)
 
 INTERVAL = 10.0
 SECOND_AFTER = 2.0
-"""Seconds until the second refresh: rates need two, and somebody may be looking already."""
+"""Seconds until the second refresh: rates need two samples, and a user may be waiting for them."""
 
 
 class Sampler:
-    """`start` begins, `close` ends. All methods belong to one event loop."""
+    """Samples between `start` and `close`. All methods belong to one event loop."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Sampler:
             self._task = None
 
     async def ticks(self) -> AsyncIterator[ClusterSnapshot]:
-        """The snapshot now, if there is one, then each newer one."""
+        """Yield the current snapshot, if any, then each new one."""
         if not self.snapshot.is_empty:
             yield self.snapshot
         while True:
@@ -71,7 +71,7 @@ class Sampler:
             yield self.snapshot
 
     async def refresh(self) -> ClusterSnapshot:
-        """A new snapshot now; the old one with a sentence if the cluster does not answer."""
+        """Take a snapshot now; if the cluster does not answer, the previous one with `error` set."""
         try:
             self.snapshot = await self._refresh.take(self.snapshot)
         except (ClientError, KafkaError, OSError) as error:
@@ -89,7 +89,7 @@ class Sampler:
         self.snapshot = msgspec.structs.replace(self.snapshot, error=f"No newer figures: {reason}.")
 
     async def _record(self, snapshot: ClusterSnapshot) -> None:
-        """A full disk leaves a gap in the curves, and everything else as it is."""
+        """Record a tick in the history. A full disk only leaves a gap in the curves."""
         if self.history is None:
             return
         try:
@@ -102,6 +102,6 @@ class Sampler:
         await asyncio.sleep(SECOND_AFTER)
         while True:
             await self.refresh()
-            # Ticks lie on the grid of the clock, so that the steps of a curve have one each.
+            # Align ticks to multiples of the interval, so that each step of a curve has one.
             past = self._clock.now_ms() / 1000 % self.interval
             await asyncio.sleep(self.interval - past)

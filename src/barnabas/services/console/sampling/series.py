@@ -17,12 +17,12 @@ from barnabas.common.types import TopicPartition
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot, GroupSample, Slices, TopicSample
 
-# -- Rates of the time before the console was there: from the offsets that belonged to moments of the past
+# -- Rates before the console was started, from the offsets for past timestamps (ListOffsets) -----------
 
 POINTS = 72
 AT_ONCE = 4
 MAX_PARTITIONS = 200
-"""Of more, that many searches in time would cost the brokers more than the curve is worth."""
+"""With more partitions, the timestamp lookups would cost the brokers too much."""
 MAX_KEPT = 64
 TIMEOUT = 5.0
 
@@ -30,18 +30,18 @@ TIMEOUT = 5.0
 class PastRate(NamedTuple):
     until_ms: int
     rate: float
-    """Records a second in the step that ends there."""
+    """Records per second in the step that ends at `until_ms`."""
 
 
 class PastRates:
-    """Asks once for the same curve; the past does not change."""
+    """Past rates, cached by curve, as the past does not change."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._kept: OrderedDict[tuple[object, ...], list[PastRate]] = OrderedDict()
 
     async def of(self, partitions: Sequence[TopicPartition], since_ms: int, until_ms: int) -> list[PastRate]:
-        """Nothing if it would be too much work, or if the cluster does not answer in time."""
+        """Past rates; empty for too many partitions or if the cluster does not answer in time."""
         if not partitions or len(partitions) > MAX_PARTITIONS:
             return []
         step = max(1000, (until_ms - since_ms) // POINTS)
@@ -82,7 +82,7 @@ async def _past_rates(
 
 
 def with_past(curve: Curve, past: Sequence[PastRate]) -> Curve:
-    """What the curve lacks at its beginning, from the past; steps of different lengths keep the number of records."""
+    """Fill the gap at the start of a curve with past rates; resampling preserves the number of records."""
     if len(past) < 2 or len(curve.times) < 2:
         return curve
     first = next((at for at, value in enumerate(curve.values) if value is not None), len(curve.values))
@@ -97,7 +97,7 @@ def with_past(curve: Curve, past: Sequence[PastRate]) -> Curve:
 
 
 class _Written:
-    """Records that were written before a moment, counted from the first step on."""
+    """Cumulative number of records written since the first step."""
 
     def __init__(self, past: Sequence[PastRate]) -> None:
         self._step_ms = past[1].until_ms - past[0].until_ms
@@ -115,7 +115,7 @@ class _Written:
 
 
 def topic_series(topic: str, what: str) -> str:
-    """`topic/{topic}/in`; names are quoted as in a URL, so that a slash in one is no separator."""
+    """`topic/{topic}/in`; names are percent-encoded, so that a slash in a name is not a separator."""
     return f"topic/{quote(topic, safe='')}/{what}"
 
 
@@ -125,13 +125,13 @@ def group_series(group: str, *what: str) -> str:
 
 
 class SeriesNames:
-    """Remembers which topics have been active: from then on they have a curve. Thousands that are idle have none."""
+    """Tracks active topics: only topics with activity since the start have a curve."""
 
     def __init__(self) -> None:
         self._active: set[str] = set()
 
     async def series_of(self, snapshot: ClusterSnapshot) -> dict[str, float]:
-        """The most important first: when there are too many, the last are not recorded."""
+        """Values by series, most important first: the history drops the last ones when it is full."""
         values = dict(_of_cluster(snapshot))
         slices = Slices()
         for group in snapshot.groups.values():

@@ -1,4 +1,4 @@
-"""Bytes on disk: of each replica, and of the log dirs that hold them."""
+"""Disk usage of replicas and log dirs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PARTITIONS_A_REQUEST = 2000
 
 class Sizes(NamedTuple):
     leaders: Numbers
-    """Of the leader's replica, by topic and partition number."""
+    """Bytes of the leader's replica, by topic and partition number."""
     topics: Mapping[str, int]
-    """Of all replicas of a topic."""
+    """Bytes of all replicas, by topic."""
     log_dirs: Mapping[int, tuple[LogDirSample, ...]]
     """By broker."""
     failures: Failures
@@ -78,7 +78,7 @@ async def _replicas_by_broker(topology: ClusterTopology) -> dict[int, list[Descr
 
 
 def _requests(wanted: list[DescribableLogDirTopic]) -> Iterator[DescribeLogDirsRequest]:
-    """At least one: a broker without partitions has log dirs, too."""
+    """Split into requests; at least one, as a broker without partitions has log dirs too."""
     if not wanted:
         yield DescribeLogDirsRequest(topics=[])
     for batch in batches(wanted, lambda topic: len(topic.partitions), PARTITIONS_A_REQUEST):
@@ -92,7 +92,7 @@ def _take(
     leaders: Columns,
     topics: dict[str, int],
 ) -> int:
-    """Bytes that were told of, which are entered where they belong."""
+    """Add the sizes of a log dir to `leaders` and `topics`; return the bytes used in it."""
     used = 0
     for topic in result.topics:
         layout = topology.topics[topic.name].partitions

@@ -1,9 +1,8 @@
-"""What was seen of a cluster at one moment. Nothing in it changes; the sampler makes a new one every few seconds.
+"""Immutable snapshot of a cluster; the sampler takes a new one every few seconds.
 
-A cluster may have tens of thousands of partitions, so what is known of them lies in tuples of numbers, by partition
-number; `TopicSample.partitions()` and `GroupSample.partitions()` make rows of them for whoever shows some. The garbage
-collector does not look into tuples of numbers; into so many objects it would look for longer than a page may wait.
-An offset or a size of -1 is not known.
+A cluster may have tens of thousands of partitions, so their figures are tuples of numbers indexed by partition.
+`TopicSample.partitions()` and `GroupSample.partitions()` build rows on demand. The garbage collector does not track
+tuples of numbers; traversing that many objects would delay pages. An offset or a size of -1 is unknown.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import msgspec
 from barnabas.client import BrokerMetadata
 from barnabas.common.types import Uuid
 
-# -- Work that gives the loop back after some milliseconds, however much there is of it ----------------
+# -- Long-running work in slices of a few milliseconds, yielding to the loop in between ----------------
 
 MAX = 0.004
 
 
 class Slices:
-    """One for each piece of long work: `await slices.rest()` after each step of it."""
+    """Time slices of a long-running task: `await slices.rest()` after each step."""
 
     __slots__ = ("_until",)
 
@@ -32,7 +31,7 @@ class Slices:
         self._until = time.perf_counter() + MAX
 
     async def rest(self) -> None:
-        """Returns at once while the slice is not over."""
+        """Yield to the event loop if the current slice is used up."""
         if time.perf_counter() >= self._until:
             await asyncio.sleep(0)
             self._until = time.perf_counter() + MAX
@@ -48,7 +47,7 @@ class PartitionLayout(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     leader: int
-    """-1 when there is none."""
+    """-1 without a leader."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -58,7 +57,7 @@ class PartitionLayout(msgspec.Struct, frozen=True, gc=False):
 class PartitionSample(NamedTuple):
     partition: int
     leader: int
-    """-1 when there is none."""
+    """-1 without a leader."""
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     start: int
@@ -79,11 +78,11 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
     sizes: Sequence[int]
     """Bytes of the leader's replica."""
     size: int
-    """Bytes of all replicas together; -1 while it is not known."""
+    """Bytes of all replicas; -1 if unknown."""
     rate_in: float | None
-    """Records written a second; None until there are two samples."""
+    """Records written per second; None until there are two samples."""
     rate_out: float | None
-    """Records a second that groups have committed, all groups together; None without groups."""
+    """Records committed per second by all groups together; None without groups."""
 
     def partitions(self) -> Iterator[PartitionSample]:
         for partition, start, end, size in zip(self.layout, self.starts, self.ends, self.sizes, strict=True):
@@ -93,7 +92,7 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def records(self) -> int:
-        """Offsets between start and end: what compaction has removed is counted, too."""
+        """Offsets between start and end, including records removed by compaction."""
         return sum(end - max(start, 0) for start, end in zip(self.starts, self.ends, strict=True) if end > 0)
 
     @property
@@ -111,16 +110,16 @@ class GroupPartition(NamedTuple):
     topic: str
     partition: int
     committed: int
-    """Of a share group: where its share partition starts."""
+    """For a share group: start offset of the share partition."""
     end: int
     lag: int | None
-    """None while the end is not known."""
+    """None if the end offset is unknown."""
     seconds: float | None
-    """Age of the oldest record that is not done; 0 without lag, None while it is not known."""
+    """Age of the oldest uncommitted record; 0 without lag, None if unknown."""
 
 
 class GroupTopic(msgspec.Struct, frozen=True, gc=False):
-    """The commits of a group in one topic; the columns belong together, sorted by partition."""
+    """Commits of a group in one topic, as parallel columns sorted by partition."""
 
     topic: str
     indexes: Sequence[int]
@@ -128,7 +127,7 @@ class GroupTopic(msgspec.Struct, frozen=True, gc=False):
     ends: Sequence[int]
     lags: Sequence[int]
     seconds: Sequence[float]
-    """NaN is not known."""
+    """NaN if unknown."""
 
     @property
     def lag(self) -> int:
@@ -155,20 +154,20 @@ class GroupSample(msgspec.Struct, frozen=True, gc=False):
     protocol: str
     coordinator: int
     topics: tuple[GroupTopic, ...]
-    """Where it has committed, sorted by name."""
+    """Topics with committed offsets, sorted by name."""
     lag: int | None
-    """Records, over all partitions with a commit; None if there is none."""
+    """Records, over all partitions with a commit; None without commits."""
     lag_seconds: float | None
-    """The worst partition's; None if it is not known."""
+    """Lag of the worst partition; None if unknown."""
     rate: float | None
-    """Records a second that it commits; None until there are two samples."""
+    """Records committed per second; None until there are two samples."""
 
     def partitions(self) -> Iterator[GroupPartition]:
         for topic in self.topics:
             yield from topic.partitions()
 
     def within(self, topics: Set[str]) -> GroupSample:
-        """Without its offsets in other topics."""
+        """Restrict the offsets to these topics."""
         return msgspec.structs.replace(
             self, topics=tuple(each for each in self.topics if each.topic in topics)
         )
@@ -177,9 +176,9 @@ class GroupSample(msgspec.Struct, frozen=True, gc=False):
 class LogDirSample(NamedTuple):
     path: str
     used: int
-    """Bytes of all replicas in it."""
+    """Bytes of all replicas in the log dir."""
     total: int
-    """Of the volume; -1 if the broker does not say."""
+    """Size of the volume; -1 if the broker does not report it."""
     usable: int
     error: str
 
@@ -190,9 +189,9 @@ class BrokerSample(msgspec.Struct, frozen=True):
     replicas: int
     log_dirs: tuple[LogDirSample, ...]
     error: str
-    """A sentence when it did not answer; what is told of it is then what it said last."""
+    """Error message if the broker did not answer; its figures are then those of the last response."""
     loop_busy: float | None = None
-    """Per cent of the time, if it is Barnabas and serves metrics."""
+    """Per cent of the time; None unless the broker is Barnabas and serves metrics."""
     produce_p99_ms: float | None = None
 
 
@@ -203,7 +202,7 @@ class WorstLag(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Of the whole cluster. What is not known is None."""
+    """Totals of the cluster; None if unknown."""
 
     partitions: int = 0
     offline: int = 0
@@ -214,27 +213,27 @@ class Totals(NamedTuple):
     rate_in: float | None = None
     rate_out: float | None = None
     lag: int | None = None
-    """Records, of all groups together."""
+    """Records, summed over all groups."""
     worst: WorstLag | None = None
-    """The group that is most seconds behind, or most records where seconds are not known."""
+    """Group with the largest lag in seconds, or in records if seconds are unknown."""
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True):
     taken_ms: int = 0
-    """0: there is none yet."""
+    """0 before the first snapshot."""
     cluster_id: str = ""
     controller: int = -1
     brokers: Mapping[int, BrokerSample] = {}
     topics: Mapping[str, TopicSample] = {}
-    """Sorted by name, as the groups are."""
+    """Sorted by name, like `groups`."""
     groups: Mapping[str, GroupSample] = {}
     worst: Mapping[str, WorstLag] = {}
-    """By topic: the group that is furthest behind in it."""
+    """Group with the largest lag, by topic."""
     totals: Totals = Totals()
     seconds: float = 0.0
-    """How long it took."""
+    """Duration of the refresh."""
     error: str = ""
-    """Why there is no newer one, or what is missing in this one: a sentence. Empty if all is well."""
+    """Reason why the snapshot is outdated or incomplete, as a sentence; empty if it is neither."""
 
     @property
     def age(self) -> float:

@@ -1,4 +1,4 @@
-"""Brokers, topics and where their partitions are; asked for page by page (KIP-966), so that no answer is large."""
+"""Brokers, topics and partition layout; read page by page (KIP-966), so that no response is large."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from barnabas.protocol.messages.metadata import (
 from barnabas.services.console.sampling.snapshot import PartitionLayout, Slices
 
 TIMEOUT = 10.0
-"""Seconds for one of the small requests. Figures of a broker that takes longer stay as they were."""
+"""Timeout in seconds of each request. A slower broker keeps its previous figures."""
 PAGE = 500
-"""Partitions in one answer: some milliseconds to read."""
+"""Partitions per response: a few milliseconds to decode."""
 
 
 class TopicLayout(NamedTuple):
@@ -61,7 +61,7 @@ async def _read_pages(client: Client) -> dict[str, TopicLayout]:
         response: DescribeTopicPartitionsResponse = await client.send_to_any(request, TIMEOUT)
         for layout in _layouts(response.topics, tuples):
             begun = found.get(layout.name)
-            if begun is not None:  # the page before ended within this topic
+            if begun is not None:  # the previous page ended within this topic
                 layout = layout._replace(partitions=begun.partitions + layout.partitions)
             found[layout.name] = layout
         if response.next_cursor is None:
@@ -84,7 +84,7 @@ async def _read_at_once(client: Client) -> dict[str, TopicLayout]:
 
 
 class _Tuples:
-    """The same few lists of brokers come back in thousands of partitions: one tuple for all of them."""
+    """Interns broker lists: the same few occur in thousands of partitions."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}

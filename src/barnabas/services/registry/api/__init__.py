@@ -1,1 +1,1 @@
-"""The registry over HTTP: `routes` is the table of endpoints and rights, `app` serves it."""
+"""HTTP interface of the registry: `routes` is the table of endpoints and rights, `app` serves it."""

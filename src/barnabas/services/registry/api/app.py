@@ -35,8 +35,8 @@ from barnabas.web import (
 logger = safe_logger(__name__)
 
 MAX_BODY = 1024 * 1024
-LARGE_BODY = 64 * 1024  # read by a thread: the event loop would take 10 ms or more
-MANY = 100  # elements of a list that a thread encodes
+LARGE_BODY = 64 * 1024  # parsed in a thread: it would block the event loop for 10 ms or more
+MANY = 100  # list elements, above which a thread encodes the response
 _WITH_BODY = ("POST", "PUT")
 
 
@@ -146,7 +146,7 @@ def _encoded(answer: Any) -> bytes:
 
 
 def _encoded_list(answer: list[Any]) -> bytes:
-    """One by one: in between, the event loop gets its turn."""
+    """Encode elements one by one, so that other threads, such as the event loop's, can run in between."""
     return b"[" + b",".join(map(_encoded, answer)) + b"]"
 
 

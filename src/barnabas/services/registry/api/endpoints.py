@@ -1,4 +1,4 @@
-"""What each endpoint answers. Which right it needs is said beside its path, in `routes`."""
+"""Endpoints of the registry. `routes` lists their paths and required rights."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from barnabas.services.registry.model import Json, RegistryMode, SchemaText, Sch
 from barnabas.services.registry.subjects import DeletedFilter
 
 Answer = Any
-SLICE_SECONDS = 0.005  # of CPU, after which others get their turn on the event loop
-MAX_DIGITS = 10  # of an id: four bytes in front of each value
+SLICE_SECONDS = 0.005  # CPU time between yields to the event loop
+MAX_DIGITS = 10  # of an id, which has four bytes
 
 
 async def root(request: RegistryRequest) -> Answer:
@@ -24,7 +24,7 @@ async def root(request: RegistryRequest) -> Answer:
 
 
 async def leader_available(request: RegistryRequest) -> Answer:
-    """Karapace's question for health checks: could a change be written now?"""
+    """Health check of Karapace: reports if a change could be written now."""
     leadership = request.service.store.leadership
     return {"master_available": leadership is not None and leadership.leader is not None}
 
@@ -62,7 +62,7 @@ async def get_referenced_by(request: RegistryRequest) -> Answer:
 
 
 async def get_by_metadata(request: RegistryRequest) -> Answer:
-    """The newest version whose metadata has these properties: `key=a&value=1&key=b&value=2` comes as two lists."""
+    """Newest version with these metadata properties; `key=a&value=1&key=b&value=2` is parsed into two lists."""
     from barnabas.services.registry.merging import properties
 
     wanted = dict(zip(request.query_list("key"), request.query_list("value"), strict=False))
@@ -89,7 +89,7 @@ async def lookup(request: RegistryRequest) -> Answer:
     shown = DeletedFilter(request.flag("deleted"))
     subjects.versions_of(
         request.state, request.subject, shown
-    )  # an unknown subject says so before anything else
+    )  # an unknown subject is reported before any other error
     submitted = await request.service.submit(request.subject, schema, normalize=request.flag("normalize"))
     return await _shown(request, await request.service.lookup(request.subject, submitted, shown))
 
@@ -131,7 +131,7 @@ async def get_by_id(request: RegistryRequest) -> Answer:
     answer = await _shown(request, version)
     for name in ("subject", "version", "id", "deleted"):
         answer.pop(name, None)
-    if request.flag("includeSubjects"):  # Karapace's
+    if request.flag("includeSubjects"):  # an extension of Karapace
         answer["subjects"] = await get_subjects_of_id(request)
     if request.flag("fetchMaxId"):
         answer["maxId"] = request.state.highest_id(context_of(version.subject))
@@ -174,7 +174,7 @@ async def check_all(request: RegistryRequest) -> Answer:
 
 
 async def check_version(request: RegistryRequest) -> Answer:
-    """Nothing is compatible with a version that is not there; with the latest of none, everything."""
+    """Error 40402 for a missing version; without versions, any schema is compatible with `latest`."""
     number = subjects.parse_version(request.path["version"])
     if not request.state.live(request.subject):
         if number is not None:
@@ -203,7 +203,7 @@ async def get_mode(request: RegistryRequest) -> Answer:
 
 
 async def set_mode(request: RegistryRequest) -> Answer:
-    """Ids are shared by all subjects of a context: importing some, even to one subject, is a right on the cluster."""
+    """Set a mode. IMPORT needs a right on the cluster even for one subject, as all subjects of a context share ids."""
     wanted = request.document().get("mode")
     if str(wanted).upper() == RegistryMode.IMPORT and not await allows_cluster(
         request.user, Operation.ALTER_CONFIGS
@@ -223,7 +223,7 @@ async def list_contexts(request: RegistryRequest) -> Answer:
 
 
 async def _schema(request: RegistryRequest) -> tuple[SchemaText, tuple[int | None, int | None]]:
-    """The schema in the body. What it refers to must be readable: errors would tell of it."""
+    """Schema in the body. The user must be able to read its references, as errors would reveal their contents."""
     schema, given = await request.schema()
     named = [one.subject for one in schema.references]
     readable = set(await readable_subjects(request.user, named))
@@ -253,7 +253,7 @@ async def _shown(request: RegistryRequest, version: Version) -> Json:
 
 
 async def _users(request: RegistryRequest) -> list[Version]:
-    """Versions with the id that the user may read; 40403 if there is no such id."""
+    """Versions with the id that the user may read; 40403 for an unknown id."""
     number = _id(request)
     found = request.state.users_of(request.context_of_query(), number)
     if not found:
@@ -265,7 +265,7 @@ async def _users(request: RegistryRequest) -> list[Version]:
 
 
 async def _with_id(request: RegistryRequest) -> Version:
-    """A soft-deleted schema is still found by its id: records that were written with it are still there."""
+    """Version with the id, including soft-deleted ones: records written with the schema may still exist."""
     number, context = _id(request), request.context_of_query()
     found = request.state.users_of(context, number)
     if not found:

@@ -1,4 +1,4 @@
-"""Changes go to the registry that leads, with the client's own name and password: that one checks them again."""
+"""Forwards changes to the leader with the client's credentials, which the leader checks again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from barnabas.services.registry import errors
 from barnabas.services.registry.api.media import ACCEPT_UNKNOWN
 from barnabas.services.registry.leadership import RegistryIdentity
 
-FORWARDED = "x-forward"  # Confluent's header: whoever gets it does not forward again
-TIMEOUT = 35.0  # a little longer than the leader takes for a change
+FORWARDED = "x-forward"  # Confluent's header: a request with it is not forwarded again
+TIMEOUT = 35.0  # slightly longer than the leader's timeout of a change
 _PASSED_ON = ("accept", "authorization", "content-type", ACCEPT_UNKNOWN)
 
 
 class Forwarder:
-    """`tls` says whom to trust where the leader is asked by https; None: whom the system trusts."""
+    """`tls` is the trust configuration for an HTTPS leader; None: the system's trust store."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls

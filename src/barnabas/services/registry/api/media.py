@@ -1,4 +1,4 @@
-"""Content types that Confluent's registry takes and gives."""
+"""Content types of Confluent's registry, in requests and responses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ JSON_ANY = "application/vnd.schemaregistry+json"
 JSON = "application/json"
 OCTETS = "application/octet-stream"
 
-ACCEPT_UNKNOWN = "confluent-accept-unknown-properties"  # a client that takes fields newer than itself says so
+ACCEPT_UNKNOWN = "confluent-accept-unknown-properties"  # the client ignores unknown fields in responses
 
 _GIVEN = (JSON_V1, JSON_ANY, JSON)
 _TAKEN = frozenset({*_GIVEN, OCTETS})
 
 
 def check_content_type(header: str) -> None:
-    """A body without a type is taken for JSON."""
+    """Reject unsupported content types; a body without a type is treated as JSON."""
     if header and _bare(header) not in _TAKEN:
         raise errors.http_error(415)
 
 
 def answered(accept: str) -> str:
-    """The first type of those that the client accepts, best first."""
+    """Content type of the response: the client's most preferred supported type."""
     if not accept.strip():
         return JSON_V1
     for wanted in sorted(accept.split(","), key=_quality, reverse=True):
@@ -35,7 +35,7 @@ def answered(accept: str) -> str:
 
 
 def takes_new_fields(headers: dict[str, str]) -> bool:
-    """Confluent's clients say so with every body that they send, and not where they send none."""
+    """True if the client accepts unknown fields; Confluent's clients send the header only with a body."""
     return headers.get(ACCEPT_UNKNOWN, "").strip().lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""One request as an endpoint sees it."""
+"""A parsed request, as passed to endpoints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_A_SCHEMA = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """An answer that is a schema itself, not JSON around it."""
+    """Response body that is the schema text itself rather than JSON."""
 
     text: str
 
@@ -47,11 +47,11 @@ class RegistryRequest:
     user: CurrentUser
     path: dict[str, str] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
-    repeated: dict[str, list[str]] = field(default_factory=dict)  # the same with all values of a name
+    repeated: dict[str, list[str]] = field(default_factory=dict)  # all values of each query parameter
     body: Any = None
-    context: str = DEFAULT_CONTEXT  # of a path that begins with /contexts/NAME
-    wants_guid: bool = False  # the client knows of it, or takes what it does not know
-    is_large: bool = False  # the body takes too long to read for the event loop
+    context: str = DEFAULT_CONTEXT  # from a path below /contexts/NAME
+    wants_guid: bool = False  # the client supports guids or ignores unknown fields
+    is_large: bool = False  # parse the body in a thread
 
     @property
     def state(self) -> RegistryState:
@@ -63,7 +63,7 @@ class RegistryRequest:
 
     @property
     def scope(self) -> str | None:
-        """Whose configuration is meant: with a context in the path and no subject, the context's."""
+        """Scope of a configuration request; a path with a context and without a subject means the context."""
         if "subject" in self.path:
             return scope_of(qualified(self.path["subject"], self.context))
         return None if self.context == DEFAULT_CONTEXT else scope_of(f":{self.context}:")
@@ -91,7 +91,7 @@ class RegistryRequest:
         return found[start:] if limit < 0 else found[start : start + limit]
 
     def context_of_query(self) -> str:
-        """`subject=` says in which context an id is meant."""
+        """Context of an id, from the query parameter `subject`."""
         subject = self.query.get("subject", "")
         return context_of(qualified(subject, self.context))
 
@@ -101,7 +101,7 @@ class RegistryRequest:
         return self.body
 
     async def schema(self) -> tuple[SchemaText, tuple[int | None, int | None]]:
-        """The schema in the body, and the id and the version that an import gives it."""
+        """Schema in the body, with the id and version of an import."""
         return await asyncio.to_thread(self._schema) if self.is_large else self._schema()
 
     def _schema(self) -> tuple[SchemaText, tuple[int | None, int | None]]:

@@ -1,1 +1,1 @@
-"""May readers of one schema read what was written with another? One module of rules for each language."""
+"""Compatibility rules between a reader's and a writer's schema: one module per format."""

@@ -1,6 +1,6 @@
-"""Avro: the rules of its specification for schema resolution, with the messages of its library for Python.
+"""Avro: schema resolution rules of the specification, with the messages of the Python library.
 
-Branches of a union are found by their names: a union of many records takes a step for each, not for each pair.
+Union branches are looked up by name: comparing unions of many records takes linear instead of quadratic time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from barnabas.services.registry.formats.avro import PRIMITIVES, AvroSchema
 from barnabas.services.registry.limits import StepBudget
 
-MAX_PROBLEMS = 100  # that a pair of types keeps, and that are reported
+MAX_PROBLEMS = 100  # kept per pair of types, and reported
 UNION = "union"
 _NAMED = frozenset({"record", "enum", "fixed"})
-# What a reader of one primitive type also reads.
+# Writer types that a reader of each primitive type accepts by promotion.
 _PROMOTED = {
     "long": ("int",),
     "float": ("int", "long"),
@@ -28,7 +28,7 @@ Problems = list[str]
 
 
 def problems(reader: AvroSchema, writer: AvroSchema, budget: StepBudget) -> Problems:
-    """Why the reader cannot read all that the writer writes; nothing if it can."""
+    """Reasons why the reader cannot read all data of the writer; empty if it can."""
     mine, others = _Names(reader), _Names(writer)
     found = _Comparison(mine, others, budget).between(mine.root, others.root)
     return sorted(set(found))
@@ -36,7 +36,7 @@ def problems(reader: AvroSchema, writer: AvroSchema, budget: StepBudget) -> Prob
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Type:
-    """A schema with its name resolved; `space` is the namespace for names inside it."""
+    """A schema with its name resolved; `space` is the namespace of nested names."""
 
     kind: str
     node: Any
@@ -52,7 +52,7 @@ class _Type:
 
 
 class _Names:
-    """The named types of a schema and of those that it refers to, by their full names."""
+    """Named types of a schema and its references, by full name."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._named: dict[str, _Type] = {}
@@ -101,7 +101,7 @@ def _inside(node: dict[str, Any]) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class _Branches:
-    """Of a reader's union: those that could read a type."""
+    """Branches of a reader's union, indexed to find candidates for a writer type."""
 
     unnamed: list[_Type] = field(default_factory=list)
     by_name: dict[str, list[_Type]] = field(default_factory=dict)  # by short name, and by alias
@@ -117,11 +117,11 @@ class _Comparison:
     def __init__(self, reader: _Names, writer: _Names, budget: StepBudget) -> None:
         self.reader, self.writer = reader, writer
         self.budget = budget
-        self._known: dict[tuple[int, int], Problems] = {}  # of named types, by the ids of both
+        self._known: dict[tuple[int, int], Problems] = {}  # results for named types, by the ids of both
         self._branches: dict[int, _Branches] = {}
 
     def between(self, reader: _Type, writer: _Type) -> Problems:
-        """In a circle, what is asked already is right."""
+        """Problems of a pair; for recursive types, a pair in progress is assumed compatible."""
         self.budget.spend()
         if not (reader.is_named and writer.is_named):
             return self._compare(reader, writer)[:MAX_PROBLEMS]
@@ -216,7 +216,7 @@ _RULES = {
 
 
 def _names(reader: _Type, writer: _Type) -> Problems:
-    """Namespaces may differ, as with the libraries for Java and Python."""
+    """Compare short names; namespaces may differ, as in the Java and Python libraries."""
     if reader.node["name"] == writer.node["name"] or writer.full_name in reader.node.get("aliases", ()):
         return []
     return [f"expected: {writer.full_name}"]

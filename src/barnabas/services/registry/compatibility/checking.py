@@ -1,4 +1,4 @@
-"""A new schema beside the older versions of its subject, at one of the seven levels."""
+"""Checks a new schema against older versions of its subject, at one of the seven compatibility levels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def find_problems(
     older: tuple[SchemaType, ParsedSchema],
     budget: StepBudget,
 ) -> list[str]:
-    """Why two versions do not fit. TooComplexError if that takes more steps than the budget has."""
+    """Incompatibilities of two versions. TooComplexError if the comparison exceeds the budget."""
     if level is CompatibilityLevel.NONE:
         return []
     (kind, schema), (old_kind, old) = new, older
@@ -31,7 +31,7 @@ def find_problems(
 
 
 def problems(kind: SchemaType, reader: ParsedSchema, writer: ParsedSchema, budget: StepBudget) -> list[str]:
-    """Why a reader with one schema cannot read everything that is written with another."""
+    """Reasons why the reader cannot read all data of the writer."""
     if kind is SchemaType.AVRO:
         from barnabas.services.registry.compatibility import avro as rules
     elif kind is SchemaType.JSON:

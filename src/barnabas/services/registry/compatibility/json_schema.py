@@ -1,7 +1,7 @@
-"""JSON Schema: a reader must accept every document that a writer's schema accepts, as far as it can be seen.
+"""JSON Schema: a reader must accept every document that the writer's schema accepts, as far as this is decidable.
 
-As with Confluent, an optional property that is added to an open object is incompatible: writers may have put anything
-there. What cannot be seen (a changed pattern, `not`) counts as incompatible unless it is unchanged.
+As with Confluent, adding an optional property to an open content model is incompatible, as writers may have used the
+name for anything. Undecidable changes (of a pattern, of `not`) count as incompatible.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from barnabas.services.registry.formats.json_schema import JsonSchema, Node
 from barnabas.services.registry.formats.parser import Path
 from barnabas.services.registry.limits import StepBudget
 
-MAX_PROBLEMS = 100  # that a pair of nodes keeps, and that are reported
-COMPILE_STEPS = 20  # a pattern takes as long to compile as so many pairs to compare
+MAX_PROBLEMS = 100  # kept per pair of nodes, and reported
+COMPILE_STEPS = 20  # cost of compiling a pattern, in compared pairs
 SUMS, PRODUCT = ("oneOf", "anyOf"), "allOf"
 ANNOTATIONS = frozenset(
     [
@@ -42,13 +42,13 @@ class _Comparison:
     def __init__(self, reader: JsonSchema, writer: JsonSchema, budget: StepBudget) -> None:
         self.reader, self.writer = reader, writer
         self.budget = budget
-        self._known: dict[int, Problems] = {}  # by both ids in one number: there may be many
-        self._kept: dict[int, Any] = {}  # objects whose ids are keys above
+        self._known: dict[int, Problems] = {}  # by both ids combined in one integer, which saves memory
+        self._kept: dict[int, Any] = {}  # keeps the objects alive whose ids are keys above
         self._derived: dict[Hashable, Node] = {}
-        self._refs: dict[int, bool] = {}  # whether a node has a $ref somewhere
+        self._refs: dict[int, bool] = {}  # True if a node contains a $ref
 
     def between(self, reader: Any, writer: Any, where: Path) -> Problems:
-        """What the writer's node accepts and the reader's does not. In a circle, what is asked already is right."""
+        """Problems of a pair of nodes; for recursive schemas, a pair in progress is assumed compatible."""
         reader, writer = _node(self.reader.resolved(reader)), _node(self.writer.resolved(writer))
         pair = id(reader) << 64 | id(writer)
         if pair not in self._known:
@@ -61,7 +61,7 @@ class _Comparison:
         return self._known[pair]
 
     def _has_ref(self, node: Any) -> bool:
-        """Equal texts with a $ref may lead to different places."""
+        """True if a node contains a $ref: equal texts may then have different targets."""
         if not isinstance(node, dict | list):
             return False
         if id(node) not in self._refs:
@@ -72,7 +72,7 @@ class _Comparison:
         return self._refs[id(node)]
 
     def _derive(self, key: Hashable, make: Callable[[], Node]) -> Node:
-        """A node that is made of another one, the same each time: recursive schemas come back to it."""
+        """Derived node, the same object each time, so that recursion terminates."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -95,7 +95,7 @@ class _Comparison:
         return self._combined(reader, writer, where)
 
     def _combined(self, reader: Node, writer: Node, where: Path) -> Problems:
-        """Writer's alternatives first: each must be read. Then reader's parts: each must read."""
+        """Compare combined schemas: every writer alternative must be readable, by every part of the reader."""
         for word in SUMS:
             if word in writer and not (word in reader and writer[word] == reader[word]):
                 return self._each_alternative(reader, writer, word, where)
@@ -125,7 +125,7 @@ class _Comparison:
         return found
 
     def _some_alternative(self, alternatives: list[Any], writer: Node, where: Path) -> Problems:
-        """One that did not change is tried first: so a long list of alternatives takes no n x n steps."""
+        """Find a reader alternative for the writer. Trying unchanged ones first avoids n x n steps for long lists."""
         self.budget.spend(len(alternatives) // 8)
         tried = sorted(enumerate(alternatives), key=lambda one: _bare(_node(one[1])) != writer)
         if any(not self.between(one, writer, where / f"/{at}") for at, one in tried):
@@ -146,7 +146,7 @@ class _Comparison:
         return found
 
     def _some_part(self, reader: Node, writer: Node, where: Path) -> Problems:
-        """The writer's documents meet all of its parts: it is enough that one of them, or all in one, are read."""
+        """Compare with a writer's allOf. Documents match all parts, so reading one part or all merged suffices."""
         rest = self._without(writer, PRODUCT)
         parts = [*writer[PRODUCT], *([rest] if rest else [])]
         tried = [self.between(reader, part, where) for part in parts]
@@ -156,7 +156,7 @@ class _Comparison:
         return tried[0] if merged is None else self._plain(reader, merged, where)
 
     def _merged(self, parts: list[Any]) -> Node | None:
-        """Parts whose keywords do not meet, as one schema; properties and required are joined."""
+        """Merge parts into one schema, joining properties and required; None if other keywords conflict."""
         merged: Node = {}
         for part in parts:
             node = _bare(_node(self.writer.resolved(part)))
@@ -186,7 +186,7 @@ class _Comparison:
         return found
 
     def _negations(self, reader: Node, writer: Node, where: Path) -> Problems:
-        """What the reader excludes, the writer must exclude."""
+        """The writer must exclude everything that the reader excludes."""
         if "not" not in reader:
             return []
         swapped = _Comparison(self.writer, self.reader, self.budget)
@@ -213,7 +213,7 @@ class _Comparison:
         return found
 
     def _lists_and_tuples(self, reader: Node, writer: Node, where: Path) -> Problems:
-        """Confluent's rule: one does not become the other, even where every item would be read."""
+        """Confluent's rule: changing between list and tuple is incompatible, even if every item can be read."""
         if _is_list(writer) and any(_node(self.reader.resolved(one)) for one in _tuple(reader)[0]):
             text = "items of the writer are a list and those of the reader a tuple"
             return [Problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", where / "/items", text)]
@@ -239,7 +239,7 @@ class _Comparison:
         return found + self._additional(reader, writer, where)
 
     def _covering(self, node: Node, names: list[str]) -> dict[str, Any]:
-        """What properties that a node does not name must be. Each pattern is compiled once, and kept no longer."""
+        """Schemas that apply to names missing in `properties`. Patterns are compiled once and not cached."""
         rest = node.get("additionalProperties", node.get("unevaluatedProperties", True))
         found = dict.fromkeys(names, rest)
         unmatched = names
@@ -251,7 +251,7 @@ class _Comparison:
         return found
 
     def _added(self, schema: Any, covering: Any, where: Path) -> Problems:
-        """The reader knows a property that the writer does not name: what did the writer let stand there?"""
+        """Check a property added by the reader against the writer's schema for additional properties."""
         if covering is False or not self.between(schema, covering, where):
             return []
         kind = "OPEN" if _node(covering) == {} else "PARTIALLY_OPEN"
@@ -331,13 +331,13 @@ def _node(schema: Any) -> Node:
     return _FALSE if schema is False else _TRUE
 
 
-_NONE: Problems = []  # shared, and never changed
+_NONE: Problems = []  # shared: never modify it
 _TRUE: Node = {}
 _FALSE: Node = {"not": {}}
 
 
 def _width(node: Node) -> int:
-    """Of the lists and objects that a comparison walks through."""
+    """Number of elements that a comparison of the node traverses."""
     return len(node) + sum(len(node[word]) for word in _WIDE if isinstance(node.get(word), dict | list))
 
 
@@ -358,11 +358,11 @@ def _may_be(node: Node, kind: str) -> bool:
 
 
 def _names(value: Any) -> list[str]:
-    return value if isinstance(value, list) else []  # draft 3's `required: true` says nothing here
+    return value if isinstance(value, list) else []  # ignore draft 3's `required: true`
 
 
 def _tuple(node: Node) -> tuple[list[Any], Any]:
-    """The schemas of the first items, and that of all others."""
+    """Schemas of the first items, and the schema of all others."""
     if "prefixItems" in node:
         return node["prefixItems"], node.get("items", True)
     items = node.get("items", True)
@@ -370,12 +370,12 @@ def _tuple(node: Node) -> tuple[list[Any], Any]:
 
 
 def _is_list(node: Node) -> bool:
-    """One schema for all items."""
+    """True if one schema applies to all items."""
     return "prefixItems" not in node and isinstance(node.get("items"), dict | bool)
 
 
 def _matching(pattern: str, names: list[str]) -> set[str]:
-    """None for what is not a pattern."""
+    """Names that match; empty for an invalid pattern."""
     try:
         compiled = compile_for_long_texts(pattern)
         return {name for name in names if compiled.search(name) is not None}

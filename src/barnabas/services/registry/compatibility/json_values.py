@@ -1,4 +1,4 @@
-"""JSON Schema's keywords for types, values, numbers and sizes: which of them a reader has narrowed."""
+"""JSON Schema keywords for types, values, numbers and sizes: finds those that a reader has narrowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.services.registry.formats.parser import Path, compact
 
 
 class Problem(NamedTuple):
-    """Becomes text once it is reported."""
+    """An incompatibility, formatted only when reported."""
 
     kind: str
     where: Path
@@ -24,7 +24,7 @@ _LOWER = (("minLength", "string"), ("minItems", "array"), ("minProperties", "obj
 
 
 def value_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
-    """Types, and lists of values."""
+    """Compare types, enum and const."""
     lost = _types(writer) - _types(reader)
     if lost and not _values_fit(writer, reader):
         kind = "TYPE_NARROWED" if _types(writer) & _types(reader) else "TYPE_CHANGED"
@@ -58,7 +58,7 @@ def number_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
 
 
 def size_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
-    """Lengths and patterns of texts, numbers of items and properties."""
+    """Compare string lengths and patterns, and numbers of items and properties."""
     found = []
     types = _types(writer)
     for word, kind in _UPPER:
@@ -73,7 +73,7 @@ def size_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
 
 
 def _types(node: Node) -> set[str]:
-    """Every integer is a number."""
+    """Accepted types; `number` includes `integer`."""
     given = node.get("type")
     if given is None:
         values = _values(node)
@@ -90,7 +90,7 @@ def _type_of(value: Any) -> str:
 
 
 def _values(node: Node) -> set[str] | None:
-    """As texts, so that they can be compared; None where any value will do."""
+    """Allowed values as comparable texts; None if any value is allowed."""
     if "enum" not in node and "const" not in node:
         return None
     return {compact(value, sort_keys=True) for value in _raw_values(node)}
@@ -101,14 +101,14 @@ def _raw_values(node: Node) -> list[Any]:
 
 
 def _values_fit(writer: Node, reader: Node) -> bool:
-    """The writer's type is wider than the values that it lists."""
+    """True if the reader accepts the types of the writer's listed values, even if the writer's `type` is wider."""
     if _values(writer) is None:
         return False
     return {_type_of(value) for value in _raw_values(writer)} <= _types(reader)
 
 
 def _bound(node: Node, word: str, sign: int) -> tuple[float, bool] | None:
-    """(limit, whether the limit itself is allowed), so that a larger one is a looser one."""
+    """Limit with a flag that is True if it is inclusive; a larger tuple is a looser bound."""
     plain, exclusive = node.get(word.lower()), node.get(f"exclusive{word}")
     if isinstance(exclusive, bool):  # draft 4
         return None if plain is None else (sign * plain, not exclusive)

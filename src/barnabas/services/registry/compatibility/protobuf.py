@@ -1,6 +1,7 @@
-"""Protobuf: what a reader of a changed file makes of messages that were written before. Numbers count, names do not.
+"""Protobuf: compatibility of a changed file with messages written before. Field numbers matter, names do not.
 
-Kinds of problems are named as with Confluent. Adding and removing fields, messages added, changed names, enums: fine.
+Kinds of problems are named as in Confluent's registry. Compatible changes: adding or removing fields, adding messages,
+renaming, and changes of enums.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from barnabas.services.registry.limits import StepBudget
 
 _MESSAGE, _GROUP, _ENUM = 11, 10, 14
 _REPEATED, _REQUIRED = 3, 2
-# Numbers of types that are written alike and mean alike.
+# Groups of wire-compatible types.
 _ALIKE = {
     **dict.fromkeys((3, 4, 5, 8, 13, _ENUM), "varint"),
     **dict.fromkeys((17, 18), "zigzag"),
@@ -33,7 +34,7 @@ MAX_PROBLEMS = 100
 
 
 def problems(reader: ProtobufSchema, writer: ProtobufSchema, budget: StepBudget) -> list[str]:
-    """The first of them; all that was looked at counts as steps."""
+    """The first problems, up to a limit; the comparison is charged to the step budget."""
     return _Comparison(_Types(reader), _Types(writer), budget).compare()
 
 
@@ -42,7 +43,7 @@ def _problem(kind: str, where: Path, text: str) -> str:
 
 
 class _Types:
-    """Messages by their full names, as fields call them: `.package.Outer.Inner`."""
+    """Messages by full name, as in field types: `.package.Outer.Inner`."""
 
     def __init__(self, schema: ProtobufSchema) -> None:
         self.file = schema.file
@@ -62,7 +63,7 @@ class _Types:
             self._add(nested, name, is_imported=is_imported)
 
     def local(self, name: str) -> str:
-        """Without the package, which may change."""
+        """Name without the package, which may change."""
         prefix = f".{self.file.package}." if self.file.package else "."
         return name.removeprefix(prefix)
 
@@ -124,7 +125,7 @@ class _Comparison:
             )
 
     def _oneofs(self, mine: Any, other: Any, where: Path) -> None:
-        """Fields that were independent exclude each other in a oneof: one alone may move to a new one."""
+        """A oneof makes independent fields exclusive: only a single field may move to a new oneof."""
         before = {one.number: one for one in other.field}
         fields: dict[int | None, list[Any]] = {}
         for one in mine.field:
@@ -168,13 +169,13 @@ class _Comparison:
         if self.reader.local(mine) != self.writer.local(other):
             self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {mine}")
         elif mine in self.reader.imported and (mine, other) not in self._compared:
-            self._compared.add((mine, other))  # those of this file are compared anyway
+            self._compared.add((mine, other))  # messages of this file are compared separately
             inside, before = self.reader.messages.get(mine), self.writer.messages.get(other)
             if inside is not None and before is not None:
                 self._message(inside, before, where)
 
     def _label(self, mine: Any, other: Any, where: Path) -> None:
-        """Of several values, a reader that wants one takes the last; packed numbers it cannot read."""
+        """Compare labels. A singular field takes the last of several values but cannot read packed numbers."""
         if (mine.label == _REPEATED) != (other.label == _REPEATED) and _ALIKE[mine.type] in _NUMERIC:
             self._say("FIELD_NUMERIC_LABEL_CHANGED", where, "numeric field is repeated in one of the schemas")
         if mine.label == _REQUIRED and other.label != _REQUIRED:

@@ -1,1 +1,1 @@
-"""Schemas as texts become something that can be compared: one module for each language."""
+"""Parsers from schema texts to comparable schemas: one module per format."""

@@ -1,7 +1,7 @@
-"""Avro schemas: checked, and written as Java's library writes them, which is the form that registries keep.
+"""Avro schemas: validated and serialized like the Java library does, which is the form that registries store.
 
-So `{"type": "string"}` becomes `"string"`, and a namespace that a name inherits anyway is left out: texts of one schema
-are one schema. Doc strings, defaults, aliases and unknown properties stay.
+So `{"type": "string"}` becomes `"string"`, and an inherited namespace is omitted: different texts of a schema have the
+same stored form. Docs, defaults, aliases and unknown properties are kept.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from barnabas.services.registry.formats.parser import SchemaSyntaxError, compact
 from barnabas.services.registry.limits import limits
 
 MAX_NAME = 4096  # of a full name, with its namespace
-RESOLVED = "resolved"  # the format that asks for a schema without references
+RESOLVED = "resolved"  # format of a schema with its references inlined
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_NAME = r"is not a valid Avro name because it does not match the pattern (?:^|\.)[A-Za-z_][A-Za-z0-9_]*$"
-# Properties that Avro defines for some type: as in Java's library, no type keeps them as properties of the user.
+# Properties that Avro defines for some type: as in the Java library, no type keeps them as custom properties.
 _DEFINED = frozenset(
     {"type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases"}
 )
@@ -31,7 +31,7 @@ _ORDERS = ("ascending", "descending", "ignore")
 class AvroSchema:
     text: str
     document: Any
-    dependencies: tuple[Any, ...] = ()  # documents, each after those that it needs
+    dependencies: tuple[Any, ...] = ()  # documents in topological order
     fault: str = ""
 
     @property
@@ -39,11 +39,11 @@ class AvroSchema:
         return self.text
 
     def normalized(self) -> str:
-        """Properties that nobody defined in alphabetical order; the rest has its order already."""
+        """Text with custom properties sorted; other properties are in canonical order already."""
         return compact(_sorted(self.document))
 
     def rendered(self, wanted: str) -> str:
-        """`resolved`: with what it refers to, where it is named first."""
+        """Text in a format; `resolved` inlines each reference at its first use."""
         if wanted != RESOLVED or not self.dependencies:
             return self.text
         named = {full_name(one): one for one in self.dependencies if isinstance(one, dict) and "name" in one}
@@ -51,9 +51,9 @@ class AvroSchema:
 
 
 def parse_avro(text: str, dependencies: Sequence[str] = ()) -> AvroSchema:
-    """SchemaSyntaxError says what is wrong and where. Names may be wrong: that is its `fault`.
+    """Parse a schema; SchemaSyntaxError gives reason and position. Invalid names are accepted and reported in `fault`.
 
-    Defaults are not compared with their types, as Confluent's registry does not by default.
+    Defaults are not validated against their types, as in Confluent's registry by default.
     """
     names: dict[str, Any] = {}
     others = tuple(_Writer(names).write(_read(one), None, "$") for one in dependencies)
@@ -66,18 +66,18 @@ def _read(text: str) -> Any:
     try:
         return read_json(text)
     except SchemaSyntaxError:
-        if text.strip() in PRIMITIVES:  # a bare word, which Java's parser takes for a primitive type
+        if text.strip() in PRIMITIVES:  # a bare word, which the Java parser accepts as a primitive type
             return text.strip()
         raise
 
 
 class _Writer:
-    """Walks down a schema; `names` are the named types so far, with what they are."""
+    """Traverses a schema; `names` maps full names to the named types defined so far."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
-        self.fault = ""  # the first one
-        self._characters = 0  # of all full names
+        self.fault = ""  # the first fault found
+        self._characters = 0  # total length of full names
 
     def write(self, node: Any, space: str | None, where: str) -> Any:
         if isinstance(node, str):
@@ -104,7 +104,7 @@ class _Writer:
             return name
         full = name if "." in name or not space else f"{space}.{name}"
         if full not in self.names:
-            full = name  # a name without a dot may be of the null namespace
+            full = name  # a name without a dot may be in the null namespace
         if full not in self.names:
             raise SchemaSyntaxError(where, f"the type {name!r} is not defined")
         return _relative(full, space)
@@ -189,7 +189,7 @@ class _Writer:
     def _head(
         self, node: dict[str, Any], kind: str, space: str | None, where: str
     ) -> tuple[dict[str, Any], str | None]:
-        """Type, name, namespace and doc, and the namespace for what is inside."""
+        """Type, name, namespace and doc, and the namespace of nested names."""
         name = node.get("name")
         if not isinstance(name, str):
             raise SchemaSyntaxError(where, f'a {kind} needs a "name"')
@@ -202,7 +202,7 @@ class _Writer:
         if len(inner or "") + len(short) > MAX_NAME:
             raise SchemaSyntaxError(where, f"a full name has at most {MAX_NAME} characters")
         for part in [*(inner or "_").split("."), short]:
-            self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name is place enough
+            self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name suffices
         full = f"{inner}.{short}" if inner else short
         if full in self.names or short in PRIMITIVES:
             raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
@@ -237,7 +237,7 @@ _WRITERS: dict[str, Callable[[_Writer, dict[str, Any], str, str | None, str], An
 
 
 def branch_name(branch: Any, space: str | None) -> str:
-    """What a union may have once."""
+    """Name that must be unique among the branches of a union."""
     if isinstance(branch, list):
         return "union"
     if isinstance(branch, str):
@@ -254,7 +254,7 @@ def _relative(full: str, space: str | None) -> str:
 
 
 def _other_attributes(node: dict[str, Any], kind: str, where: str) -> dict[str, Any]:
-    """Properties that Avro does not define, then the aliases: Java's order."""
+    """Custom properties, then aliases: the order of the Java library."""
     own = _DEFINED | {"default"} if kind == "enum" else _DEFINED
     rest = {key: value for key, value in node.items() if key not in own}
     if node.get("aliases") and "name" in node:
@@ -283,7 +283,7 @@ def full_name(document: dict[str, Any]) -> str:
 
 
 def _resolved(node: Any, space: str | None, named: dict[str, Any]) -> Any:
-    """`named` are the types that are still to be written where they are named first."""
+    """Inline references; `named` contains the types that have not been written yet."""
     if isinstance(node, list):
         return [_resolved(one, space, named) for one in node]
     if isinstance(node, str):

@@ -1,4 +1,4 @@
-"""JSON Schema, drafts 4 to 2020-12: checked, with every `$ref` led to its target. Nothing is fetched from anywhere."""
+"""JSON Schema, drafts 4 to 2020-12: validated, with every `$ref` resolved. Nothing is fetched from the network."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ Node = dict[str, Any]
 class JsonSchema:
     text: str
     root: Any
-    others: tuple[Any, ...] = ()  # documents of its references: the ids below are of objects in them, too
-    targets: dict[int, Any] = field(default_factory=dict)  # id of an object with a `$ref` -> where it leads
-    _ends: dict[int, Any] = field(default_factory=dict)  # the same -> where all its `$ref`s end
+    others: tuple[Any, ...] = ()  # referenced documents, kept alive as the ids below may be of their objects
+    targets: dict[int, Any] = field(default_factory=dict)  # id of an object with a `$ref` -> target
+    _ends: dict[int, Any] = field(default_factory=dict)  # the same -> final target of a chain of `$ref`s
 
     @property
     def identity(self) -> str:
-        """The order of keys does not matter."""
+        """Canonical form that ignores the order of keys."""
         return self.normalized()
 
     @property
@@ -63,7 +63,7 @@ class JsonSchema:
         return self.text
 
     def resolved(self, node: Any) -> Any:
-        """Where the `$ref`s of a node end; {} for one that only leads around in a circle."""
+        """Final target of the `$ref`s of a node; {} for a circular chain."""
         followed: dict[int, None] = {}
         while isinstance(node, dict) and id(node) in self.targets:
             if id(node) in followed or id(node) in self._ends:
@@ -71,14 +71,14 @@ class JsonSchema:
                 break
             followed[id(node)] = None
             rest = {key: value for key, value in node.items() if key not in _NOT_BESIDE_REF}
-            if rest:  # since 2019-09, what stands beside a $ref counts too
+            if rest:  # since 2019-09, siblings of a $ref apply too
                 node = {"allOf": [self.targets[id(node)], rest]}
                 break
             node = self.targets[id(node)]
         return self._keep_end(followed, node)
 
     def _keep_end(self, followed: Iterable[int], end: Any) -> Any:
-        """The same object for all threads: comparisons know nodes by their ids."""
+        """Keep one object for all threads: comparisons identify nodes by id."""
         for one in followed:
             end = self._ends.setdefault(one, end)
         return end
@@ -102,7 +102,7 @@ _NOT_BESIDE_REF = frozenset(
 
 
 def parse_json_schema(text: str, dependencies: Mapping[str, str]) -> JsonSchema:
-    """SchemaSyntaxError says what is wrong and where."""
+    """Parse a schema; SchemaSyntaxError gives reason and position."""
     root = read_json(text)
     documents = {name: read_json(other) for name, other in dependencies.items()}
     index = _Index()
@@ -122,12 +122,12 @@ def _root(name: str) -> Path:
 
 
 class _Index:
-    """Schemas by their address: that of a whole document, an `$id` or an `$anchor`."""
+    """Schemas by address: of a document, an `$id` or an `$anchor`."""
 
     def __init__(self) -> None:
         self._by_address: dict[tuple[str, str], Any] = {}  # by address and anchor
-        self._refs: list[tuple[Path, str, Node]] = []  # place, base address, object with a $ref
-        self._characters = 0  # of all addresses
+        self._refs: list[tuple[Path, str, Node]] = []  # position, base address, object with a $ref
+        self._characters = 0  # total length of addresses
 
     def add(self, document: Any, name: str) -> None:
         self._by_address.setdefault((name, ""), document)
@@ -147,7 +147,7 @@ class _Index:
             waiting += [(inner, base, child) for inner, child in _children(node, path)]
 
     def _own_address(self, node: Node, base: str, where: Path) -> str:
-        """`id` is what draft 4 called it."""
+        """Address given by `$id`, or by `id` in draft 4."""
         own = node.get("$id", node.get("id"))
         if not isinstance(own, str) or own.startswith("#"):
             return base
@@ -204,7 +204,7 @@ def _pointed_at(document: Any, pointer: str) -> Any:
 
 
 def _children(node: Node, where: Path) -> Iterator[tuple[Path, Any]]:
-    """The schemas inside a schema, with their places."""
+    """Sub-schemas of a schema with their positions."""
     for word in _SCHEMA:
         if word in node:
             yield where / f".{word}", node[word]
@@ -293,5 +293,5 @@ def _is_names(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Not the whole of it: it may be as large as the schema."""
+    """Truncated text of a value, which may be as large as the schema."""
     return type(value).__name__ if isinstance(value, dict | list) else compact(value)[:100]

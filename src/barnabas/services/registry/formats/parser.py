@@ -1,4 +1,4 @@
-"""From a text to a schema of its language, once: what was parsed is kept for the next comparison."""
+"""Parses schema texts by format, with a cache of parsed schemas for later comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import SchemaText, SchemaType
 from barnabas.services.registry.subjects import Dependency
 
-# -- JSON from clients: bounded in depth and in the number of values, and with a path to point at when it is wrong
+# -- JSON of clients: bounded depth and number of values, and error positions ---------------------------
 
 DEEPEST = 64
 MAX_STEP_CHARACTERS = 100
@@ -21,9 +21,9 @@ MAX_REASON_CHARACTERS = 1_000
 
 
 class Path:
-    """A place such as `$.properties.name`, as a link to the place around it.
+    """A position such as `$.properties.name`, linked to its parent.
 
-    It becomes text when an error needs it: names may be long, and nearly all places are never shown.
+    It is formatted only for errors: names may be long, and most positions are never shown.
     """
 
     __slots__ = ("around", "step")
@@ -45,7 +45,7 @@ class Path:
 
 
 class SchemaSyntaxError(Exception):
-    """Something is wrong at a place such as `$.fields[2].type`; at none if the reason has it."""
+    """Syntax error at a position such as `$.fields[2].type`; no position if the reason includes it."""
 
     def __init__(self, where: str | Path, reason: str) -> None:
         path = _clipped(str(where), MAX_PATH_CHARACTERS)
@@ -54,7 +54,7 @@ class SchemaSyntaxError(Exception):
 
 
 def read_json(text: str) -> Any:
-    """The value, with the keys of objects in their order; SchemaSyntaxError says the line and the column."""
+    """Parse JSON, keeping the order of keys; SchemaSyntaxError gives line and column."""
     try:
         value = load_json(text)
     except RecursionError:
@@ -69,12 +69,12 @@ def read_json(text: str) -> Any:
 
 
 def load_json(text: str | bytes) -> Any:
-    """ValueError for what JSON does not have: NaN, Infinity, and numbers that a double cannot hold."""
+    """Parse strict JSON: ValueError for NaN, Infinity, and numbers out of the range of a double."""
     return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
 
 
 def count_values(value: Any, deepest: int = DEEPEST) -> int:
-    """The number of objects and lists; SchemaSyntaxError if there are too many, or nested too deeply."""
+    """Number of objects and lists; SchemaSyntaxError if there are too many or they are nested too deeply."""
     level, depth, count = _containers([value]), 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
@@ -113,35 +113,35 @@ def _finite(text: str) -> float:
 
 
 Text = tuple[SchemaText, tuple[Dependency, ...]]
-"""A schema and all that it refers to."""
+"""A schema and its dependencies."""
 
 BYTES_PER_CHARACTER = 12
-"""Memory of a parsed schema by the length of its texts: measured 6 to 10 for large schemas that people write."""
+"""Memory of a parsed schema per character of text: measured 6 to 10 for large schemas written by hand."""
 LEAST_BYTES = 2_000
 
 
 class ParsedSchema(Protocol):
     @property
     def text(self) -> str:
-        """As it is registered."""
+        """Text as registered."""
         ...
 
     @property
     def identity(self) -> str:
-        """Texts with the same identity are the same schema."""
+        """Canonical form, equal for equivalent texts."""
         ...
 
     @property
     def fault(self) -> str:
-        """Why it is read only where it is registered already: other registries let it through. Else nothing."""
+        """Reason to reject the schema unless it is registered already, as other registries accept it; else empty."""
         ...
 
     def normalized(self) -> str:
-        """One text for all that differ in nothing that matters."""
+        """Canonical text, without insignificant differences."""
         ...
 
     def rendered(self, wanted: str) -> str:
-        """For `format=` of a request; a format that the language does not have is the text itself."""
+        """Text for the query parameter `format`; the registered text for an unknown format."""
         ...
 
 
@@ -149,7 +149,7 @@ Key = tuple[SchemaType, str, tuple[tuple[str, str], ...]]
 
 
 class _Cache:
-    """Parsed schemas, the last used ones, within `limits.cache_bytes`. Shared by threads."""
+    """LRU cache of parsed schemas, limited by `limits.cache_bytes`. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -184,7 +184,7 @@ cache = _Cache()
 
 
 def parse(schema: SchemaText, dependencies: Sequence[Dependency]) -> ParsedSchema:
-    """RegistryError 42201 says what is wrong, and where. May take long, and starts protoc: for a thread."""
+    """Parse a schema; error 42201 gives reason and position. Slow, and may run protoc: call in a thread."""
     if not schema.text.strip():
         raise empty_schema()
     key = (schema.type, schema.text, tuple((one.name, one.schema.text) for one in dependencies))

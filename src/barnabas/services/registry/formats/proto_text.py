@@ -1,7 +1,7 @@
-"""A .proto text from a FileDescriptorProto: what protoc reads back as the same descriptor.
+"""Formats a FileDescriptorProto as .proto text, which protoc compiles to the same descriptor.
 
-Options that the file defines itself (extensions of google.protobuf.*Options) are left out: a descriptor has them as
-bytes that only their definition explains.
+Custom options (extensions of google.protobuf.*Options) are omitted: in a descriptor they are bytes that cannot be
+decoded without their definition.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Writer:
 
 
 def _block(lines: Iterable[str]) -> list[str]:
-    """As Confluent's registry and Karapace write a file: an empty line before each kind of thing, none between."""
+    """Layout of Confluent's registry and Karapace: an empty line before each group of elements, none within."""
     found = list(lines)
     return ["", *found] if found else []
 
@@ -175,7 +175,7 @@ def _options(options: Any, indent: str) -> Iterator[str]:
 
 
 def _option_texts(options: Any) -> list[str]:
-    """In the order of their names."""
+    """Options sorted by name."""
     found = []
     for field, value in sorted(options.ListFields(), key=lambda one: one[0].name):
         if field.is_extension or field.name in ("map_entry", "uninterpreted_option"):
@@ -198,7 +198,7 @@ def _option_value(field: Any, value: Any) -> str:
 
 
 def _reserved(of: Any, indent: str, largest: int, beyond: int) -> Iterator[str]:
-    """`beyond`: whether the end of a range is not part of it (messages) or is (enums)."""
+    """`beyond` is 1 if range ends are exclusive (messages), 0 if inclusive (enums)."""
     spans = [_span(span.start, span.end - beyond, largest) for span in of.reserved_range]
     if spans:
         yield f"{indent}reserved {', '.join(spans)};"

