@@ -1,7 +1,7 @@
 """Connectors: pipelines declared in YAML that move rows from a source to a sink, exactly once.
 
-declaration   parses and validates NAME.yml without Spark
-endpoints     the interface of sources and sinks, and the tables SOURCES and SINKS
+declaration   parses and validates NAME.yml without Spark; the tables SOURCES and SINKS
+endpoints     the protocols of sources and sinks
 sources/      topics, files, tables of databases
 sinks/        topics, tables of databases, tables of files
 transforms    rename, mask, filter, route, cast, drop: Spark columns

@@ -1,8 +1,8 @@
-"""A declaration becomes one flow of the runner: its checkpoint, its consumer group, its lag and its metrics come along.
+"""Compiles a declaration to one flow of the runner, with its checkpoint, consumer group, lag and metrics.
 
-Each micro-batch is divided: rows go to the sink, rows with `_error` to the topic of dead letters. Both are exactly once
-by the id of the query and the number of the batch. Into topics they go in one write; elsewhere the sink comes first,
-and the letters after it: a batch that is repeated finds the sink's part done, and writes only the letters.
+Each micro-batch is split: valid rows go to the sink, rows with `_error` to the dead-letter topic. Both writes are
+exactly once, keyed by query id and batch number. If the sink is a topic, one write carries both. Otherwise the sink is
+written first and the dead letters second: a repeated batch skips the sink and writes only the dead letters.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from barnabas.pipelines.running import OBSERVATION, PipelinePlan, Planned, ToBat
 from barnabas.spark import PipelineError
 
 FLOW = "rows"
-STOP_TIMEOUT = (
-    "spark.sql.streaming.stopTimeout"  # a query that is stuck must not hold the other connectors up
-)
+STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"  # a stuck query must not block the other connectors
 REJECTED = "rejected"
-"""How many rows had an error, among what a flow has observed."""
+"""Name of the observed metric that counts rows with an error."""
 
 
 def files_of(connector: Connector) -> PipelineFiles:
-    """As the runner knows pipelines."""
+    """Return the connector as the pipeline files that the runner expects."""
     topics = [TopicWanted(name=connector.errors.topic)] if connector.errors is not None else []
     if isinstance(connector.sink, TopicSink) and connector.sink.topic is not None:
         topics.append(TopicWanted(name=connector.sink.topic, partitions=connector.sink.partitions))
@@ -49,7 +47,7 @@ def files_of(connector: Connector) -> PipelineFiles:
 
 @dataclass
 class ConnectorPlan:
-    """What the runner asks for the queries of a connector."""
+    """The runner's plan of one connector: a single query."""
 
     connector: Connector
     session: SparkSession
@@ -78,10 +76,10 @@ class ConnectorPlan:
         return PipelinePlan([Planned(FLOW, rows, target, lambda: rows)])
 
     def undo(self) -> None:
-        """Nothing was made yet."""
+        """No-op: planning a connector creates nothing."""
 
     def close(self) -> None:
-        """The query has ended."""
+        """Close the sinks after the query has ended."""
         for sink in self._opened:
             sink.close()
         self._opened.clear()
@@ -93,7 +91,7 @@ class ConnectorPlan:
         for transform in self.connector.transforms:
             try:
                 rows = transform.apply(rows)
-                rows.schema  # noqa: B018 - here Spark says what is wrong with it
+                rows.schema  # noqa: B018 - forces analysis, which reports the error
             except AnalysisException as error:
                 raise PipelineError(f"`{transform.kind}` does not fit the rows.", error) from None
         return rows
@@ -111,7 +109,7 @@ class ConnectorPlan:
 
 
 class ConnectorWriter:
-    """What `foreachBatch` calls."""
+    """The `foreachBatch` function of a connector."""
 
     def __init__(
         self,
@@ -129,7 +127,7 @@ class ConnectorWriter:
         self._checkpoint = checkpoint
         self._query = ""
         self.refused = 0
-        """Rows that the sink did not take, since the start."""
+        """Rows rejected by the sink since the start."""
         self._letters = RecordWriter(context, f"connect-{connector.name}-errors")
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
@@ -137,7 +135,7 @@ class ConnectorWriter:
         if self._connector.errors is None and isinstance(self._sink, TopicWriter):
             self._sink.write(rows.drop(ERROR), self._query, batch)
             return
-        rows.persist()  # or the source is read once for the rows, and once more for what is wrong with some
+        rows.persist()  # otherwise the source is read twice: for the rows and for their errors
         try:
             self._write(rows, batch)
         finally:

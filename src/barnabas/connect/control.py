@@ -1,4 +1,4 @@
-"""Connectors at work: many in one Spark session, each with its own life. One that fails does not disturb the others."""
+"""Runs many connectors in one Spark session; a failing connector does not affect the others."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from barnabas.spark import HadoopFolder, PipelineError, words_of
 
 # -- One Spark session for several connectors ----------------------------------------------------------
 
-UTC = "-Duser.timezone=UTC"  # databases without time zones, and Spark, mean the same times then
+UTC = "-Duser.timezone=UTC"  # databases without time zones and Spark then agree on times
 
 
 @contextmanager
 def connectors_session(connectors: Sequence[Connector], master: str) -> Iterator[SparkSession]:
-    """PipelineError if they want different settings of one Spark."""
+    """Open one session for all connectors; PipelineError if their Spark settings conflict."""
     configuration: dict[str, str] = {}
     for one in connectors:
         for name, value in one.configuration.items():
@@ -54,7 +54,7 @@ def connectors_session(connectors: Sequence[Connector], master: str) -> Iterator
 
 
 def check_together(connectors: Sequence[Connector]) -> None:
-    """PipelineError if two of them would be in each other's way, or if one runs already."""
+    """Raise PipelineError if two connectors share a resource, or if one of them is already running."""
     for what in ("name", "storage"):
         counted = Counter(getattr(one, what) for one in connectors)
         twice = [value for value, number in counted.items() if number > 1]
@@ -65,7 +65,7 @@ def check_together(connectors: Sequence[Connector]) -> None:
 
 
 def fields_by_name(connectors: Sequence[Connector], master: str) -> dict[str, list[str]]:
-    """Of each, the fields that its sink would get; PipelineError for what does not fit."""
+    """Return the fields that each connector's sink would receive; PipelineError if a declaration does not fit."""
     with connectors_session(connectors, master) as session:
         plans = {one.name: ConnectorPlan(one, FlowSession.beside(session)).plan() for one in connectors}
         return {name: fields_of(plan.queries[0].frame.columns) for name, plan in plans.items()}
@@ -73,11 +73,11 @@ def fields_by_name(connectors: Sequence[Connector], master: str) -> dict[str, li
 
 logger = logging.getLogger(__name__)
 
-ORDERS_SECONDS = 2.0  # between two looks for what people ask
+ORDERS_SECONDS = 2.0  # between two reads of the control files
 
 
 class RunningConnector:
-    """One connector and its runner, which is another one after each failure."""
+    """One connector and its runner, which is replaced after each failure."""
 
     def __init__(
         self, connector: Connector, session: SparkSession, clock: Callable[[], float] = time.monotonic
@@ -97,7 +97,7 @@ class RunningConnector:
         self._rejected_before = 0
 
     def tick(self) -> None:
-        """A look at what people ask, and at how the query does; a start if one is due."""
+        """Read the control files and check the query; start it if a start is due."""
         now = self._clock()
         if now - self._orders_seen >= ORDERS_SECONDS:
             self._orders_seen = now
@@ -108,7 +108,7 @@ class RunningConnector:
             self._attempt(self._look)
 
     def run_once(self) -> None:
-        """Everything that is there now; PipelineError if it fails."""
+        """Process everything available now; PipelineError on failure."""
         runner = self._prepare()
         try:
             for feeder in self._feeders():
@@ -166,7 +166,7 @@ class RunningConnector:
     def _attempt(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception as error:  # whatever it is, the other connectors go on
+        except Exception as error:  # any failure: the other connectors must keep running
             self._close()
             said = str(error) if isinstance(error, PipelineError) else words_of(error)
             if self.life.state != "failed":
@@ -218,7 +218,7 @@ class RunningConnector:
         raise PipelineError(self.life.error)
 
     def _rejected(self) -> int:
-        """Rows with an error, and rows that the sink did not take, since the last start."""
+        """Rows with an error plus rows rejected by the sink, since the last start."""
         found = self.flow.broken.get(f"{FLOW}: {REJECTED}", 0)
         return found if self._plan is None else found + self._plan.refused
 
@@ -240,7 +240,7 @@ class RunningConnector:
 
 
 class Feeding(threading.Thread):
-    """Calls feeders until it is stopped: again at once while something comes, then after `pause` seconds."""
+    """Thread that calls the feeders until stopped: again at once after new rows, otherwise after `pause` seconds."""
 
     def __init__(self, feeders: Sequence[Feeder], pause: float) -> None:
         super().__init__(name="feeding", daemon=True)
@@ -252,10 +252,10 @@ class Feeding(threading.Thread):
     def run(self) -> None:
         try:
             while not self._stopping.is_set():
-                came = [feeder.fetch() for feeder in self._feeders]  # each of them, whatever the others had
+                came = [feeder.fetch() for feeder in self._feeders]  # a list: every feeder must be called
                 if not any(came):
                     self._stopping.wait(self._pause)
-        except Exception as error:  # told by `check`, in the thread that can act on it
+        except Exception as error:  # raised by `check`, in the thread that handles it
             self._error = error
 
     def check(self) -> None:
@@ -275,7 +275,7 @@ class Host:
         self._stopping = threading.Event()
 
     def run(self, watch: Callable[[Sequence[RunningConnector]], None] = lambda running: None) -> None:
-        """Until `stop`; then all of them end between two batches."""
+        """Run until `stop`; every connector then finishes its current batch."""
         try:
             while not self._stopping.wait(LOOK_SECONDS):
                 for one in self.running:
@@ -287,13 +287,13 @@ class Host:
                 one.stop()
 
     def stop(self) -> None:
-        """May be called from any thread."""
+        """Request the end of `run`; thread-safe."""
         self._stopping.set()
 
 
 def _quietly(work: Callable[[], Any], name: str) -> None:
-    """What fails while something is given up is no news."""
+    """Log failures during cleanup instead of raising them."""
     try:
         work()
-    except Exception as error:  # also whatever the JVM says
+    except Exception as error:  # including any error of the JVM
         logger.warning("%s did not end in order: %s", name, words_of(error))

@@ -1,6 +1,6 @@
-"""What people ask of a connector while it runs, as files of its storage: any process that reaches the storage may ask.
+"""Control requests to a running connector, as files in its storage: any process with access to it can send one.
 
-`paused` is there as long as the connector is to rest; `restart` is removed by who carries it out.
+`paused` exists while the connector is paused; the connector deletes `restart` when it carries out the request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAUSED, RESTART = "paused", "restart"
 
 
 class ControlFolder(Protocol):
-    """The part of HadoopFolder that is needed here."""
+    """The subset of HadoopFolder used here."""
 
     def names(self) -> list[str]: ...
 
@@ -35,7 +35,7 @@ class ControlFolder(Protocol):
 
 
 class LocalFolder:
-    """The same for a disk of this machine, without a JVM."""
+    """ControlFolder on a local disk, without a JVM."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,7 +55,7 @@ class LocalFolder:
             return None
 
     def write_text(self, name: str, text: str) -> None:
-        """Whole or not at all. Hadoop's checksum beside it is that of the old text."""
+        """Write atomically, and delete Hadoop's checksum file, which belongs to the old text."""
         self._path.mkdir(parents=True, exist_ok=True)
         aside = self._path / f".{name}.{os.getpid()}.new"
         aside.write_text(text)
@@ -79,7 +79,7 @@ class ControlFiles:
         self._folder.write_text(PAUSED, "")
 
     def resume(self) -> bool:
-        """False if it was not paused."""
+        """Return False if the connector was not paused."""
         was = PAUSED in self._folder.names()
         self._folder.delete(PAUSED)
         return was
@@ -98,13 +98,13 @@ class ControlFiles:
 
 
 def state_url(connector: Connector) -> str:
-    """Where the runner keeps the state of a connector (`running.plan.storage_of`)."""
+    """URL of the runner's state of a connector (`running.plan.storage_of`)."""
     return f"{connector.storage.rstrip('/')}/barnabas"
 
 
 @contextmanager
 def state_of(connector: Connector) -> Iterator[ControlFolder]:
-    """For commands: without Spark where the storage is a disk of this machine."""
+    """Open the state folder for a command; starts Spark only if the storage is not a local disk."""
     url = state_url(connector)
     if url.startswith("file:"):
         yield LocalFolder(Path("/" + url.removeprefix("file:").lstrip("/")))
@@ -117,7 +117,7 @@ def state_of(connector: Connector) -> Iterator[ControlFolder]:
 
 
 def require_stopped(connector: Connector) -> None:
-    """PipelineError while a process of this machine runs it."""
+    """Raise PipelineError while a process on this machine runs the connector."""
     from barnabas.pipelines.running import StateLock
 
     try:

@@ -1,4 +1,4 @@
-"""What NAME.yml says, checked before Spark starts: a word that nobody knows is an error with its line.
+"""Parses and validates NAME.yml before Spark starts; unknown keys are errors with a line number.
 
 name: orders
 from: {topic: {topic: shop.orders, format: json, schema: "id BIGINT, amount DOUBLE, card STRING"}}
@@ -37,7 +37,7 @@ from barnabas.pipelines.definitions import BOOTSTRAP
 from barnabas.security.authn import SecuritySettingError
 from barnabas.spark import PipelineError
 
-# -- Every source and every sink, by the word that NAME.yml has for it ---------------------------------
+# -- Sources and sinks by their key in NAME.yml --------------------------------------------------------
 
 SOURCES: dict[str, type[ConnectorSource]] = {
     "topic": TopicSource,
@@ -65,13 +65,13 @@ _TOLERATE = re.compile(r"(\d+)\s+(?:per|in|an?|/)\s*(.+)")
 
 
 class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Rows that cannot go on become records of `topic`; more than `tolerate` of them stop the connector."""
+    """Rows with errors become records of `topic`; more than `tolerate` of them stop the connector."""
 
     topic: str
     tolerate: str | None = None
 
     def allowed(self) -> tuple[int, float] | None:
-        """How many in how many seconds; None: any number. ValueError for what is no rate."""
+        """Return (rows, seconds), or None for no limit; ValueError for an invalid rate."""
         if self.tolerate is None:
             return None
         found = _TOLERATE.fullmatch(self.tolerate.strip())
@@ -82,8 +82,8 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """After a failure: the first pause, which doubles up to the longest; after so many failures in a row a person is
-    needed. None: never."""
+    """Restart policy: the backoff starts at `first` and doubles up to `longest`; the connector fails after `attempts`
+    restarts without a batch. None: never."""
 
     first: str = "1 second"
     longest: str = "5 minutes"
@@ -105,7 +105,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True)
 class Connector:
-    """A connector as its file describes it."""
+    """A connector as declared in its file."""
 
     path: Path
     name: str
@@ -131,7 +131,7 @@ class _LinedDocument:
     lines: Mapping[DocumentPath, int]
 
     def error(self, path: DocumentPath, text: str) -> PipelineError:
-        """`text` with the file and the line of a part, or of the nearest part around it."""
+        """Return an error with the file and the line of `path`, or of its nearest known parent."""
         while path not in self.lines:
             path = path[:-1]
         return PipelineError(f"{self.path}, line {self.lines[path]}: {text}")
@@ -143,13 +143,13 @@ def _read(path: Path) -> _LinedDocument:
 
 
 def _path_in(text: str) -> DocumentPath:
-    """Of msgspec's errors: `$.to.jdbc[2].keys` as a path."""
+    """Parse the path in a msgspec error, such as `$.to.jdbc[2].keys`."""
     steps = _STEP.finditer(text.removeprefix("$"))
     return tuple(int(step[2]) if step[2] is not None else step[1] for step in steps if step[0] != "[...]")
 
 
 def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Connector:
-    """PipelineError with file and line for what is wrong in it. `overrides` go over `configuration`."""
+    """Read NAME.yml; PipelineError with file and line if invalid. `overrides` take precedence over `configuration`."""
     document = _read(path)
     if not isinstance(document.value, dict):
         raise document.error((), "a connector has at least `name`, `from` and `to`.")
@@ -196,7 +196,7 @@ def _check(document: _LinedDocument, connector: Connector) -> None:
 def _end(
     document: _LinedDocument, section: str, said: Mapping[str, Any], known: Mapping[str, type[Any]]
 ) -> Any:
-    """`{topic: {...}}`: one word that says what it is, and its settings."""
+    """Parse a source or sink such as `{topic: {...}}`: one kind with its settings."""
     if len(said) != 1:
         raise document.error(
             (section,), f"`{section}` has one of {_listed(known)}, with its settings below it."
@@ -278,7 +278,7 @@ def _seconds(document: _LinedDocument, text: str, path: DocumentPath) -> float:
 
 
 def _line_of(document: _LinedDocument, text: str, path: DocumentPath) -> DocumentPath:
-    """Where a text stands below a place."""
+    """Return the path of the value that contains `text`, searched below `path`."""
 
     def found(value: Any, at: DocumentPath) -> DocumentPath | None:
         if isinstance(value, str):

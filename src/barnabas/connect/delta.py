@@ -1,8 +1,8 @@
-"""A Delta table by its URL, through Delta's own Java library in Spark's JVM.
+"""A Delta table addressed by URL, written with Delta Kernel in Spark's JVM.
 
-Delta's part for Spark is built for one version of Spark each, and there is none for 4.3 yet. The kernel below it knows
-nothing of Spark: files that Spark has written become part of a table by one commit. The commit carries the id of the
-query and the number of the batch, and Delta refuses one that it has: a batch is in the table once, whoever tries.
+Each release of Delta's Spark connector supports one Spark version, and none supports 4.3 yet. Delta Kernel does not
+depend on Spark: one commit adds files written by Spark to the table. The commit carries query id and batch number, and
+Delta rejects a batch that it already has, so each batch is in the table once, however many attempts are made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITER = "Barnabas"
 
 
 class DeltaTable:
-    """Made with the first batch, if it is not there."""
+    """A Delta table, created with the first batch if missing."""
 
     def __init__(self, session: SparkSession, url: str) -> None:
         self._session = session
@@ -57,7 +57,7 @@ class DeltaTable:
         return bool(last.isPresent()) and int(last.get()) >= batch
 
     def _check(self, snapshot: Any, rows: DataFrame) -> None:
-        """Files are written by Spark, so that nobody else sees whether they fit."""
+        """Compare the rows with the table's schema: Delta does not validate files written by Spark."""
         there = {
             field["name"]: field["type"] for field in json.loads(snapshot.getSchema().toJson())["fields"]
         }
@@ -70,7 +70,7 @@ class DeltaTable:
                 )
 
     def _write(self, rows: DataFrame, folder: str) -> list[FoundFile]:
-        # Spark's own default of twelve bytes is not what Delta says timestamps are.
+        # Spark's default, 12-byte INT96, is not Delta's timestamp type.
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         rows.write.parquet(self._folder.path_of(folder))
         return self._folder.below(folder).written_files_by_url()
@@ -78,7 +78,7 @@ class DeltaTable:
     def _commit(
         self, rows: DataFrame, files: list[FoundFile], query: str, batch: int, *, is_new: bool
     ) -> bool:
-        """False if the batch came into the table meanwhile."""
+        """Return False if the batch was committed by another attempt in the meantime."""
         kernel, engine = self._kernel, self._engine
         operation = kernel.Operation.CREATE_TABLE if is_new else kernel.Operation.WRITE
         try:
@@ -94,7 +94,7 @@ class DeltaTable:
                 return False
             raise
         for hook in done.getPostCommitHooks():
-            hook.threadSafeInvoke(engine)  # a checkpoint, now and then
+            hook.threadSafeInvoke(engine)  # writes a checkpoint from time to time
         return True
 
     def _actions(self, transaction: Any, files: list[FoundFile]) -> Any:
@@ -115,14 +115,14 @@ class DeltaTable:
         return int(status.getModificationTime())
 
     def _remove_abandoned(self, name: str, kept: str) -> None:
-        """The batch is in the table with the files of one folder: those of other attempts are nobody's."""
+        """Delete the files of other attempts at the batch; the table refers to the folder `kept`."""
         for folder in self._folder.names():
             if folder.startswith(name) and folder != kept:
                 self._folder.delete(folder)
 
 
 def kernel_of(session: SparkSession) -> Any:
-    """PipelineError if the library is not on the class path."""
+    """Return Delta's Java package; PipelineError if the library is not on the class path."""
     jvm = jvm_of(session)
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.delta.kernel.Table")

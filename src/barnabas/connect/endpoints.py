@@ -1,20 +1,20 @@
-"""What a connector reads from and writes to: two small protocols.
+"""Protocols of sources and sinks.
 
-An end is a frozen Struct of its own settings, so that `NAME.yml` is checked without Spark: a module of an end imports
-pyspark only inside its methods. To add one: write the Struct, put it into SOURCES or SINKS of `catalogue`.
+An endpoint is a frozen Struct of its settings, so that `NAME.yml` is validated without Spark: endpoint modules import
+pyspark only inside methods. To add an endpoint, write the Struct and add it to SOURCES or SINKS of `declaration`.
 
-**Rows.** Columns with plain names are the fields of a row; sinks write those. Names that begin with an underscore tell
-of the row, and are there only if the source knows them:
+**Rows.** Columns with plain names are the fields of a row; sinks write those. Columns whose name begins with an
+underscore are metadata, present only if the source provides them:
 
 | column | type | meaning |
 |---|---|---|
-| `_key`, `_value`, `_headers` | binary, binary, array | the record as it was read, for topics and dead letters |
-| `_topic`, `_partition`, `_offset`, `_timestamp` | | where it was read, when it was written |
-| `_table` | string | the table that the row is from |
-| `_deleted` | boolean | the row is to be removed; of its fields only the key counts |
-| `_order` | bigint | of rows with one key in one batch, the one with the greatest is the newest |
-| `_route` | string | the topic or index that it goes to, by the transform `route` |
-| `_error` | string | why it cannot go on; such rows become dead letters, or stop the connector |
+| `_key`, `_value`, `_headers` | binary, binary, array | the original record, for topics and dead letters |
+| `_topic`, `_partition`, `_offset`, `_timestamp` | | position and timestamp of the original record |
+| `_table` | string | the source table of the row |
+| `_deleted` | boolean | the row is to be removed; only its key fields count |
+| `_order` | bigint | among rows with the same key in a batch, the highest value is the newest row |
+| `_route` | string | the target topic or index, set by the transform `route` |
+| `_error` | string | the reason for rejecting the row; such rows become dead letters, or stop the connector |
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def url_of(path: str, folder: Path) -> str:
-    """A URL as it is; a path starts in the folder of NAME.yml, if it is no absolute one."""
+    """Return a URL unchanged; resolve a relative path against the folder of NAME.yml."""
     if _SCHEME.match(path):
         return path
     return f"file://{folder.resolve() / path}"
@@ -47,27 +47,27 @@ ERROR, DELETED, ORDER, ROUTE, TABLE = "_error", "_deleted", "_order", "_route", 
 
 
 class Feeder(Protocol):
-    """Brings rows of a source that Spark cannot stream to where it can: called between batches, never twice at once."""
+    """Stages rows of a source that Spark cannot stream. Called between batches, never concurrently."""
 
     def fetch(self) -> bool:
-        """True if something came: there may be more."""
+        """Return True if rows were staged; there may be more."""
 
 
 @dataclass
 class ConnectorContext:
-    """What an end may know of the connector it belongs to."""
+    """Properties of a connector available to its source and sink."""
 
     name: str
     folder: Path
-    """Of NAME.yml: relative paths start here."""
+    """Folder of NAME.yml; relative paths start here."""
     storage: str
-    """URL of a folder for what the connector must remember; an end makes a folder of its own below it."""
+    """URL of the folder for persistent state; each endpoint creates a subfolder."""
     configuration: Mapping[str, str] = field(default_factory=dict)
-    """`barnabas.*` settings of the brokers, `spark.*` of Spark."""
+    """`barnabas.*` settings for the brokers, `spark.*` settings for Spark."""
     feeders: list[Feeder] = field(default_factory=list)
 
     def broker_options(self) -> dict[str, str]:
-        """The `kafka.*` options of our Spark source and sink."""
+        """Return the `kafka.*` options for our Spark source and sink."""
         from barnabas.pipelines import connection_options
 
         return connection_options(self.configuration)
@@ -75,39 +75,39 @@ class ConnectorContext:
 
 class ConnectorSource(Protocol):
     def location(self) -> str:
-        """For people: what is read, without secrets."""
+        """Description of the source for display, without secrets."""
 
     def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
-        """A streaming frame; the same columns in every run, the same rows when Spark runs a batch again."""
+        """Return a streaming DataFrame: the same columns in every run, the same rows when Spark repeats a batch."""
 
 
 class SinkWriter(Protocol):
     def write(self, rows: DataFrame, query: str, batch: int) -> DataFrame | None:
-        """One micro-batch, exactly once: it may be called again with the same batch of the same query, in this process
-        or after kill -9, and must leave each row once. Rows that the sink refuses come back, with `_error`; those of a
-        batch that was written before come back again. `rows` may be computed more than once."""
+        """Write one micro-batch exactly once: a call repeated for the same query and batch, in this process or after
+        kill -9, must not write a row twice. Return the rejected rows with `_error`, also for a batch that was written
+        before. `rows` may be computed more than once."""
 
     def close(self) -> None:
-        """The connector stops, or starts again with another writer."""
+        """Release resources: the connector stops, or restarts with a new writer."""
 
 
 class ConnectorSink(Protocol):
     is_routed: ClassVar[bool]
-    """Whether `_route` says where a row goes; the transform `route` is refused for other sinks."""
+    """True if `_route` selects the target of a row; other sinks reject the transform `route`."""
 
     def location(self) -> str: ...
 
     def open(
         self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
     ) -> SinkWriter:
-        """Before the first batch: tables are made or checked here, PipelineError if they do not fit. `columns` are
-        those of the rows, with their types as Spark writes them. May be called in every run."""
+        """Create or check the tables before the first batch; PipelineError if they do not match. `columns` maps the
+        columns of the rows to their Spark SQL types. Called in every run."""
 
 
 class ConnectorEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of the settings of an end: `class JdbcSink(End, frozen=True)`."""
+    """Base class of endpoint settings: `class JdbcSink(ConnectorEndpoint, frozen=True)`."""
 
 
 def fields_of(columns: Mapping[str, Any] | list[str]) -> list[str]:
-    """Those that are written: what tells of the row is left out."""
+    """Return the fields that sinks write: all columns except metadata."""
     return [name for name in columns if not name.startswith("_")]

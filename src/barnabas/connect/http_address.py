@@ -22,12 +22,12 @@ class Address:
     api_key: Secret | None = None
     ca: str | None = None
     timeout: float = 60.0
-    """Seconds for one request."""
+    """Seconds per request."""
     token: Secret | None = None
     others: tuple[tuple[str, str], ...] = ()
-    """Headers of every request."""
+    """Headers sent with every request."""
     largest: int = MAX_ANSWER
-    """Bytes of an answer."""
+    """Maximum size of a response in bytes."""
 
     def session(self) -> HttpSession:
         headers = {**dict(self.others), **self._authorization()}
@@ -36,7 +36,7 @@ class Address:
         )
 
     def _tls(self) -> ssl.SSLContext | None:
-        """Return the certificates of `ca`; None for the system's."""
+        """Return a TLS context that trusts the certificates in `ca`; None for the system's."""
         if self.ca is None:
             return None
         try:
@@ -58,7 +58,7 @@ class Address:
 
 
 def retry_after(response: HttpResponse) -> float | None:
-    """Return the seconds that the server asks to wait (Retry-After), None if it names none."""
+    """Return the seconds of the Retry-After header, or None."""
     with contextlib.suppress(KeyError, ValueError):
         return max(0.0, float(response.headers["retry-after"]))
     return None

@@ -1,7 +1,7 @@
-"""Where a connector is in what it reads, as Spark's checkpoint has it; and how a person moves it.
+"""Read positions of a connector in Spark's checkpoint, and changing them.
 
-The entry of batch n says where the batch ends; the next one begins there. To move a connector is to write another end
-into the entry of its last batch, which must be done: a batch that was begun may be in the sink already.
+The entry of batch n holds the end offsets of the batch, where the next one begins. Setting offsets rewrites the entry
+of the last batch. That batch must be complete: the sink may already hold rows of an unfinished one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.connect.control_files import ControlFolder
 from barnabas.spark import PipelineError
 
 FLOW = "rows"
-HEADER = 2  # lines before those of the sources: the version, and what holds for all of them
+HEADER = 2  # lines before those of the sources: the version and the metadata of the batch
 
 
 class Positions:
@@ -25,16 +25,16 @@ class Positions:
         self._connector = connector
 
     def last_batch(self) -> int | None:
-        """The last that is done."""
+        """Return the number of the last complete batch."""
         return _last(self._checkpoint.below("commits"))
 
     def read(self) -> list[Any]:
-        """Of each source, what its last batch ended with: offsets by topic and partition, or what the source has."""
+        """Return the end of the last batch per source: offsets by topic and partition, or the source's own format."""
         last = self.last_batch()
         return [] if last is None else [json.loads(line) for line in self._entry(last)[HEADER:]]
 
     def incoming(self) -> str | None:
-        """Of a table of a database, the value up to which rows were brought."""
+        """Return the value up to which rows of a database table are staged."""
         decided = self._incoming.below("rows").below("_barnabas").below("batches").below("incoming")
         numbers = [name for name in decided.names() if name.endswith(".json")]
         text = self._incoming.below("ends").read_text(max(numbers)) if numbers else None
@@ -63,7 +63,7 @@ class Positions:
 
 
 def rows_of(sources: list[Any]) -> list[dict[str, Any]]:
-    """For people: a line for each partition; what is no topic stands as it is."""
+    """Return one row per partition for display; positions of other sources are shown unchanged."""
     found: list[dict[str, Any]] = []
     for source in sources:
         topics = {name: parts for name, parts in source.items() if _is_topic(name, parts)}
@@ -76,7 +76,7 @@ def rows_of(sources: list[Any]) -> list[dict[str, Any]]:
 
 
 def partition_and_offset(text: str) -> tuple[TopicPartition, int]:
-    """`orders:0=1200`; ValueError for what is no such thing."""
+    """Parse `orders:0=1200`; ValueError if invalid."""
     tp, equals, offset = text.rpartition("=")
     topic, colon, partition = tp.rpartition(":")
     if not equals or not colon or not topic or not partition.isdecimal() or not offset.isdecimal():

@@ -1,8 +1,8 @@
-"""Secrets in the declaration of a connector: where they may stand, and how they are kept out of everything shown.
+"""Secrets in the declaration of a connector: resolving references, and redaction of output.
 
-`${env:NAME}` and `${file:PATH:KEY}` are looked up where a field is a `Secret`, whose text no repr shows. Elsewhere they
-are refused: other fields are shown in logs, in the status and in Spark's plans. What a driver of a database says about
-a connection may hold the password; `Redaction` takes it out of whatever is passed on.
+`${env:NAME}` and `${file:PATH:KEY}` are resolved in fields of type `Secret`, whose repr hides the text. They are
+rejected elsewhere, because other fields appear in logs, in the status and in Spark's plans. A driver's error message
+may contain the password; `Redaction` removes it from all output.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from barnabas.client.security import resolve
 from barnabas.security.authn import Secret, SecuritySettingError
 
 HIDDEN = "[hidden]"
-MIN = 4  # letters: a shorter text is found in too many words to be taken out of them
+MIN = 4  # characters: shorter secrets occur in too many words to be redacted
 _REFERENCE = re.compile(r"\$\{(env|file):[^}]*\}")
 _IN_URL = re.compile(r"(?<=://)([^/@\s:]*):([^/@\s]*)(?=@)")
 _IN_QUERY = re.compile(r"(?i)([?&;](?:password|pwd|sslpassword|secret|token)=)([^&;\s]*)")
 
 
 def with_secrets(settings: Any, kind: type[Any]) -> Any:
-    """Settings as msgspec wants them for `kind`: texts in fields that are a Secret become one, with what they refer to.
-    SecuritySettingError for a reference to what is not there."""
+    """Prepare settings for msgspec: resolve references in the `Secret` fields of `kind`. SecuritySettingError for an
+    unresolvable reference."""
     if not isinstance(settings, dict):
         return settings
     return {
@@ -41,7 +41,7 @@ def _secret_fields(kind: type[Any]) -> list[str]:
 
 
 def _secret(name: str, value: Any) -> Any:
-    """A dataclass is an object to msgspec."""
+    """Return the object from which msgspec builds the Secret dataclass."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -50,7 +50,7 @@ def _secret(name: str, value: Any) -> Any:
 
 
 def references_in(value: Any) -> Iterator[str]:
-    """Those of texts that are no secrets."""
+    """Yield the references in strings outside of Secret fields."""
     if isinstance(value, str):
         yield from (found[0] for found in _REFERENCE.finditer(value))
     elif isinstance(value, msgspec.Struct):
@@ -79,7 +79,7 @@ def secrets_in(value: Any) -> Iterator[Secret]:
 
 
 class Redaction:
-    """Takes known secrets, and passwords in URLs, out of texts."""
+    """Removes known secrets, and passwords in URLs, from text."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         texts = {part for secret in secrets for part in _parts(secret.text)}
@@ -92,7 +92,7 @@ class Redaction:
 
 
 class RedactingFilter(logging.Filter):
-    """For the handlers of a process that runs connectors."""
+    """Redacts log records; for the handlers of a process that runs connectors."""
 
     def __init__(self, redaction: Redaction) -> None:
         super().__init__()
@@ -107,13 +107,13 @@ class RedactingFilter(logging.Filter):
 
 
 def without_password(text: str) -> str:
-    """URLs in it, without what makes a connection one's own."""
+    """Hide passwords in the URLs of a text."""
     text = _IN_URL.sub(rf"\1:{HIDDEN}", text)
     return _IN_QUERY.sub(rf"\1{HIDDEN}", text)
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A URL is no secret as a whole: its password is."""
+    """Yield the parts of a secret to redact: of a URL only its password."""
     passwords = [found[2] for found in (*_IN_URL.finditer(text), *_IN_QUERY.finditer(text))]
     if passwords:
         yield from passwords

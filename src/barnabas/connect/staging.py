@@ -1,8 +1,8 @@
-"""Rows that Spark cannot stream by itself, brought to where it can: Parquet files of the connector's storage.
+"""Stages rows of sources that Spark cannot stream, as Parquet files in the connector's storage.
 
-A look at the source takes rows from the last end to a new one. The new end is noted before the rows are written; that
-they are there is decided by one file (`lake/writer`), and the next look begins where the last decided one ended. So
-each row is in one file, once, whatever is killed, and Spark reads each file once.
+Each fetch reads the rows from the last end to a new one. It stores the new end before it writes the rows; one file
+commits them (`lake/writer`), and the next fetch begins at the last committed end. Each row is therefore staged once,
+whenever the process is killed, and Spark reads each file once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WRITER = "incoming"
 
 
 class Incoming:
-    """`passed` is told each step when it is done: tests stop there."""
+    """Staged rows of one source. `passed` is called after each step: tests stop there."""
 
     passed: Callable[[str], None] = staticmethod(lambda step: None)
 
@@ -34,7 +34,7 @@ class Incoming:
         self._writer: LakeWriter | None = None
 
     def open(self, schema: StructType) -> None:
-        """What was decided and not finished when the last run was killed, is finished."""
+        """Complete a fetch that was committed but not finished when the last run was killed."""
         if self._writer is None:
             HadoopFolder(self._session, self.data).make()
             self._writer = LakeWriter(self._session, Lake(path=self.data), [], WRITER)
@@ -43,12 +43,12 @@ class Incoming:
                 self._writer(self._session.createDataFrame([], schema), last)
 
     def stream(self, schema: StructType) -> DataFrame:
-        """What was brought, each file once, and then deleted."""
+        """Return a stream of the staged rows; it reads each file once, then deletes it."""
         HadoopFolder(self._session, self.data).make()
         return self._session.readStream.schema(schema).option("cleanSource", "delete").parquet(self.data)
 
     def last(self) -> tuple[int, Any | None]:
-        """The number of the last look that brought something, and where it ended; -1 before the first."""
+        """Return number and end of the last committed fetch; -1 and None before the first."""
         number = self._decided.latest_number()
         return number, None if number < 0 else self._ends.read(number)
 

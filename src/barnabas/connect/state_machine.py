@@ -1,12 +1,12 @@
-"""When a connector starts, waits, starts again or gives up. No I/O; times are seconds of one clock.
+"""State machine of a connector: start, backoff, restart and failure. No I/O; times are monotonic seconds.
 
-    starting -> running -> retrying -> starting ...     after a failure, with a pause that doubles
-    retrying -> failed                                  after `restart: attempts` failures in a row
+        starting -> running -> retrying -> starting ...     after a failure, with exponential backoff
+        retrying -> failed                                  after `restart: attempts` restarts without a batch
     running  -> failed                                  more rows with errors than `errors: tolerate` allows
     any      -> paused -> starting                      by `barnabas connect pause` and `resume`
     failed   -> starting                                by `barnabas connect restart`
 
-A failure is the first of a row when a batch was done since the last one.
+A completed batch resets the count of failures in a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barnabas.connect.declaration import Restart
 
 @dataclass(frozen=True)
 class QueryProgress:
-    """What is seen of a running query: its last batch, and how many records wait, if that is known."""
+    """Progress of a running query: its last batch and, if known, its lag in records."""
 
     batch: int
     lag: int | None
@@ -53,10 +53,10 @@ class ConnectorState:
                 self.failures, self.error = 0, ""
             self._batch, self._moved = seen.batch, now
         elif not seen.lag:
-            self._moved = now  # nothing to do
+            self._moved = now  # idle
 
     def stalled_for(self, now: float) -> float | None:
-        """Seconds without a batch although records wait, if they are too many."""
+        """Return the seconds without a batch despite lag if they exceed the limit, otherwise None."""
         quiet = now - self._moved
         return quiet if self.state == "running" and quiet >= self._stalled_after else None
 
@@ -77,7 +77,7 @@ class ConnectorState:
         self.state = "paused"
 
     def begin_again(self) -> None:
-        """Asked for by a person: at once, and with patience."""
+        """Restart on request: immediately, and reset the failure count."""
         self.state, self.failures, self.error = "starting", 0, ""
 
     def stopped(self) -> None:
@@ -85,7 +85,7 @@ class ConnectorState:
 
 
 class Tolerance:
-    """How many rows with errors there were lately. `allowed`: so many in so many seconds; None: any number."""
+    """Sliding count of rows with errors. `allowed` is (rows, seconds); None: no limit."""
 
     def __init__(self, allowed: tuple[int, float] | None) -> None:
         self._allowed = allowed
@@ -93,7 +93,7 @@ class Tolerance:
         self._total = 0
 
     def take(self, now: float, total: int) -> bool:
-        """`total` since the start of the query; False when there were too many."""
+        """Record `total`, the errors since the start of the query; return False if there are too many."""
         if self._allowed is None:
             return True
         if total > self._total:
@@ -105,7 +105,7 @@ class Tolerance:
         return sum(count for _, count in self._seen) <= most
 
     def begin_again(self) -> None:
-        """The query counts from 0 again; what was seen before still counts."""
+        """Restart the query's total at 0; errors within the window still count."""
         self._total = 0
 
     def forgive(self) -> None:

@@ -1,6 +1,6 @@
-"""What a connector does to rows on their way, as Spark columns. No class and no function of Python can be named.
+"""Row transforms as Spark columns. A declaration cannot name Python classes or functions.
 
-A row with `_error` goes past all of them: it is on its way to the dead letters.
+Rows with `_error` skip all transforms: they go to the dead-letter topic.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
-MAX_SHOWN = 100  # letters of a value in the reason of a dead letter
+MAX_SHOWN = 100  # characters of a value in the reason of a dead letter
 
 
 class Transform(Protocol):
     kind: ClassVar[str]
 
     def problem(self) -> str | None:
-        """What is wrong with it that can be told without rows."""
+        """Return a problem with the settings that can be detected without rows."""
 
     def apply(self, rows: DataFrame) -> DataFrame: ...
 
@@ -58,7 +58,7 @@ class MaskSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 @dataclass(frozen=True)
 class MaskTransform:
-    """`{mask: {fields: [card], keep_last: 4}}`: `4929****` becomes stars of the same number, but for the last ones."""
+    """`{mask: {fields: [card], keep_last: 4}}`: replaces all but the last characters with stars."""
 
     kind: ClassVar[str] = "mask"
     settings: MaskSettings
@@ -78,7 +78,7 @@ class MaskTransform:
         from pyspark.sql import functions as F
 
         text = F.col(_quoted(name)).cast("string")
-        # A text no longer than what is kept is hidden whole: the last four of four letters are the secret.
+        # A value not longer than `keep_last` is masked completely: its last characters are the whole secret.
         hidden = F.when(F.length(text) > self.settings.keep_last, F.length(text) - self.settings.keep_last)
         stars = F.repeat(F.lit(self.settings.letter), hidden.otherwise(F.length(text)))
         if not self.settings.keep_last:
@@ -91,7 +91,7 @@ class MaskTransform:
 
 @dataclass(frozen=True)
 class FilterTransform:
-    """`{filter: "amount > 0"}`: a condition in SQL; a row for which it is not true, or NULL, is left out."""
+    """`{filter: "amount > 0"}`: an SQL condition; rows for which it is false or NULL are dropped."""
 
     kind: ClassVar[str] = "filter"
     condition: str
@@ -107,7 +107,7 @@ class FilterTransform:
 
 @dataclass(frozen=True)
 class RouteTransform:
-    """`{route: "orders.{country}"}`: where each row goes. A row that lacks the field is an error."""
+    """`{route: "orders.{country}"}`: target of each row. A row without the field is an error."""
 
     kind: ClassVar[str] = "route"
     pattern: str
@@ -137,7 +137,7 @@ class RouteTransform:
 
 @dataclass(frozen=True)
 class Cast:
-    """`{cast: {amount: "decimal(10,2)"}}`: a value that does not fit is an error of its row."""
+    """`{cast: {amount: "decimal(10,2)"}}`: a value that cannot be cast makes its row an error."""
 
     kind: ClassVar[str] = "cast"
     types: dict[str, str]

@@ -1,7 +1,7 @@
-"""Apache's own Connect runtime, for plugins that others wrote: a process beside us, watched through its REST interface.
+"""Runs Apache Kafka Connect for third-party plugins, as a child process monitored through its REST interface.
 
-Kafka Connect leaves a task that has failed as it is. Here it is started again, after a pause that doubles, and how each
-connector stands is reported as for connectors of our own.
+Kafka Connect does not restart failed tasks. This worker restarts them with exponential backoff, and reports the status
+of each connector in the same form as native connectors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 START_SECONDS = 120.0
 REST_SECONDS = 30.0
 STOP_SECONDS = 30.0
-MAX_BYTES = 64 << 20  # of an answer: the traces of all failed tasks
+MAX_BYTES = 64 << 20  # per response: it contains the traces of all failed tasks
 LIBS = "KAFKA_LIBS"
 _STATES: Mapping[str, State] = {
     "RUNNING": "running",
@@ -50,13 +50,13 @@ class WorkerSettings:
     bootstrap: str
     plugins: Path
     libs: Path
-    """Kafka's own jars: the folder `libs` of its distribution."""
+    """Kafka's jars: the folder `libs` of its distribution."""
     port: int
     group: str = "barnabas-connect"
     replication: int = -1
-    """Of its three topics; -1 is what the brokers do by default."""
+    """Replication factor of its three topics; -1 for the brokers' default."""
     password: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
-    """Of the user `barnabas` of its REST interface."""
+    """Password of the user `barnabas` of its REST interface."""
     security: Mapping[str, str] | None = None
     more: Mapping[str, str] | None = None
 
@@ -66,8 +66,8 @@ class WorkerSettings:
 
     @property
     def is_protected(self) -> bool:
-        """Whether its REST interface can ask for a password: with Kafka's own extension, which must be in `libs`, as
-        Java looks for login modules on the class path only."""
+        """True if the REST interface can require a password. Needs Kafka's extension in `libs`: Java searches login
+        modules on the class path only."""
         return any(self.libs.glob(BASIC_AUTH_JAR))
 
     def properties(self) -> dict[str, str]:
@@ -106,7 +106,7 @@ class WorkerSettings:
 
 
 def find_libs(given: Path | None) -> Path:
-    """PipelineError if there is no Connect runtime, and how to get one."""
+    """Return the folder of the Connect runtime; PipelineError with instructions if it is missing."""
     folder = given or Path(os.environ.get(LIBS, "libs"))
     if not any(folder.glob("connect-runtime-*.jar")):
         raise PipelineError(
@@ -118,7 +118,7 @@ def find_libs(given: Path | None) -> Path:
 
 @contextmanager
 def running_worker(settings: WorkerSettings) -> Iterator[ConnectWorker]:
-    """Its settings, among them passwords, are in a file that only this user can read."""
+    """Run a worker; its settings, including passwords, are in a file readable only by this user."""
     with tempfile.TemporaryDirectory(prefix="barnabas-connect-") as folder:
         file = Path(folder) / "worker.properties"
         file.touch(mode=0o600)
@@ -139,7 +139,7 @@ def running_worker(settings: WorkerSettings) -> Iterator[ConnectWorker]:
 
 
 def _rest_login(folder: Path, password: str) -> str:
-    """The option of Java that names the users of the REST interface. The folder is for this user only."""
+    """Return the Java option for the users of the REST interface. The folder is private to this user."""
     users, jaas = folder / "rest-users.properties", folder / "rest-login.conf"
     users.write_text(f"{USER}={password}\n")
     jaas.write_text(f'KafkaConnect {{ {BASIC_AUTH}.PropertyFileLoginModule required file="{users}"; }};\n')
@@ -147,7 +147,7 @@ def _rest_login(folder: Path, password: str) -> str:
 
 
 class ConnectWorker:
-    """What is asked of the runtime."""
+    """REST client of the Connect runtime."""
 
     def __init__(self, url: str, process: subprocess.Popen[bytes] | None = None, password: str = "") -> None:
         self._url = url
@@ -176,7 +176,7 @@ class ConnectWorker:
             )
 
     def submit(self, name: str, config: Mapping[str, str]) -> None:
-        """Made, or changed if it is there; the runtime says what is wrong with it."""
+        """Create or update a connector; PipelineError with the reason if the runtime rejects it."""
         try:
             self._ask("PUT", f"/connectors/{name}/config", dict(config))
         except HttpError as error:
@@ -184,7 +184,7 @@ class ConnectWorker:
             raise PipelineError(f"Kafka Connect refuses the connector {name}.", str(said)) from None
 
     def look(self, now: float) -> list[ProcessStatus]:
-        """How all of them stand; what has failed is started again when its pause is over."""
+        """Return the status of all connectors; restart failed ones whose backoff has expired."""
         found = self._ask("GET", "/connectors?expand=status")
         return [self._watched(name, one["status"], now) for name, one in sorted(found.items())]
 
@@ -221,7 +221,7 @@ class ConnectWorker:
 
 
 def read_configs(files: Sequence[Path]) -> dict[str, dict[str, str]]:
-    """Connectors as Kafka's own files have them: JSON with `name` and `config`, or properties with `name`."""
+    """Read connectors from Kafka's file formats: JSON with `name` and `config`, or properties with `name`."""
     found: dict[str, dict[str, str]] = {}
     for file in files:
         name, config = _config_in(file)

@@ -1,4 +1,4 @@
-"""How a pipeline reaches its brokers: the `barnabas.*` settings of its configuration, with Kafka's names behind them.
+"""Broker connection of a pipeline: `barnabas.*` settings of its configuration, followed by Kafka's setting names.
 
 configuration:
   barnabas.bootstrap.servers: broker:9093
@@ -7,8 +7,8 @@ configuration:
   barnabas.sasl.username: alice
   barnabas.sasl.password: ${env:KAFKA_PASSWORD}
 
-Spark is given `${env:...}` as it stands, so the password is in no plan, no checkpoint and no web page of Spark's: the
-source and the sink look it up in the driver, when they connect. The runner allows them to (BARNABAS_REFERENCES).
+Spark receives `${env:...}` unresolved, so the password appears in no plan, checkpoint or web page of Spark: the source
+and the sink resolve it in the driver when they connect. The runner permits this (BARNABAS_REFERENCES).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BOOTSTRAP = "bootstrap.servers"
 
 
 def broker_options(spark: SparkSession) -> dict[str, str]:
-    """For definitions: the `kafka.*` options that every source and sink of the pipeline is to have."""
+    """Return the `kafka.*` options for the sources and sinks of a definition."""
     return connection_options(spark.conf.getAll)
 
 
@@ -44,7 +44,7 @@ def connection_options(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def security_of(configuration: Mapping[str, str]) -> ClientSecurity:
-    """For what the runner itself asks the brokers."""
+    """Return the security settings for the runner's own broker connections."""
     try:
         return parse_security(_settings(configuration), references=True)
     except SecuritySettingError as error:
@@ -52,7 +52,7 @@ def security_of(configuration: Mapping[str, str]) -> ClientSecurity:
 
 
 def settings_from(file: Path) -> dict[str, str]:
-    """What a file of `--command-config` says about security, as settings that name the file and not its secrets."""
+    """Return the security settings of a `--command-config` file, as references to the file instead of its secrets."""
     named = read_properties("--command-config", file)
     return {PREFIX + name: reference_to(file, name) for name in named if is_security_setting(name)}
 

@@ -1,9 +1,9 @@
-"""Lines of log files become entries, one file at a time and without Spark; the template `logs` says what lines are.
+"""Joins lines of log files to entries, one file at a time and without Spark; the template `logs` defines the patterns.
 
-A line that has the form of a beginning begins an entry, and so ends the one before it. A line that looks like what goes
-on (a stack trace, say) continues the entry above it. Any other line is set aside by itself, as a `Letter`: the entry
-around it neither ends there nor has it in it, because the writer of the line (a second process, a broken shipper) did
-not write the entry. Every record ends up in one entry or in one letter.
+A line that matches the beginning pattern starts an entry and ends the previous one. A continuation line (of a stack
+trace, for example) belongs to the entry above it. Any other line becomes a `Letter`: it neither ends the surrounding
+entry nor belongs to it, because another writer produced it (a second process, a broken shipper). Every record ends up
+in one entry or in one letter.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ORPHAN = "continues an entry that is not there"
 IMPOSSIBLE = "has a time that cannot be"
 
 DEFAULTS = {
-    # More than any stack trace that a person reads.
+    # Longer than any stack trace that a person would read.
     "logs.max.lines": "500",
-    # As JSON, where a character may take six bytes, still less than the 1 MiB that a topic takes unless told otherwise.
+    # As JSON, with up to six bytes per character, still below the default limit of 1 MiB per record.
     "logs.max.bytes": "131072",
     "logs.unknown.lines": "dead-letter",
     "logs.dead.letters": "masked",
@@ -31,13 +31,13 @@ DEFAULTS = {
 
 
 class Beginning(NamedTuple):
-    time: str  # ISO; without an offset if the line has none
+    time: str  # ISO 8601; without an offset if the line has none
     level: str
     message: str
 
 
 class Letter(NamedTuple):
-    """A record that belongs to no entry: its value, and in how many places of it something was masked."""
+    """A record that belongs to no entry: its value, and the number of masked places."""
 
     problem: str
     value: bytes | None
@@ -46,10 +46,10 @@ class Letter(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LineRules:
-    """What lines look like. Patterns are Python's, and must match from the beginning of a line.
+    """Patterns of lines, as Python regular expressions that match from the beginning of a line.
 
-    `begins` has the groups time, level and message, and may have context: what stands before the level and goes in
-    front of the message. `levels` are the words that name a level, with the level.
+    `begins` has the groups time, level and message, and optionally context: text before the level that is prepended to
+    the message. `levels` maps the words for levels to levels.
     """
 
     begins: str
@@ -62,7 +62,7 @@ class LineRules:
     mask_letters: bool
 
     def __post_init__(self) -> None:
-        _ = self._beginnings, self._continuations, self._masks  # a wrong pattern is found now
+        _ = self._beginnings, self._continuations, self._masks  # reports invalid patterns early
 
     @cached_property
     def _beginnings(self) -> re.Pattern[str]:
@@ -77,7 +77,7 @@ class LineRules:
         return tuple((re.compile(pattern), name) for pattern, name in self.masks.items())
 
     def beginning(self, line: str) -> Beginning | None:
-        """ValueError if the line has the form of one, but a time that cannot be."""
+        """Parse the beginning of an entry; ValueError if the line matches but its time is invalid."""
         found = self._beginnings.match(line)
         if found is None:
             return None
@@ -89,7 +89,7 @@ class LineRules:
         return self.join_unknown_lines or self._continuations.match(line) is not None
 
     def masked(self, text: str) -> tuple[str, int]:
-        """The text without what must not be kept, and how many places that were."""
+        """Mask sensitive parts of the text; return it with the number of masked places."""
         total = 0
         for pattern, name in self._masks:
             text, count = pattern.subn(name, text)
@@ -97,7 +97,7 @@ class LineRules:
         return text, total
 
     def letter(self, problem: str, value: bytes | None) -> Letter:
-        """Every byte that is not masked stays what it is, also where it is no text."""
+        """Create a letter; bytes that are not masked are preserved, even if they are not valid UTF-8."""
         if value is None or not self.mask_letters:
             return Letter(problem, value, 0)
         text, count = self.masked(value.decode("utf-8", "surrogateescape"))
@@ -105,19 +105,19 @@ class LineRules:
 
 
 class Entry(NamedTuple):
-    """As it is written, and as it is kept while it may still go on."""
+    """An entry, both complete and pending."""
 
     offset: int  # of its first line
     time: str
     level: str
-    message: str  # the beginning of its text, as much of it as the rules allow
-    lines: int  # all of them, in the message or not
+    message: str  # beginning of its text, up to the limits of the rules
+    lines: int  # all of them, including those cut off
     omitted_lines: int
     omitted_bytes: int
 
 
 class Joiner:
-    """The lines of one file, in order. `pending` is what to keep from one call of the state to the next."""
+    """Joins the lines of one file, in order. `pending` is the state to keep between calls."""
 
     def __init__(self, rules: LineRules, pending: Entry | None = None) -> None:
         self._rules = rules
@@ -128,7 +128,7 @@ class Joiner:
         return None if self._open is None else self._open.entry()
 
     def take(self, offset: int, value: bytes | None) -> Iterator[Entry | Letter]:
-        """What is certain now: the entry that this record has ended, a letter of the record itself."""
+        """Yield the entry that this record ends, and the record itself if it becomes a letter."""
         if value is None:
             yield self._rules.letter(NO_VALUE, value)
             return
@@ -136,7 +136,7 @@ class Joiner:
         try:
             beginning = self._rules.beginning(line)
         except ValueError:
-            # An entry began, though nobody knows when: what continues it must not go to the one above.
+            # An entry without a valid time began: its continuation lines must not join the previous entry.
             yield from self.end()
             yield self._rules.letter(IMPOSSIBLE, value)
             return
@@ -152,14 +152,14 @@ class Joiner:
             self._open.add("\n" + self._rules.masked(line)[0])
 
     def end(self) -> Iterator[Entry]:
-        """Nothing more comes for the entry that is open."""
+        """Yield the open entry and close it."""
         if self._open is not None:
             yield self._open.entry()
             self._open = None
 
 
 class OpenEntry:
-    """Takes any number of pieces of text, and keeps the longest beginning of it that the rules allow."""
+    """Accumulates text, and keeps its beginning up to the limits of the rules."""
 
     def __init__(self, rules: LineRules, entry: Entry) -> None:
         self._rules = rules
@@ -183,7 +183,7 @@ class OpenEntry:
     def _within_limits(self, piece: str) -> str:
         lines = piece.split("\n", self._rules.max_lines - self._kept_lines + 1)
         data = "\n".join(lines[: self._rules.max_lines - self._kept_lines + 1]).encode()
-        # A character that does not fit as a whole is left out.
+        # Drop a character that is cut off by the limit.
         return data[: self._rules.max_bytes - self._bytes].decode("utf-8", "ignore")
 
     def entry(self) -> Entry:
@@ -196,7 +196,7 @@ class OpenEntry:
 
 
 def _iso(text: str) -> str:
-    """A time as Spark reads it: in UTC if it says its offset, else as it stands."""
+    """Convert a time to a format that Spark reads: in UTC if it has an offset, otherwise unchanged."""
     date, rest = text[:10], text[11:]
     moment = datetime.fromisoformat(f"{date}T{rest.replace(' ', '')}")
     if moment.tzinfo is None:
@@ -215,7 +215,7 @@ def line_rules(
     continues: Mapping[str, str],
     masks: Mapping[str, str],
 ) -> LineRules:
-    """Rules with the settings `logs.*` of a pipeline; ValueError names the one that cannot be."""
+    """Return rules with the settings `logs.*` of a pipeline; ValueError names an invalid setting."""
     given = {**DEFAULTS, **settings}
     return LineRules(
         begins=begins,

@@ -1,4 +1,4 @@
-"""A screen that changes in place, where a person watches a terminal."""
+"""Live display in an interactive terminal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from rich.live import Live
 
 
 def is_watched(console: Console) -> bool:
-    """Whether tables may change in place: a terminal that can do that, and not the one of a machine that builds.
+    """True if tables can be updated in place: in an interactive terminal, and not in CI.
 
-    `is_interactive` knows TERM=dumb; the file is asked too, because FORCE_COLOR makes a terminal of every file.
+    `is_interactive` covers TERM=dumb; `isatty` is checked too, because FORCE_COLOR makes Rich treat any file as a
+    terminal.
     """
     builds = os.environ.get("CI", "").lower() not in ("", "0", "false")
     return console.is_interactive and console.file.isatty() and not builds
 
 
 class LiveScreen:
-    """Begins and ends the display; `_live` is None where nobody watches, and lines are printed instead."""
+    """Starts and stops the live display; `_live` is None without a terminal, and lines are printed instead."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console) if is_watched(console) else None

@@ -1,4 +1,4 @@
-"""Times of events, as producers write them: milliseconds that may be anything."""
+"""Event times written by producers: arbitrary milliseconds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FURTHEST_AHEAD_MS = 24 * 3600 * 1000
 
 
 def event_time(milliseconds: Column) -> Column:
-    """NULL, for the quality rules to find, where it cannot be the time of an event: before 1970, or more than a day
-    ahead of our clock. Such a time would move the watermark past every real event that is still to come, and one that
-    no timestamp can hold would end the query."""
+    """Convert to a timestamp; NULL, for quality rules to detect, if it is before 1970 or more than a day ahead of our
+    clock. A future time would move the watermark past all real events, and a value outside the timestamp range would
+    fail the query."""
     latest = F.unix_millis(F.current_timestamp()) + F.lit(FURTHEST_AHEAD_MS)
     possible = F.when(milliseconds.between(F.lit(0), latest), milliseconds)
     return F.timestamp_millis(possible)

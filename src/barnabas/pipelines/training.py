@@ -1,4 +1,4 @@
-"""For authors of views that compute something while they are defined, such as a model."""
+"""For authors of views that compute something during definition, such as a model."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ PLANNING = "barnabas.planning"
 
 
 def is_planning(session: SparkSession) -> bool:
-    """Whether a definition is only asked for its columns and for the tables that it reads: not the time to train."""
+    """True while a definition is evaluated only for its columns and dependencies: skip training then."""
     return session.conf.get(PLANNING, "false") == "true"

@@ -1,1 +1,1 @@
-"""Databases through JDBC: connections of the driver (`connection`), and the SQL that they are sent (`statements`)."""
+"""JDBC databases: connections through the driver (`connection`) and SQL (`statements`)."""

@@ -1,4 +1,4 @@
-"""A database as the driver of Spark talks to it: through the JVM, with the JDBC driver that Spark's tasks use too."""
+"""Database connections through Spark's JVM, with the same JDBC driver as Spark's tasks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from barnabas.security.authn import Secret
 from barnabas.spark import PipelineError, jvm_of
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
-"""What a job of Spark ends with: PySpark has classes of its own for some of them."""
+"""Exceptions of a failed Spark job: PySpark converts some Java exceptions to Python classes."""
 
 POSTGRES_OPTIONS = {
-    # It makes of an unspecified text whatever the column is: jsonb, uuid, a date.
+    # Send strings untyped, so that PostgreSQL converts them to the column's type: jsonb, uuid, date.
     "stringtype": "unspecified",
-    # Seconds. Without limits, a connection whose other side is gone holds a connector up for ever.
+    # Seconds. Without timeouts, a dead peer blocks a connector indefinitely.
     "connectTimeout": "10",
     "socketTimeout": "600",
 }
 
 
 class DatabaseError(PipelineError):
-    """What the database said; `state` is its SQLSTATE, of which the first two letters tell the kind."""
+    """Error reported by the database; `state` is the SQLSTATE, whose first two characters are the class."""
 
     def __init__(self, sentence: str, cause: str, state: str) -> None:
         super().__init__(sentence, cause)
@@ -37,7 +37,7 @@ class DatabaseError(PipelineError):
 
 @dataclass(frozen=True)
 class Database:
-    """`url` may hold a password and is shown without it."""
+    """Address and credentials of a database; a password in `url` is never displayed."""
 
     url: Secret
     user: str | None = None
@@ -48,7 +48,7 @@ class Database:
     def of(
         cls, url: Secret, user: str | None, password: Secret | None, options: Mapping[str, str]
     ) -> Database:
-        """With `options` over those that its driver had better have."""
+        """Create with the recommended driver options, overridden by `options`."""
         known = POSTGRES_OPTIONS if url.text.startswith("jdbc:postgresql:") else {}
         return cls(url, user, password, tuple({**known, **options}.items()))
 
@@ -57,7 +57,7 @@ class Database:
         return without_password(self.url.text).split("?")[0]
 
     def spark_options(self, session: SparkSession) -> dict[str, str]:
-        """For Spark's own JDBC reader and writer. Spark hides `url` and `password` in plans."""
+        """Return options for Spark's JDBC reader and writer. Spark hides `url` and `password` in plans."""
         given = {
             "url": spark_url(self.url.text),
             "driver": self._driver(session).getClass().getName(),
@@ -71,7 +71,7 @@ class Database:
 
     @contextmanager
     def connected(self, session: SparkSession) -> Iterator[JdbcConnection]:
-        """One connection with a transaction of its own, which is rolled back unless it was committed."""
+        """Open a connection with one transaction, rolled back unless committed."""
         connection = self._connect(session)
         try:
             yield JdbcConnection(connection, self.location)
@@ -98,7 +98,7 @@ class Database:
         return connection
 
     def _driver(self, session: SparkSession) -> Any:
-        """Of those that jars on the class path bring; no class is loaded by a name from the file."""
+        """Find the driver among those on the class path; never load a class named in the configuration file."""
         jvm = jvm_of(session)
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         wanted = jvm.java.lang.Class.forName("java.sql.Driver")
@@ -114,7 +114,7 @@ class Database:
 
 
 def spark_url(url: str) -> str:
-    """Spark knows MariaDB by the name of MySQL only: otherwise it quotes names as MariaDB does not."""
+    """Rewrite MariaDB URLs as MySQL: Spark selects its dialect by URL, and would otherwise quote names incorrectly."""
     if not url.startswith("jdbc:mariadb:"):
         return url
     separator = "&" if "?" in url else "?"
@@ -127,7 +127,7 @@ class JdbcConnection:
         self._location = location
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows it changed."""
+        """Return the number of changed rows."""
         return int(self._run(statement, values, lambda prepared: prepared.executeUpdate()))
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -145,11 +145,11 @@ class JdbcConnection:
         self._connection.rollback()
 
     def columns_of(self, table: str) -> list[str]:
-        """By the names that the database has for them; DatabaseError if there is no such table."""
+        """Return the column names as spelled by the database; DatabaseError if the table does not exist."""
         return self._run(f"SELECT * FROM {table} WHERE 1 = 0", (), _names)  # type: ignore[no-any-return]
 
     def has(self, table: str) -> bool:
-        """Ends the transaction: a statement that fails has ended it anyway in some databases."""
+        """True if the table exists. Ends the transaction: in some databases a failed statement aborts it anyway."""
         try:
             self.columns_of(table)
         except DatabaseError as error:
@@ -191,7 +191,7 @@ def _names(prepared: Any) -> list[str]:
 
 
 def told(error: Py4JJavaError, sentence: str) -> DatabaseError:
-    """Without the JVM's stack, and with what to do where the database is away."""
+    """Convert a JVM error to a DatabaseError, without the stack and with advice if the database is unreachable."""
     java = error.java_exception
     state = ""
     with suppress(Exception):

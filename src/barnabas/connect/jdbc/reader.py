@@ -1,4 +1,4 @@
-"""New rows of a table of a database: those whose column is above the last end and not above a new one (`incoming`)."""
+"""Polls a database table: each fetch stages the rows between the last end of the column and a new one (`staging`)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class TableFeeder:
         self._schema: StructType | None = None
 
     def schema(self) -> StructType:
-        """The table's columns; PipelineError if the one that grows is not among them."""
+        """Return the table's columns; PipelineError if the incrementing column is missing."""
         if self._schema is None:
             with self._database.connected(self._session) as connection:
-                connection.columns_of(self._table)  # says what is wrong, which Spark does not
+                connection.columns_of(self._table)  # gives a better error message than Spark
             self._schema = self._rows().schema
             there = {name.lower(): name for name in self._schema.names}
             if self.column.lower() not in there:
@@ -77,7 +77,7 @@ class TableFeeder:
             raise self._away(error) from None
 
     def _new_end(self, start: str | None) -> str | None:
-        """The highest value of at most so many rows more, which has been there for a while."""
+        """Return the highest value among the next `max_rows` rows, after waiting for `settle`; None without rows."""
         dialect = sql.dialect_of(self._database.url.text)
         with self._database.connected(self._session) as connection:
             column = next(
@@ -94,7 +94,7 @@ class TableFeeder:
         column = F.col(self._quoted)
         return column.isNotNull() if start is None else column > self._literal(start)
 
-    # -- values of the column ---------------------------------------------------------------------------------
+    # -- Values of the column --------------------------------------------------------------------------
 
     @property
     def _is_time(self) -> bool:

@@ -1,15 +1,15 @@
-"""The SQL of the JDBC sink, without I/O.
+"""SQL statements of the JDBC sink. No I/O.
 
-A table of batches for all connectors of a database, one row each:
+One table of batches per schema, with one row per connector:
 
     connector   the connector's name
-    query       the id of Spark's query; a new checkpoint has another one
-    batch       the last batch that is in the target
-    run         one more with each start: who was replaced cannot merge any more
+    query       the id of the Spark query; a new checkpoint has a new id
+    batch       the last batch merged into the target
+    run         incremented at each start: fences off earlier runs
 
-A staging table for each connector. Its rows carry run, batch and attempt of the batch, and a number that is the same in
-every attempt of a Spark task: the primary key lets one attempt of a task in, however many Spark runs. Rows of the
-target change in the transaction that moves `batch` from n-1 to n, and in no other.
+One staging table per connector. Its rows carry run, batch and attempt, and a row number that is the same in every
+attempt of a Spark task: the primary key admits one attempt of each task, however many Spark runs. Rows of the target
+change only in the transaction that moves `batch` from n-1 to n.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*){0,2}")
 
 @dataclass(frozen=True)
 class SqlDialect:
-    """What every database understands. Statements of an upsert are a DELETE, an UPDATE and an INSERT."""
+    """Standard SQL. An upsert is a DELETE, an UPDATE and an INSERT."""
 
     quote: str = '"'
     text: str = "VARCHAR(250)"
@@ -47,7 +47,7 @@ class SqlDialect:
         )
 
     def create_staging(self, staging: str, target: str, columns: Mapping[str, str]) -> list[str]:
-        """`columns`: the fields, with their types as Spark's dialect of the database has them."""
+        """Return the DDL of the staging table; `columns` maps fields to the types of Spark's JDBC dialect."""
         own = [
             f"{RUN} {self.number} NOT NULL",
             f"{BATCH} {self.number} NOT NULL",
@@ -95,7 +95,7 @@ class SqlDialect:
         return statements
 
     def next_end(self, table: str, column: str, most: int, *, begins: bool) -> str:
-        """The highest value among the next `most` rows; one parameter, unless it begins: the last value."""
+        """Query for the highest value among the next `most` rows. Its parameter is the last value, unless `begins`."""
         name = self.quoted(column)
         after = f"{name} IS NOT NULL" if begins else f"{name} > ?"
         few = self.first(most)
@@ -113,8 +113,8 @@ class SqlDialect:
 
 
 class PostgresDialect(SqlDialect):
-    """An upsert changes the columns that rows have, and wants a unique key on `keys`. Staged columns have the types of
-    the target, so that texts become `jsonb`, `uuid` or whatever it has."""
+    """Upserts change only the columns of the rows and need a unique key on `keys`. Staging columns have the target's
+    types, so that strings are converted to `jsonb`, `uuid` and so on."""
 
     def create_staging(self, staging: str, target: str, columns: Mapping[str, str]) -> list[str]:
         named = ", ".join(map(self.quoted, columns))
@@ -161,7 +161,7 @@ def dialect_of(url: str) -> SqlDialect:
 
 
 def _mine(prefix: str = "") -> str:
-    """One parameter: the attempt, which is unique."""
+    """Condition on the rows of one attempt, with the attempt id as its parameter."""
     return f"{prefix}{ATTEMPT} = ?"
 
 
@@ -170,14 +170,14 @@ def parameters_of(statement: str, attempt: str) -> list[str]:
 
 
 def staging_name(table: str, connector: str) -> str:
-    """Beside the target, in its schema."""
+    """Return the name of the staging table, in the schema of the target."""
     schema, _, _ = table.rpartition(".")
     own = re.sub(r"[^a-z0-9]", "_", connector.lower())[:40]
     return f"{schema}.barnabas_stage_{own}" if schema else f"barnabas_stage_{own}"
 
 
 def schema_of(table: str) -> str:
-    """With its dot; empty where the connection's own is meant."""
+    """Return the schema with its dot; empty for the connection's default schema."""
     schema, dot, _ = table.rpartition(".")
     return schema + dot
 

@@ -1,8 +1,8 @@
-"""The JDBC sink, exactly once: tasks stage, one transaction of the database merges and counts.
+"""Exactly-once JDBC sink: tasks stage rows, and one database transaction merges them.
 
-Spark's tasks fill a staging table. Then one transaction merges what this attempt has staged, and counts the batch as
-done. What is killed before that transaction leaves staged rows that nobody merges; what is killed after it finds its
-batch counted. `statements` says what the tables hold.
+Spark's tasks fill a staging table. One transaction then merges the rows of this attempt and records the batch as
+done. A writer killed before the transaction leaves staged rows that are never merged; a writer killed after it finds
+the batch recorded. `statements` describes the tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from barnabas.connect.sinks.jdbc import JdbcSink
 
 
-# -- The tables that the JDBC sink needs, made or checked before the first batch: a database may not mix DDL with a
+# -- Tables of the JDBC sink, created or checked before the first batch: some databases commit on DDL --
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Tables:
         _create(connection, self.target, [dialect.create_target(self.target, types, keys)])
 
     def names_in_target(self, connection: JdbcConnection, fields: Sequence[str]) -> dict[str, str]:
-        """Of each field, the name that the table has for it: some databases know capital letters only."""
+        """Map each field to the column name in the table: some databases use upper case only."""
         there = {name.lower(): name for name in connection.columns_of(self.target)}
         connection.rollback()
         lacking = [name for name in fields if name.lower() not in there]
@@ -67,7 +67,7 @@ class Tables:
     def make_staging(
         self, connection: JdbcConnection, dialect: sql.SqlDialect, types: Mapping[str, str]
     ) -> None:
-        """Made again if rows have other fields than in the last run; what is staged in it was never merged."""
+        """Create the staging table; recreate it if the fields changed since the last run: its rows were not merged."""
         if connection.has(self.staging):
             there = {name.lower() for name in connection.columns_of(self.staging)}
             connection.rollback()
@@ -85,12 +85,12 @@ def _create(connection: JdbcConnection, table: str, create: list[str]) -> None:
         connection.commit()
     except DatabaseError:
         connection.rollback()
-        if not connection.has(table):  # another connector was faster
+        if not connection.has(table):  # another connector may have created it
             raise
 
 
 def types_of(session: SparkSession, url: str, columns: Mapping[str, str]) -> dict[str, str]:
-    """Types of columns as Spark's own dialect of the database has them."""
+    """Return the column types in Spark's dialect of the database."""
     java = jvm_of(session).org.apache.spark.sql
     dialect = java.jdbc.JdbcDialects.get(url)
     types = {}
@@ -108,7 +108,7 @@ def types_of(session: SparkSession, url: str, columns: Mapping[str, str]) -> dic
     return types
 
 
-# -- What a batch means for a table with keys: of each key the newest row, and rows that have no key ---
+# -- Batches of tables with keys: the newest row of each key; rows without a key are rejected ----------
 
 
 def without_deleted(rows: DataFrame) -> DataFrame:
@@ -118,7 +118,7 @@ def without_deleted(rows: DataFrame) -> DataFrame:
 def divided_by_key(
     rows: DataFrame, columns: Mapping[str, str], keys: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Rows that have all of their key, and the others with `_error`."""
+    """Split into rows with a complete key, and the others with `_error`."""
     rows = rows.withColumns({key: _key(key, columns, keys) for key in keys})
     lacks = F.array_compact(F.array(*(F.when(F.col(f"`{key}`").isNull(), F.lit(key)) for key in keys)))
     reason = F.concat(
@@ -128,7 +128,7 @@ def divided_by_key(
 
 
 def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Without an order of its own, a row that comes later is newer."""
+    """Keep the newest row of each key by `_order`; without it, the last row."""
     ordered = rows if ORDER in rows.columns else rows.withColumn(ORDER, F.monotonically_increasing_id())
     whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
     found = ordered.groupBy(*(F.col(f"`{key}`") for key in keys))
@@ -136,7 +136,7 @@ def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:
-    """A record without a value has its key only: as it is, or as an object in JSON."""
+    """Key column of a row; a tombstone has only the record key, either plain or as a JSON object."""
     column = F.col(f"`{key}`")
     if "_key" not in columns or DELETED not in columns:
         return column
@@ -148,7 +148,7 @@ def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:
 
 
 class JdbcWriter:
-    """`passed` is told each step when it is done: tests end the process there."""
+    """Writes micro-batches to one table. `passed` is called after each step: tests kill the process there."""
 
     passed: Callable[[str], None] = staticmethod(lambda step: None)
 
@@ -166,7 +166,7 @@ class JdbcWriter:
         self._run = 0
 
     def prepare(self) -> None:
-        """Tables; and a run of our own, which ends that of whoever was before."""
+        """Create the tables and start a new run, which fences off earlier runs."""
         fields = {name: self._columns[name] for name in self._names}
         types = types_of(self._session, self._sink.url.text, fields)
         with self._database.connected(self._session) as connection:
@@ -217,7 +217,7 @@ class JdbcWriter:
         return int(run)
 
     def _is_due(self, query: str, batch: int) -> bool:
-        """False if the batch is in the target already."""
+        """Return False if the batch is already in the target."""
         with self._database.connected(self._session) as connection:
             asked = f"SELECT query, batch, run FROM {self._tables.batches} WHERE connector = ?"
             found = connection.query(asked, [self._connector])
@@ -238,7 +238,7 @@ class JdbcWriter:
         return True
 
     def _begin(self, connection: JdbcConnection, query: str) -> None:
-        """A new checkpoint: batches are counted from 0 again."""
+        """Reset the batch number for a new checkpoint, which counts from 0."""
         changed = connection.execute(
             f"UPDATE {self._tables.batches} SET query = ?, batch = ? WHERE connector = ? AND run = ?",
             [query, sql.NO_BATCH, self._connector, self._run],

@@ -1,2 +1,2 @@
-"""What connectors write, each row exactly once by the means that the other side has. A module does not import pyspark
-before it is used."""
+"""Sinks of connectors; each writes every row exactly once, with the means of its target system. Modules import pyspark
+lazily."""

@@ -21,8 +21,8 @@ Mode = Literal["insert", "upsert"]
 
 
 class JdbcSink(ConnectorEndpoint, frozen=True):
-    """`insert` adds each row; `upsert` replaces the row with the same `keys`. With `delete`, rows that are deleted
-    (records without a value) remove theirs; without it they are passed over."""
+    """`insert` adds each row; `upsert` replaces the row with the same `keys`. With `delete`, deleted rows (tombstones)
+    delete theirs from the table; without it they are ignored."""
 
     is_routed: ClassVar[bool] = False
 
@@ -34,9 +34,9 @@ class JdbcSink(ConnectorEndpoint, frozen=True):
     keys: tuple[str, ...] = ()
     delete: bool = False
     create: bool = True
-    """Whether a table that is missing is made."""
+    """Create the table if it is missing."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of the JDBC driver, such as `sslmode: verify-full`."""
+    """Options of the JDBC driver, such as `sslmode: verify-full`."""
 
     def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"

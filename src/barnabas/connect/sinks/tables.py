@@ -1,4 +1,4 @@
-"""Tables of files, to which rows are added, each once. Rows that are deleted are left out: there is nothing to remove.
+"""Append-only tables of files, exactly once. Deleted rows are skipped.
 
 `to: {parquet: {path: "hdfs://name/lake/orders", partitions: [day]}}`
 `to: {iceberg: {path: "s3a://lake/orders", hours: time}}`
@@ -21,7 +21,7 @@ Append = Callable[["DataFrame", str, int], None]
 
 
 class ParquetSink(ConnectorEndpoint, frozen=True):
-    """Plain Parquet files that anything can read, in folders by `partitions`; as a lake of a pipeline."""
+    """Plain Parquet files in folders by `partitions`, with the writer of a pipeline's lake."""
 
     is_routed: ClassVar[bool] = False
 
@@ -46,7 +46,7 @@ class ParquetSink(ConnectorEndpoint, frozen=True):
 
 
 class IcebergSink(ConnectorEndpoint, frozen=True):
-    """An Iceberg table by the hour of `hours`, a field of type timestamp; as a lake of a pipeline."""
+    """An Iceberg table partitioned by the hour of `hours`, a timestamp field, with the writer of a pipeline's lake."""
 
     is_routed: ClassVar[bool] = False
 
@@ -79,7 +79,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
 
 
 class DeltaSink(ConnectorEndpoint, frozen=True):
-    """A Delta table, which remembers the last batch of each query itself."""
+    """A Delta table, which records the last batch of each query."""
 
     is_routed: ClassVar[bool] = False
 
@@ -112,7 +112,7 @@ class TableWriter:
 
 
 class _LakeAppend:
-    """The lake's own writers are made for one query."""
+    """Creates the lake's writer with the first batch: a writer serves one query."""
 
     def __init__(self, session: SparkSession, lake: Lake, partitions: Sequence[str]) -> None:
         self._session = session

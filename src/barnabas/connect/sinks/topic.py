@@ -16,8 +16,8 @@ HEADERS = "_headers"
 
 
 class TopicSink(ConnectorEndpoint, frozen=True):
-    """`json` writes all fields as an object; `text` and `raw` one of them, `value`, as it is. A row that is deleted
-    becomes a tombstone. Without `key` a record keeps the key that it was read with."""
+    """`json` writes all fields as an object; `text` and `raw` write one field, `value`, unchanged. Deleted rows become
+    tombstones. Without `key` a record keeps its original key."""
 
     is_routed: ClassVar[bool] = True
 
@@ -26,10 +26,10 @@ class TopicSink(ConnectorEndpoint, frozen=True):
     format: Format = "json"
     value: str = "value"
     headers: bool = True
-    """Whether records keep the headers that they were read with."""
+    """Keep the original headers of records."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     partitions: int = 1
-    """Of the topic, where it is not there yet and is made."""
+    """Partitions of the topic if the sink creates it."""
 
     def location(self) -> str:
         return f"topic {self.topic or '(by route)'}"
@@ -45,7 +45,7 @@ class TopicSink(ConnectorEndpoint, frozen=True):
 
 
 class RecordWriter:
-    """Our Spark sink, which takes the number of a batch from us: `foreachBatch` is no stream to it."""
+    """Writes with our Spark sink, passing the batch number explicitly: `foreachBatch` is not a stream to the sink."""
 
     def __init__(self, context: ConnectorContext, sink_id: str, compression: str = "none") -> None:
         self._options = {
@@ -55,7 +55,7 @@ class RecordWriter:
         }
 
     def write_records(self, records: DataFrame, query: str, batch: int) -> None:
-        """Rows with `key`, `value`, `topic` and, maybe, `headers`."""
+        """Write rows with `key`, `value`, `topic` and optional `headers`."""
         writer = records.write.format("barnabas").options(**self._options)
         writer.option("batchOf", query).option("batchNumber", str(batch)).mode("append").save()
 

@@ -1,1 +1,1 @@
-"""What connectors read. A module does not import pyspark before it is used."""
+"""Sources of connectors. Modules import pyspark lazily."""

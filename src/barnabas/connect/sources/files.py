@@ -18,16 +18,16 @@ TYPED = ("parquet", "orc")
 
 
 class FileStreamSource(ConnectorEndpoint, frozen=True):
-    """Files that appear in a folder, whole, each once: Spark's own streaming source. `options` are those of Spark's
-    reader of the format. The column `_file` says where a row is from."""
+    """Complete files that appear in a folder, each read once by Spark's file source. `options` are those of Spark's
+    reader of the format. The column `_file` is the path of the row's file."""
 
     path: str
     format: Format = "json"
     schema: str | None = None
     max_files: int = 100
-    """Of one micro-batch."""
+    """Maximum per micro-batch."""
     clean: Literal["off", "delete"] = "off"
-    """Whether a file is deleted when its rows have been written."""
+    """Delete a file after its rows are written."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
 
     def location(self) -> str:

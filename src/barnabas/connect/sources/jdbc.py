@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class JdbcSource(ConnectorEndpoint, frozen=True):
     """New rows of a table, found by a column that only grows: `incrementing`, a number, or `timestamp`, the time of the
-    last change. Rows that were deleted are not seen; `postgres` sees them."""
+    last change. Deletions are not detected; use `postgres` for them."""
 
     url: Secret
     table: str
@@ -27,12 +27,12 @@ class JdbcSource(ConnectorEndpoint, frozen=True):
     user: str | None = None
     password: Secret | None = None
     max_rows: int = 100_000
-    """Of one look at the table."""
+    """Maximum per poll of the table."""
     settle: str = "1 second"
-    """How long a value must have been seen before rows up to it are read: transactions do not commit in the order of
-    their numbers and times, and one that comes later than this is missed."""
+    """Delay between finding a value and reading the rows up to it: transactions do not commit in the order of their
+    numbers and times, and rows committed later than this are missed."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of the JDBC driver."""
+    """Options of the JDBC driver."""
 
     def location(self) -> str:
         return f"{self.table} of {without_password(self.url.text).split('?')[0]}"

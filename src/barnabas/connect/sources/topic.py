@@ -24,7 +24,7 @@ CORRUPT = "_corrupt_record"
 
 
 class TopicSource(ConnectorEndpoint, frozen=True):
-    """Committed records of topics. With `raw` a row is the record: `key` and `value` as bytes; with `text`, as text."""
+    """Committed records of topics. With `raw`, `key` and `value` are bytes; with `text`, strings."""
 
     topic: str | None = None
     topics: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     delimiter: str = ","
     start: Literal["earliest", "latest"] = "earliest"
     max_records: int = 100_000
-    """Of one micro-batch."""
+    """Maximum per micro-batch."""
 
     def location(self) -> str:
         return f"topic {self.pattern or ', '.join(self._names())}"
@@ -83,7 +83,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
             options["value.csv.delimiter"] = self.delimiter
         reader = session.readStream.format("barnabas").options(**options)
         read = reader.schema(f"{self._fields(options)}, {_ddl(RECORD)}, {CORRUPT} BINARY").load()
-        # A tombstone fits every schema.
+        # Tombstones have no value and match every schema.
         wrong = F.when(
             F.col(CORRUPT).isNotNull(), F.lit(f"the value is not the {self.format} that its schema says")
         )

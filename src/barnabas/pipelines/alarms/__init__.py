@@ -1,1 +1,1 @@
-"""Alarms on streams: a value over a window that goes beyond a threshold for too long, and comes back."""
+"""Alarms on streams: a windowed value that exceeds a threshold for too long, and recovers."""

@@ -1,4 +1,4 @@
-"""The life of an alarm, without Spark and without a clock: windows in, events out.
+"""State machine of an alarm, without Spark and without a clock: windows in, events out.
 
 For each key of a rule:
 
@@ -10,10 +10,10 @@ For each key of a rule:
     firing  --bad window--------------------------> firing
     firing  --good window-------------------------> quiet     event: resolved
 
-A window that is bad for as long as `for` asks fires at once. Time is event time: replaying the same windows gives the
-same events with the same ids, so that a batch that is run again after a crash changes nothing. A window that begins
-before the end of the last one seen is old news and says nothing. Time without a value is neither good nor bad: it does
-not count for `for`, and what fires goes on firing until a good window says otherwise.
+A bad window at least as long as `for` fires immediately. Time is event time: replaying the same windows yields the same
+events with the same ids, so that a batch repeated after a crash changes nothing. A window that begins before the end of
+the last one seen is stale and ignored. Periods without a value are neither good nor bad: they do not count towards
+`for`, and a firing alarm stays firing until a good window.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Phase = Literal["quiet", "pending", "firing"]
 
 
 class WindowValue(NamedTuple):
-    """What Spark found for a key in a window; times are seconds since 1970."""
+    """Value of a key in one window; times are seconds since the epoch."""
 
     key: str
     start: float
@@ -42,11 +42,11 @@ class AlarmState(msgspec.Struct, frozen=True):
     phase: Phase = "quiet"
     since: float = 0.0
     seen: float = 0.0
-    """The end of the last window."""
+    """End of the last window."""
 
 
 class AlarmEvent(msgspec.Struct, frozen=True):
-    """What goes to the topic, the webhook and the log."""
+    """Event sent to the topic, the webhook and the log."""
 
     id: str
     alarm: str
@@ -64,7 +64,7 @@ class AlarmEvent(msgspec.Struct, frozen=True):
 
 
 class PipelineAlarm:
-    """One rule, and how it stands with every key."""
+    """One rule and the state of each key."""
 
     def __init__(self, rule: AlarmRule, states: Mapping[str, AlarmState] | None = None) -> None:
         self.rule = rule
@@ -72,7 +72,7 @@ class PipelineAlarm:
         self._hold = seconds_of(rule.hold)
 
     def take(self, windows: Iterable[WindowValue]) -> list[AlarmEvent]:
-        """Go through the windows of a batch in the order of time and return what has happened."""
+        """Process the windows of a batch in time order and return the resulting events."""
         events = []
         for window in sorted(windows, key=lambda each: (each.end, each.key)):
             before = self.states.get(window.key, AlarmState())
@@ -116,7 +116,7 @@ class PipelineAlarm:
         )
 
     def _keep(self, key: str, state: AlarmState) -> None:
-        """Quiet keys are forgotten: there may be many, and closed windows come in the order of time anyway."""
+        """Store the state of a key. Quiet keys are dropped: there may be many, and windows arrive in time order."""
         if state.phase == "quiet":
             self.states.pop(key, None)
         else:

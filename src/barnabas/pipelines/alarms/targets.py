@@ -1,8 +1,8 @@
-"""Where alarms go: to a webhook, to the log, to a listener, and to a topic.
+"""Delivery of alarms to a webhook, the log, a listener and a topic.
 
-Each hears of an alarm at least once. What the webhook did not take is handed back, to be tried again with a later
-batch. A topic that does not take an alarm fails the batch, which Spark runs again: a pipeline without its broker cannot
-go on anyway. It comes last, so that everybody else has heard by then.
+Delivery is at least once. Events that the webhook did not accept are returned and retried with a later batch. If the
+topic write fails, the batch fails and Spark repeats it: a pipeline cannot run without its broker anyway. The topic is
+written last, after all other targets.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from barnabas.spark import BrokerLink, PipelineError
 
 logger = logging.getLogger(__name__)
 
-WEBHOOK_SECONDS = 10.0  # for all attempts of a batch: later windows wait meanwhile
-WEBHOOK_TIMEOUT = 5.0  # seconds for one attempt
-TOPIC_SECONDS = 60.0  # as long as a broker may take to come back
+WEBHOOK_SECONDS = 10.0  # for all attempts of a batch: later windows are blocked in the meantime
+WEBHOOK_TIMEOUT = 5.0  # seconds per attempt
+TOPIC_SECONDS = 60.0  # time for a broker to recover
 TRY_LATER = frozenset({408, 425, 429})
 Target = Callable[[Sequence[AlarmEvent]], None]
 
 
 class AlarmDelivery:
-    """All targets of a pipeline; `listener` shows alarms in the terminal."""
+    """All targets of a pipeline; `listener` displays alarms in the terminal."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class AlarmDelivery:
         self._topic_seconds = topic_seconds
 
     def call_webhook(self, events: Sequence[AlarmEvent], *, once: bool = False) -> list[AlarmEvent]:
-        """What it did not take, all or nothing; after several attempts, or one where it was away before."""
+        """Return the undelivered events, all or none. Retries unless `once`, for a webhook that already failed."""
         url = self._targets.webhook
         if url is None or not events:
             return []
@@ -68,7 +68,7 @@ class AlarmDelivery:
         return []
 
     def tell(self, events: Sequence[AlarmEvent]) -> None:
-        """The log, the listener, then the topic, whose failure is raised."""
+        """Send to the log, the listener, then the topic; raises if the topic write fails."""
         if not events:
             return
         if self._targets.log:
@@ -79,7 +79,7 @@ class AlarmDelivery:
             self._to_topic(self._targets.topic, events)
 
     def _to_topic(self, topic: str, events: Sequence[AlarmEvent]) -> None:
-        """Keyed by the alarm's id: in a compacted topic the last word on each alarm stays."""
+        """Write events keyed by alarm id: a compacted topic keeps the last event of each alarm."""
         seconds = self._topic_seconds
         link = BrokerLink(
             self._bootstrap, client_id="barnabas-alarms", total_timeout=seconds, security=self._security
@@ -105,7 +105,7 @@ async def _produce(
 
 
 def _post(url: str, body: bytes, deadline: Deadline) -> None:
-    """Again and again until the deadline, but once at least; not again what the server refuses for good.
+    """Post with retries until the deadline, at least once; permanent errors are not retried.
 
     Redirects are not followed: they could lead to a server that only this machine can reach.
     """

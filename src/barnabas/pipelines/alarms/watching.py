@@ -1,9 +1,9 @@
 """Alarms over a streaming dataset: Spark computes the value of each closed window, the state machine decides.
 
-Rules over the same dataset, window and key are computed by one query. Only rows of closed windows come to the driver,
-one for each key. How every key stands is noted under the number of the batch, with the events of that batch: a batch
-that is run again after a crash sends the same events again, with the same ids, and decides nothing again. What the
-webhook did not take is noted too, and is sent with the next batch.
+One query computes all rules with the same dataset, window and key. Only rows of closed windows reach the driver, one
+per key. The state of all keys is stored under the batch number, with the events of that batch: a batch repeated after a
+crash sends the same events again, with the same ids, and is not evaluated again. Events that the webhook did not accept
+are stored too, and sent with the next batch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from barnabas.spark import BatchLog, PipelineError
 
 logger = logging.getLogger(__name__)
 
-MAX_UNDELIVERED = 1_000  # events: a note is written and read whole
+MAX_UNDELIVERED = 1_000  # events: the states of a batch are written and read as a whole
 USUAL = {field.name: field.default for field in msgspec.structs.fields(AlarmRule)}
 
 
 class WatchedGroup(NamedTuple):
-    """Rules that one query can compute."""
+    """Rules computed by one query."""
 
     name: str
     rules: tuple[AlarmRule, ...]
@@ -44,7 +44,7 @@ def grouped(rules: Iterable[AlarmRule]) -> list[WatchedGroup]:
 
 
 def _name_of(rule: AlarmRule) -> str:
-    """The query's, and so its checkpoint's: all that makes a group; what is as usual goes without saying."""
+    """Name of the query and its checkpoint: all properties of the group, without default values."""
     parts = ["alarms", rule.dataset, *rule.key, f"{seconds_of(rule.window):g}s"]
     if rule.time != USUAL["time"]:
         parts.append(f"by-{rule.time}")
@@ -54,7 +54,7 @@ def _name_of(rule: AlarmRule) -> str:
 
 
 def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
-    """The values of the rules in each window and for each key. The dataset's own watermark is kept if it has one."""
+    """Return the rules' values per window and key. A watermark of the dataset is kept."""
     rule = rules[0]
     missing = [name for name in (rule.time, *rule.key) if name not in frame.columns]
     if missing:
@@ -75,7 +75,7 @@ def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
 
 
 class AlarmStates(msgspec.Struct, frozen=True):
-    """By the name of the rule, how its keys stand; what happened in the batch; what the webhook still has to hear."""
+    """Key states by rule name, events of the batch, and events not yet delivered to the webhook."""
 
     states: dict[str, dict[str, AlarmState]] = {}
     events: list[AlarmEvent] = []
@@ -83,7 +83,7 @@ class AlarmStates(msgspec.Struct, frozen=True):
 
 
 class AlarmBatch:
-    """What `foreachBatch` calls for one group of rules. Made for each start: only what is noted is remembered."""
+    """The `foreachBatch` function of one group of rules. Created at each start from the stored states."""
 
     def __init__(self, rules: Sequence[AlarmRule], log: BatchLog, targets: AlarmDelivery) -> None:
         self._log = log
@@ -93,12 +93,11 @@ class AlarmBatch:
         self._undelivered = noted.undelivered
         self._alarms = [PipelineAlarm(rule, noted.states.get(rule.name)) for rule in rules]
         self.firing = self._firing()
-        """Names of the alarms that fire now, for people; replaced as a whole, because other threads look."""
+        """Names of firing alarms, for display; replaced as a whole, because other threads read it."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        rows = (
-            frame.collect()
-        )  # in any case: the windows' state of a batch that is not computed would be missing
+        # Collect even a known batch: Spark must compute it to update the state of the windows.
+        rows = frame.collect()
         known = self._log.read(batch)
         note = self._decide(rows, batch) if known is None else msgspec.convert(known, AlarmStates)
         self.firing = self._firing()
@@ -129,7 +128,7 @@ class AlarmBatch:
 
 
 def together(old: Sequence[AlarmEvent], new: Sequence[AlarmEvent]) -> list[AlarmEvent]:
-    """Each event once: in the note of a batch that is run again, what was not delivered has its own events too."""
+    """Merge without duplicates: for a repeated batch, `old` may contain events of `new`."""
     return list({(event.id, event.status): event for event in (*old, *new)}.values())
 
 
@@ -142,7 +141,7 @@ def bounded(events: list[AlarmEvent]) -> list[AlarmEvent]:
 
 
 def _window_values(rows: list[Row], column: str) -> list[WindowValue]:
-    """A window in which the value is NULL says nothing: there was nothing to measure."""
+    """Return the windows with a value; NULL means that there was nothing to measure."""
     return [
         WindowValue(row["key"], row["start"] / 1e6, row["end"] / 1e6, row[column])
         for row in rows

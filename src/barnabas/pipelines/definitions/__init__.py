@@ -1,4 +1,4 @@
-"""Pipelines as files: Spark's own layout of a declarative pipeline, and what Barnabas adds beside it."""
+"""Pipelines as files: Spark's layout of a declarative pipeline, and Barnabas' additions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two YAML files of a pipeline, read and checked before Spark starts: a mistake costs no half a minute."""
+"""Reads and validates the two YAML files of a pipeline before Spark starts, so that errors are reported immediately."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.spark import PipelineError
 SPEC_NAMES = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SETTINGS_NAME = "barnabas.yml"
 BOOTSTRAP = "barnabas.bootstrap.servers"
-"""The one setting that every template and our runner know: where the broker is."""
+"""The setting shared by all templates and the runner: the broker address."""
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]+)\}")
@@ -30,7 +30,7 @@ _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
 
 @dataclass(frozen=True, slots=True)
 class PipelineFiles:
-    """A pipeline as its folder describes it: Spark's part, and ours."""
+    """A pipeline as described by its folder: Spark's file and `barnabas.yml`."""
 
     folder: Path
     name: str
@@ -53,7 +53,7 @@ class _Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields of Spark's file: those that its own reader allows."""
+    """Fields of Spark's file, as accepted by Spark's reader."""
 
     name: str
     storage: str
@@ -65,7 +65,7 @@ class _Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_pipeline(folder: Path, overrides: Mapping[str, str] | None = None) -> PipelineFiles:
-    """Both files, with `overrides` over Spark's `configuration`; PipelineError for what is wrong in them."""
+    """Read both files; PipelineError if invalid. `overrides` take precedence over Spark's `configuration`."""
     path = _find_spec(folder)
     spec = _convert(read_values(path, PipelineError), _Spec, path)
     configuration = {**spec.configuration, **(overrides or {})}
@@ -129,7 +129,7 @@ def _with_suggestion(text: str, kind: type[Any]) -> str:
 
 
 def _known_fields(kind: type[Any]) -> list[str]:
-    """Of the section and of all sections inside it: near enough to name the word that was meant."""
+    """Return the fields of the section and its subsections, as candidates for a suggestion."""
     names: list[str] = []
     for field in msgspec.structs.fields(kind):
         names.append(field.encode_name)
@@ -145,7 +145,7 @@ def _structs_in(annotation: Any) -> list[type[Any]]:
 
 
 def _filled(document: Any, configuration: Mapping[str, str], path: Path) -> Any:
-    """With `${name}` in texts replaced by Spark's configuration, so that a name stands in one place."""
+    """Replace `${name}` in strings with values of Spark's configuration, so that each name is defined once."""
     if isinstance(document, dict):
         return {key: _filled(value, configuration, path) for key, value in document.items()}
     if isinstance(document, list):
@@ -169,7 +169,7 @@ def _check_alarm(rule: AlarmRule, path: Path) -> None:
 
 
 def _check_alarm_names(names: Sequence[str], path: Path) -> None:
-    """An alarm is known by its name: in its events' ids, and in what is noted of it."""
+    """Reject duplicate names: the name identifies an alarm in event ids and stored states."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PipelineError(

@@ -1,7 +1,7 @@
-"""What the decorators of `pyspark.pipelines` declare, collected for our runner.
+"""Collects the declarations of `pyspark.pipelines` decorators for the runner.
 
-Spark's runner sends the same declarations to a server as soon as a file is loaded. Here they are kept, so that
-they can be run as Structured Streaming queries of this session.
+Spark's runner sends them to a server as each file is loaded. Here they are kept and run as Structured Streaming
+queries of this session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.spark import PipelineError
 
 
 class Graph(GraphElementRegistry):
-    """Outputs by name, and the flows that fill each."""
+    """Outputs by name, and their flows."""
 
     def __init__(self, read_sql: Callable[[Graph, str, Path], None]) -> None:
         self.outputs: dict[str, Output] = {}
@@ -47,7 +47,7 @@ class Graph(GraphElementRegistry):
         return [flow for flow in self.flows.values() if flow.target == output]
 
     def check(self) -> None:
-        """Every flow leads somewhere, and something fills every output."""
+        """Check that every flow has a target and every output has a flow."""
         for flow in self.flows.values():
             if flow.target not in self.outputs:
                 raise PipelineError(f"The flow {flow.name} fills {flow.target}, which nothing defines.")

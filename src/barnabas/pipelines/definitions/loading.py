@@ -1,4 +1,4 @@
-"""Loads the definition files of a pipeline into a graph, as Spark's runner does: same globs, same globals."""
+"""Loads the definition files of a pipeline into a graph like Spark's runner: same globs, same globals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
 from barnabas.spark import PipelineError, jvm_of
 
-# -- Definitions in SQL files, taken apart by Spark's own parser: there is no dialect of ours ----------
+# -- Definitions in SQL files, parsed by Spark's parser ------------------------------------------------
 
 
 class SqlDefinitions:
@@ -84,7 +84,7 @@ class SqlDefinitions:
         graph.register_flow(Flow(name, name, {}, statement.location, query))
 
     def _query(self, statement: _Statement, query_of: Callable[[Any], Any]) -> QueryFunction:
-        """Parsed at each call: a plan that could not be resolved once is not resolved later either."""
+        """Return a function that parses the query at each call: a plan that failed to resolve cannot be reused."""
 
         def analyse() -> DataFrame:
             from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -124,7 +124,7 @@ def _format(plan: Any) -> str | None:
 
 
 def load_graph(files: PipelineFiles, session: SparkSession) -> Graph:
-    """Everything that the files define; PipelineError names the file in which something is wrong."""
+    """Load all definitions; PipelineError names the file with the error."""
     graph = Graph(SqlDefinitions(session).read)
     with _in_folder(files.folder), graph_element_registration_context(graph), _as_active(session):
         for path in _definition_files(files):
@@ -158,7 +158,7 @@ def _load_file(path: Path, graph: Graph, session: SparkSession, folder: Path) ->
             raise PipelineError(f"{where}: definitions are .py and .sql files; move this one elsewhere.")
     except PipelineError:
         raise
-    except Exception as error:  # whatever a definition file does wrong: it is the author's code
+    except Exception as error:  # any exception: definition files are user code
         raise PipelineError(f"{where} could not be loaded{_line_in(error, path)}.", error) from error
 
 
@@ -173,7 +173,7 @@ def _run_module(path: Path, session: SparkSession) -> None:
 
 
 def _line_in(error: BaseException, path: Path) -> str:
-    """`, line 12`: the last line of the author's own file on the way to the error."""
+    """Return `, line 12`: the last line of the user's file in the traceback."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
     line, trace = None, error.__traceback__
@@ -186,7 +186,7 @@ def _line_in(error: BaseException, path: Path) -> str:
 
 @contextlib.contextmanager
 def _in_folder(folder: Path) -> Iterator[None]:
-    """Definitions may import modules that lie beside them, and open files by relative paths."""
+    """Allow definitions to import modules of their folder and to open files by relative paths."""
     before = Path.cwd()
     os.chdir(folder)
     sys.path.insert(0, str(folder))
@@ -199,7 +199,7 @@ def _in_folder(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_active(session: SparkSession) -> Iterator[None]:
-    """`SparkSession.active()` is this session meanwhile: several pipelines share one Spark, each with a session."""
+    """Make `SparkSession.active()` return this session: several pipelines share one Spark, with a session each."""
     before = SparkSession._activeSession
     java_class = SparkSession._get_j_spark_session_class(session._jvm)
     SparkSession._activeSession = session

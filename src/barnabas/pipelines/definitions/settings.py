@@ -1,7 +1,7 @@
-"""What `barnabas.yml` may say: rules and alarms as data, beside Spark's own `spark-pipeline.yml`.
+"""Settings in `barnabas.yml`: rules and alarms as data, in addition to Spark's `spark-pipeline.yml`.
 
-Spark refuses fields that it does not know, so what is ours has a file of its own. Spark's runner does not read it.
-A word that nobody knows is a mistake here too, not a remark.
+Spark rejects unknown fields in its file, so Barnabas uses a second one, which Spark's runner does not read. Unknown
+keys are errors here too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LakeFormat = Literal["parquet", "iceberg"]
 
 
 class QualityRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is true of every good row of a dataset, and what becomes of one of which it is not."""
+    """A condition on the rows of a dataset, and the action for rows that violate it."""
 
     dataset: str
     name: str
@@ -28,7 +28,7 @@ class QualityRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class AlarmRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A value over a window, by key, that must not go beyond a threshold for long."""
+    """A threshold for a windowed value by key, and the time for which it may be exceeded."""
 
     dataset: str
     name: str
@@ -54,10 +54,10 @@ class DeadLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`update` writes each row that has changed at once; `append` a row of a window when the window is closed.
+    """`update` writes each changed row immediately; `append` writes the rows of a window when the window closes.
 
-    `group` is the consumer group that the flow's progress is committed to, if not `<pipeline>.<flow>`. `refresh` is for
-    a materialized view: how often it is computed while the pipeline runs continuously, if not as often as the others.
+    `group` is the consumer group for the flow's progress, by default `<pipeline>.<flow>`. `refresh` is the interval at
+    which a materialized view is computed in continuous mode, by default that of the pipeline.
     """
 
     mode: Mode = "append"
@@ -67,7 +67,7 @@ class FlowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Partitions that no longer grow get fewer and larger files. `keep`: how long Iceberg can show an earlier state."""
+    """Merges files of partitions that no longer grow. `keep` is the age to which Iceberg retains snapshots."""
 
     files: int = 8
     after: str = "1 hour"
@@ -76,9 +76,9 @@ class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table on any file system that Hadoop knows: plain Parquet files that anything can read, or Iceberg.
+    """A table on any Hadoop file system: plain Parquet files, or Iceberg.
 
-    `hours` names the time by whose hour an Iceberg table is partitioned. Plain files have the folders of the table's
+    `hours` names the timestamp column by whose hour an Iceberg table is partitioned. Plain files use the table's
     partition columns instead.
     """
 
@@ -90,7 +90,7 @@ class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A topic for results, made when it is missing. Topics to read from are never made: a wrong name must show."""
+    """A result topic, created if missing. Source topics are never created, so that a misspelled name is an error."""
 
     name: str
     partitions: int = 1
@@ -108,9 +108,9 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     lake: dict[str, Lake] = {}
     topics: list[TopicWanted] = []
     publish: dict[str, str] = {}
-    """Materialized views whose rows go to a topic, by `key`, when they have changed."""
+    """Materialized views whose changed rows are written to a topic by `key`."""
 
 
 def interval_of(text: str) -> str:
-    """As Spark's SQL wants it: `"30s"` as `"30000 milliseconds"`; ValueError for what is no length of time."""
+    """Convert a duration for Spark SQL, such as `"30s"` to `"30000 milliseconds"`; ValueError if invalid."""
     return f"{round(seconds_of(text) * 1000)} milliseconds"

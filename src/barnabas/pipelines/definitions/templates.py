@@ -1,4 +1,4 @@
-"""The library's templates, and copying one to a folder of the user's."""
+"""Templates of the library, and copying them to a user's folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def template_names() -> list[str]:
 
 
 def copy_template(name: str, folder: Path) -> None:
-    """A pipeline in `folder`, which must be new or empty. Whole or not at all."""
+    """Copy a template atomically to `folder`, which must be new or empty."""
     _require(name)
     target = folder.resolve()
     if target.exists() and any(target.iterdir()):
@@ -33,7 +33,7 @@ def copy_template(name: str, folder: Path) -> None:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(LIBRARY / name / "template", aside, dirs_exist_ok=True, ignore=ignored)
         for path in aside.glob("*.yml"):
-            # Spark's own `init` writes absolute paths too: its server does not know the folder that we are in.
+            # Absolute paths, as in Spark's own `init`: its server does not know the working directory.
             path.write_text(path.read_text().replace(FOLDER, str(target)))
         aside.chmod(0o755)
         aside.replace(target)
@@ -43,7 +43,7 @@ def copy_template(name: str, folder: Path) -> None:
 
 
 def generator_of(name: str) -> Generator:
-    """Makes the data of a template: `records(seed, start in milliseconds, records a second)`."""
+    """Return the data generator of a template: `records(seed, start in milliseconds, records per second)`."""
     _require(name)
     found: Generator = importlib.import_module(f"barnabas.pipelines.library.{name}.generator").records
     return found

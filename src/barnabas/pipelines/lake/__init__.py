@@ -1,4 +1,4 @@
-"""Tables of Parquet files by the hour, plain or as Iceberg, exactly once, on any file system that Hadoop knows."""
+"""Exactly-once tables of Parquet files by the hour, plain or Iceberg, on any Hadoop file system."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Fewer and larger files for the hours that no longer grow.
+"""Merges small files of partitions that no longer grow.
 
-The merged files are written to a hidden folder of this attempt alone. What is to be exchanged is noted under the next
-number of the hour: this is the decision, and it is made once, even if two drivers merge the same hour. Only then the
-old files go and the new ones come. Without a table format no exchange of files is one step for readers: one that lists
-the folder in these milliseconds misses the hour, but never sees a record twice.
+Merged files are written to a hidden folder of the attempt. The list of files to exchange is then stored under the next
+number of the partition: this commits the merge, and succeeds once even if two drivers merge the same partition. Only
+then are the old files deleted and the new ones moved in. Without a table format this exchange is not atomic: a reader
+that lists the folder within these milliseconds misses the partition, but never sees a record twice.
 
-The next run carries out the last decision of an hour before it looks at its files, whether the one who made it is
-dead, asleep or at work: each step of an exchange does no harm when it is repeated, or done by two at once. So decisions
-are carried out in their order, and nothing that one of them removes is merged again. And because files of an hour go by
-a decision only, who has found them all after the last one, and gets the next number, knows that they were there until
-then. Who does not get it has merged in vain, and says nothing.
+Each run completes the last committed merge of a partition before it lists the files, whether the driver that committed
+it is dead, suspended or running: the steps of an exchange are idempotent and safe to run concurrently. Merges are
+therefore applied in order, and a removed file is never merged again. Files leave a partition only through a committed
+merge, so a driver that saw all of its files after the last merge and obtains the next number knows that they still
+existed. A driver that does not obtain the number discards its merge.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ASIDE = f"{HIDDEN}/aside/merges"
 
 
 class Compactor:
-    """For one table. Runs in the thread of its writer, so that nobody adds files to a partition meanwhile."""
+    """Compactor of one table. Runs in the writer's thread, so that no files are added to a partition meanwhile."""
 
     def __init__(self, session: SparkSession, folder: HadoopFolder, rule: Compaction) -> None:
         self._session = session
@@ -40,13 +40,13 @@ class Compactor:
         self._rule = rule
 
     def run(self) -> int:
-        """Merge what is worth it; how many partitions that were."""
+        """Merge small files; return the number of merged partitions."""
         self.finish_interrupted()
         merges = plan_merges(self._swept(self._folder.all_files()), self._rule)
         return sum([self._merge(merge) for merge in merges])
 
     def finish_interrupted(self) -> None:
-        """Exchanges that were decided and not finished."""
+        """Complete merges that were committed but not finished."""
         left = {posixpath.dirname(found.name) for found in self._folder.below(ASIDE).all_files()}
         for folder in sorted(left):
             latest = self._decisions(posixpath.dirname(folder)).latest()
@@ -54,8 +54,8 @@ class Compactor:
                 self._exchange(*latest)
 
     def _swept(self, found: list[FoundFile]) -> list[FoundFile]:
-        """Without files that a merge has removed. Where a rename is a copy, a driver that fell asleep in one brings a
-        file back when it wakes up."""
+        """Delete files that a merge had removed, and return the others. On stores where a rename is a copy, a driver
+        suspended during a rename restores its file when it resumes."""
         merged = {posixpath.dirname(note.name) for note in self._folder.below(NOTES).all_files()}
         back: set[str] = set()
         for partition in merged & {posixpath.dirname(file.name) for file in found if is_of_batch(file.name)}:
@@ -69,18 +69,18 @@ class Compactor:
     def _merge(self, merge: FileMerge) -> bool:
         decisions = self._decisions(merge.partition)
         latest = decisions.latest()
-        if latest is not None:  # perhaps it was made after the merge was planned
+        if latest is not None:  # possibly committed after this merge was planned
             self._exchange(*latest)
         number = 0 if latest is None else latest[0] + 1
         there = {
             f"{merge.partition}/{found.name}" for found in self._folder.below(merge.partition).all_files()
         }
         if not there.issuperset(merge.files):
-            return False  # another driver was faster
+            return False  # another driver merged them
         aside = f"{ASIDE}/{merge.partition}/{number}-{uuid.uuid4().hex}"
         try:
             note = self._write_aside(merge, aside, number)
-        except Exception:  # whatever Spark makes of files that are not there any more
+        except Exception:  # any error of Spark if another driver deleted the files
             if decisions.latest_number() < number:
                 raise
             self._folder.delete(aside)
@@ -94,7 +94,7 @@ class Compactor:
 
     def _write_aside(self, merge: FileMerge, aside: str, number: int) -> dict[str, Any]:
         sources = [self._folder.path_of(name) for name in merge.files]
-        # A table may have got columns since its first files: those of one file alone would not be all.
+        # Merge the schemas: later files may have additional columns.
         merged = self._session.read.option("mergeSchema", "true").parquet(*sources).coalesce(merge.pieces)
         merged.write.parquet(self._folder.path_of(aside))
         written = [found.name for found in self._folder.below(aside).written_files()]
@@ -108,14 +108,14 @@ class Compactor:
         return {"aside": aside, "remove": list(merge.files), "add": add}
 
     def _exchange(self, number: int, note: dict[str, Any]) -> None:
-        """Each step does no harm when it is repeated, or done by two at once: no name comes again."""
+        """Replace the old files. Each step is idempotent and safe to run concurrently: names are never reused."""
         for old in note["remove"]:
             self._folder.delete(old)
         for source, target in note["add"].items():
             self._folder.move(source, target)
         attempts = self._folder.below(posixpath.dirname(note["aside"]))
         for attempt in attempts.names():
-            if int(attempt.split("-")[0]) <= number:  # what was not decided by now never will be
+            if int(attempt.split("-")[0]) <= number:  # can no longer be committed
                 attempts.delete(attempt)
 
     def _decisions(self, partition: str) -> BatchLog:

@@ -1,11 +1,11 @@
-"""An Iceberg table by its URL, through Iceberg's own Java library in Spark's JVM.
+"""An Iceberg table addressed by URL, written with Iceberg's Java library in Spark's JVM.
 
-Iceberg's part for Spark is built for one version of Spark each, and there is none for 4.2 or 4.3 yet. The library below
-it knows nothing of Spark: files that Spark has written become part of a table by one commit of the library's. Any
-engine that reads Iceberg reads the table.
+Each release of Iceberg's Spark connector supports one Spark version, and none supports 4.2 or 4.3 yet. The core library
+does not depend on Spark: one commit adds files written by Spark to the table. Any engine that supports Iceberg can read
+it.
 
-Which batch of which stream a snapshot has brought stands in its summary, and a commit is refused if data were
-added since the summaries were read. So a batch is in the table once, even if two drivers believe that it is theirs.
+The summary of a snapshot contains stream and batch number, and a commit is rejected if data was added since the
+summaries were read. Each batch is therefore in the table once, even if two drivers process it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.spark import FoundFile, PipelineError, jvm_of
 
-# -- A Spark schema as the JSON of an Iceberg schema, with an id for every field. No I/O ---------------
+# -- Converts a Spark schema to the JSON of an Iceberg schema, with field ids. No I/O ------------------
 
 _SIMPLE: dict[type[spark.DataType], str] = {
     spark.BooleanType: "boolean",
@@ -42,17 +42,17 @@ Shape = dict[str, Any]
 
 
 def iceberg_schema(schema: spark.StructType) -> Shape:
-    """Every column may be NULL: what a stream promises today it may not keep tomorrow, and Iceberg would refuse it."""
+    """Convert a schema with all columns optional: a stream may produce NULL later, which Iceberg would reject."""
     return {"schema-id": 0, **_struct(schema, itertools.count(1))}
 
 
 def columns_of(schema: Shape) -> dict[str, Any]:
-    """The types of the columns by name, to compare: ids and documentation say nothing about what fits."""
+    """Return the column types by name for comparison, without ids and documentation."""
     return {field["name"]: _without_ids(field["type"]) for field in schema["fields"]}
 
 
 def _struct(schema: spark.StructType, ids: Iterator[int]) -> Shape:
-    # The fields of one level are numbered before those within them, as Iceberg itself does.
+    # Fields of a level are numbered before nested ones, as in Iceberg.
     numbered = [(next(ids), field) for field in schema.fields]
     fields = [
         {"id": number, "name": field.name, "required": False, "type": _type(field.name, field.dataType, ids)}
@@ -101,14 +101,14 @@ def _without_ids(kind: Any) -> Any:
 LIBRARY = "org.apache.iceberg:iceberg-parquet"
 QUERY, BATCH, MERGE = "barnabas.query-id", "barnabas.batch-id", "barnabas.merge-id"
 PROPERTIES = {
-    # A commit writes the whole list of snapshots; older copies of the list are of no use.
+    # Each commit writes the whole list of snapshots; older metadata files are useless.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
 
 
 class TableFile(NamedTuple):
-    """A file of the table as it is now; `hour` is counted from 1970, None where the time is NULL."""
+    """A current file of the table; `hour` counts from the epoch, None if the time is NULL."""
 
     hour: int | None
     size: int
@@ -117,7 +117,7 @@ class TableFile(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """Up to which snapshot the summaries were read, and the last batch of the stream in them."""
+    """Last snapshot whose summary was read, and the last batch of the stream up to there."""
 
     query: str
     snapshot: int
@@ -125,7 +125,7 @@ class _Looked(NamedTuple):
 
 
 class IcebergTable:
-    """Loaded, or made for `schema` and partitioned by the hour of the column `hours`."""
+    """Loads the table, or creates it for `schema`, partitioned by the hour of the column `hours`."""
 
     def __init__(self, session: SparkSession, url: str, schema: StructType, hours: str) -> None:
         self._iceberg = iceberg_of(session)
@@ -144,7 +144,7 @@ class IcebergTable:
         self._looked: _Looked | None = None
 
     def latest_batch(self, query: str) -> int:
-        """The last batch of a stream that is in the table; -1 if there is none."""
+        """Return the last batch of a stream in the table, or -1."""
         self._table.refresh()
         newest = snapshot = self._table.currentSnapshot()
         found = -1
@@ -162,10 +162,11 @@ class IcebergTable:
         return found
 
     def append(self, files: Iterable[FoundFile], query: str, batch: int) -> bool:
-        """Make files part of the table, as a batch of a stream; False if that batch is in it already."""
+        """Commit the files as a batch of a stream; return False if the batch is already in the table."""
         handles = [self._handle(file) for file in files]
         while self.latest_batch(query) < batch:
-            change = self._table.newOverwrite()  # an append that can be told what must not have happened
+            # Unlike an append, an overwrite can validate against concurrent commits.
+            change = self._table.newOverwrite()
             change.conflictDetectionFilter(self._iceberg.expressions.Expressions.alwaysTrue())
             change.validateNoConflictingData()
             if self._looked is not None:
@@ -178,7 +179,7 @@ class IcebergTable:
         return False
 
     def files(self) -> Iterator[TableFile]:
-        """All that can be rewritten: files of which another engine has deleted rows are left out."""
+        """Yield the files that can be rewritten; skips files with row-level deletes by other engines."""
         tasks = self._table.newScan().planFiles()
         integer = self._java.lang.Class.forName("java.lang.Integer")
         try:
@@ -193,7 +194,7 @@ class IcebergTable:
             tasks.close()
 
     def replace(self, old: Iterable[TableFile], new: Iterable[FoundFile], merge: str) -> bool:
-        """Other files with the same rows, in one step; False if the old ones have changed meanwhile."""
+        """Replace files with others of the same rows, atomically; return False if the old ones changed meanwhile."""
         change = self._table.newRewrite().validateFromSnapshot(self._table.currentSnapshot().snapshotId())
         change.set(MERGE, merge)
         for replaced in old:
@@ -207,7 +208,7 @@ class IcebergTable:
         return any(snapshot.summary().get(MERGE) == merge for snapshot in self._table.snapshots())
 
     def expire(self, before: float, at_least: int) -> None:
-        """Forget snapshots from before a moment, and remove the files that only they had."""
+        """Expire snapshots older than `before`, and delete the files that only they used."""
         expire = self._table.expireSnapshots().expireOlderThan(int(before * 1000))
         expire.retainLast(at_least).commit()
 
@@ -218,7 +219,7 @@ class IcebergTable:
         properties = self._java.util.HashMap()
         for name, value in PROPERTIES.items():
             properties.put(name, value)
-        # Spark writes the names of columns into files, not their ids.
+        # Spark writes column names to files, not field ids.
         names = mapping.NameMappingParser.toJson(mapping.MappingUtil.create(schema))
         properties.put("schema.name-mapping.default", names)
         return tables.create(schema, spec, properties, self._url)
@@ -234,7 +235,7 @@ class IcebergTable:
             )
 
     def _handle(self, file: FoundFile) -> Any:
-        """What Iceberg keeps of a file. `file.name` is its URL, whose last folder names its hour."""
+        """Return Iceberg's DataFile. `file.name` is its URL, whose last folder names the hour."""
         folder = file.name.split("/")[-2]
         metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(
             self._table.io().newInputFile(file.name),
@@ -247,7 +248,7 @@ class IcebergTable:
 
 
 def iceberg_of(session: SparkSession) -> Any:
-    """Iceberg's Java package; PipelineError where its library is not on Spark's class path."""
+    """Return Iceberg's Java package; PipelineError if the library is not on the class path."""
     package = jvm_of(session).org.apache.iceberg
     if not isinstance(package.hadoop.HadoopTables, type(package)):
         return package
@@ -258,7 +259,7 @@ def iceberg_of(session: SparkSession) -> Any:
 
 
 def _committed(change: Any) -> bool:
-    """False when another writer was faster, and what the change relies on no longer holds."""
+    """Commit; return False if a concurrent commit invalidated the change."""
     try:
         change.commit()
     except Py4JJavaError as error:

@@ -1,8 +1,8 @@
-"""Micro-batches into an Iceberg table, each record once.
+"""Writes micro-batches to an Iceberg table exactly once.
 
-Spark writes the files of a batch into a folder of this attempt alone; nobody sees them. One commit makes them part of
-the table, under the number of the batch. An attempt that was killed before leaves files that no table has, and the next
-attempt removes them after its own commit; one that was killed after it is found in the table, and not repeated.
+Spark writes the files of a batch to a folder of the attempt, invisible to readers. One commit adds them to the table
+under the batch number. An attempt killed before the commit leaves unreferenced files, which the next attempt deletes
+after its own commit; an attempt killed after the commit is found in the table and not repeated.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
 from barnabas.pipelines.lake.layout import plan_merges
 from barnabas.spark import FoundFile, HadoopFolder, compute_only
 
-# -- Fewer and larger files in an Iceberg table, for hours that no longer grow; old snapshots go -------
+# -- Compaction of hours that no longer grow, and expiry of snapshots ----------------------------------
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOTS_KEPT = 100  # at least, however old: the last batch of a stream is looked for in them
+SNAPSHOTS_KEPT = 100  # minimum, regardless of age: their summaries contain the last batch of a stream
 NOTES = "_merges"
 
 
 class IcebergCompactor:
-    """For one table; `data` is its folder of files. Runs in the thread of its writer."""
+    """Compactor of one table; `data` is the folder of its files. Runs in the writer's thread."""
 
     def __init__(
         self, session: SparkSession, table: IcebergTable, data: HadoopFolder, rule: Compaction
@@ -44,7 +44,7 @@ class IcebergCompactor:
         self._rule = rule
 
     def run(self) -> int:
-        """Merge what is worth it; how many hours that were."""
+        """Merge small files; return the number of merged hours."""
         merged = 0
         files = {f"{_folder(file.hour)}/{index}": file for index, file in enumerate(self._table.files())}
         for merge in plan_merges(((name, file.size) for name, file in files.items()), self._rule):
@@ -54,7 +54,7 @@ class IcebergCompactor:
         return merged
 
     def remove_abandoned_files(self) -> None:
-        """Files of merges that were killed before their commit, once nobody can commit them any more."""
+        """Delete files of merges killed before their commit, once they can no longer be committed."""
         notes = {name: json.loads(self._notes.read_text(name) or "[]") for name in self._notes.names()}
         there = {file.path for file in self._table.files()} if notes else set()
         for name, replaced in notes.items():
@@ -71,7 +71,7 @@ class IcebergCompactor:
         frame = self._session.read.parquet(*(file.path for file in old))
         frame.coalesce(pieces).write.parquet(self._data.path_of(folder))
         new = self._data.below(name).written_files_by_url()
-        done = bool(new) and self._table.replace(old, new, name)  # nothing: it was cleared away
+        done = bool(new) and self._table.replace(old, new, name)  # empty if another driver deleted the files
         if done:
             logger.info("merged %d files of one hour into %d", len(old), len(new))
         else:
@@ -81,7 +81,7 @@ class IcebergCompactor:
 
 
 def _folder(hour: int | None) -> str:
-    """The hour as `plan_merges` knows hours; one beyond those that Python counts is left as it is."""
+    """Folder name of the hour for `plan_merges`; hours outside Python's datetime range are not merged."""
     if hour is None:
         return "none"
     try:
@@ -90,11 +90,11 @@ def _folder(hour: int | None) -> str:
         return "none"
 
 
-COMPACT_EVERY = 20  # batches: looking for small files reads the list of all
+COMPACT_EVERY = 20  # batches: finding small files reads the list of all files
 
 
 class IcebergWriter:
-    """What `foreachBatch` calls for one table. `without` are columns that only name folders of plain Parquet."""
+    """The `foreachBatch` function of one table. `without` are columns that only name folders of plain Parquet."""
 
     def __init__(self, session: SparkSession, lake: Lake, without: Sequence[str], query: str) -> None:
         self._session = session
@@ -124,7 +124,7 @@ class IcebergWriter:
         if self._lake.files_per_batch is not None:
             frame = frame.coalesce(self._lake.files_per_batch)
         hour = F.floor(F.unix_seconds(str(self._lake.hours)) / 3600).cast("int")
-        # Iceberg keeps microseconds; Spark's own default of twelve bytes has no statistics.
+        # Iceberg stores microseconds; Spark's default, 12-byte INT96, has no statistics.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         writer = frame.withColumn(table.partition, hour).write.partitionBy(table.partition)
         writer.parquet(self._data.path_of(folder))
@@ -139,7 +139,7 @@ class IcebergWriter:
         return table
 
     def _remove_abandoned_files(self, batch: int, kept: str) -> None:
-        """The batch is in the table with the files of one folder: those of other attempts are nobody's."""
+        """Delete the files of other attempts at the batch; the table refers to the folder `kept`."""
         for name in self._data.names():
             if name.startswith(self._name(batch)) and name != kept:
                 self._data.delete(name)

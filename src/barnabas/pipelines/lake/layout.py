@@ -1,4 +1,4 @@
-"""Names within a table's folder, and which of its files are worth merging. No I/O."""
+"""File names within a table's folder, and selection of files to merge. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import Compaction
 
 HIDDEN = "_barnabas"
-"""Spark, Hive, DuckDB and pyarrow leave folders alone whose names begin with an underscore."""
+"""Spark, Hive, DuckDB and pyarrow ignore folders whose names begin with an underscore."""
 
 _DATE = re.compile(r"date=(\d{4}-\d{2}-\d{2})")
 _HOUR = re.compile(r"hour=(\d{1,2})")
@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 
 
 class FileMerge(NamedTuple):
-    """The files of one partition that become fewer."""
+    """Files of one partition to merge."""
 
     partition: str
     files: tuple[str, ...]
@@ -29,20 +29,20 @@ class FileMerge(NamedTuple):
 
 
 def final_name(name: str, query: str, batch: int, index: int) -> str:
-    """`date=.../hour=.../batch-...parquet`: the same for the same batch, however often it is tried."""
+    """Return `date=.../hour=.../batch-...parquet`: the same name in every attempt at a batch."""
     folder, file = posixpath.split(name)
     ending = file[file.index(".") :]
     return posixpath.join(folder, f"batch-{query[:8]}-{batch:08d}-{index:04d}{ending}")
 
 
 def is_of_batch(name: str) -> bool:
-    """Written by a batch, not by a merge."""
+    """True for files written by a batch, False for merged files."""
     return posixpath.basename(name).startswith("batch-")
 
 
 def hour_of(partition: str) -> datetime | None:
-    """The hour that a folder `date=2026-11-16/hour=07` holds; None for folders that are named otherwise, and for hours
-    that Python has no datetime for: producers write any timestamp."""
+    """Parse the hour of a folder such as `date=2026-11-16/hour=07`; None for other names and for hours outside Python's
+    datetime range, because producers write arbitrary timestamps."""
     date, hour = _DATE.search(partition), _HOUR.search(partition)
     if date is None or hour is None:
         return None
@@ -53,7 +53,7 @@ def hour_of(partition: str) -> datetime | None:
 
 
 def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[FileMerge]:
-    """Partitions with enough files that are so much older than the newest one that they no longer grow."""
+    """Select partitions with enough files that are old enough, relative to the newest one, to no longer grow."""
     by_partition: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for name, size in files:
         by_partition[posixpath.dirname(name)].append((name, size))
@@ -71,7 +71,7 @@ def plan_merges(files: Iterable[tuple[str, int]], rule: Compaction) -> list[File
 
 
 def _merge(partition: str, found: list[tuple[str, int]], rule: Compaction) -> FileMerge | None:
-    """Files that are large enough stay as they are, or an hour that has become large would be rewritten for ever."""
+    """Plan the merge of small files only: otherwise a large partition would be rewritten repeatedly."""
     target = rule.target_mib * MIB
     small = {name: size for name, size in found if size < target // 2}
     pieces = max(1, -(-sum(small.values()) // target))

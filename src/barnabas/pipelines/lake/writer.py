@@ -1,16 +1,15 @@
-"""Micro-batches into folders of Parquet files, each record once, whatever is killed when.
+"""Writes micro-batches to folders of Parquet files exactly once, also across crashes.
 
-A batch is written to a hidden folder of this attempt alone. Then the list of its files and of their final names is
-noted under the number of the batch: this is the decision, and it is made once, even if two drivers believe that the
-batch is theirs. Then each file is renamed into its partition. A batch that Spark runs again and that has been decided
-is not written again: what was left of its renames is done, and nothing else. Readers see whole files only, and no
-record twice; within a batch files appear one by one.
+A batch is written to a hidden folder of the attempt. The list of its files and their final names is then stored under
+the batch number: this commits the batch, and succeeds once even if two drivers process it. Then each file is renamed
+into its partition. If Spark repeats a committed batch, the data is not written again; only the remaining renames are
+completed. Readers see complete files only and no record twice; the files of a batch appear one by one.
 
-A driver that finds its batch decided by another one, or later batches, stops: it was replaced while it was asleep, or
+A driver that finds its batch committed by another driver, or a later batch, stops: it was replaced while suspended, or
 the pipeline was started twice.
 
-Spark's own file sink keeps a list of valid files beside the data instead, which only Spark reads: others see the
-files of killed tasks, and nobody may merge small files.
+Spark's file sink instead keeps a list of valid files next to the data, which only Spark reads: other readers see the
+files of killed tasks, and small files cannot be merged.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
 from barnabas.spark import BatchLog, HadoopFolder, PipelineError, compute_only, require_creation_once
 
-COMPACT_EVERY = 20  # batches: looking for small files lists the whole table
+COMPACT_EVERY = 20  # batches: finding small files lists the whole table
 ASIDE = f"{HIDDEN}/aside/batches"
 COLUMNS = "columns.json"
 
 
 class LakeWriter:
-    """What `foreachBatch` calls for one table. `query` names the stream: a new checkpoint counts its batches from 0."""
+    """The `foreachBatch` function of one table. `query` identifies the stream: each checkpoint counts from batch 0."""
 
     def __init__(self, session: SparkSession, lake: Lake, partitions: Sequence[str], query: str) -> None:
         self._lake = lake
@@ -64,7 +63,7 @@ class LakeWriter:
             self._compactor.run()
 
     def _check_columns(self, frame: DataFrame) -> None:
-        """Columns may come; one that has changed its type would make files that nobody reads together."""
+        """Allow new columns; reject changed types, because files of both types cannot be read together."""
         notes = self._folder.below(HIDDEN)
         known = self._columns or json.loads(notes.read_text(COLUMNS) or "{}")
         wanted = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
@@ -83,7 +82,7 @@ class LakeWriter:
         attempt = f"{batch}-{uuid.uuid4().hex}"
         try:
             moves = self._write_aside(frame, batch, attempt)
-        except Exception as error:  # whatever Spark makes of it when another driver clears its folder away
+        except Exception as error:  # any error of Spark if another driver deletes the folder
             if self._log.latest_number() >= batch:
                 raise self._replaced(batch) from error
             raise
@@ -103,7 +102,7 @@ class LakeWriter:
         for name, target in decided["moves"].items():
             self._folder.move(f"{ASIDE}/{self._query}/{decided['attempt']}/{name}", target)
         for attempt in self._attempts.names():
-            if int(attempt.split("-")[0]) <= batch:  # those of others are nobody's now
+            if int(attempt.split("-")[0]) <= batch:  # can no longer be committed
                 self._attempts.delete(attempt)
 
     def _replaced(self, batch: int) -> PipelineError:
@@ -115,7 +114,7 @@ class LakeWriter:
 
 
 def query_id(session: SparkSession, checkpoint: str) -> str:
-    """The id that Spark has given the stream of a checkpoint; it is there before the first batch."""
+    """Return the id of the stream in a checkpoint; Spark writes it before the first batch."""
     text = HadoopFolder(session, checkpoint).read_text("metadata")
     assert text is not None, f"{checkpoint} has no metadata"
     return str(json.loads(text)["id"])
@@ -124,7 +123,7 @@ def query_id(session: SparkSession, checkpoint: str) -> str:
 def lake_writer(
     session: SparkSession, lake: Lake, partitions: Sequence[str], checkpoint: str
 ) -> Callable[[DataFrame, int], None]:
-    """A writer that is made with the first batch, when Spark has named the stream."""
+    """Return a writer created with the first batch, once Spark has assigned the stream id."""
     kind: type[IcebergWriter | LakeWriter] = IcebergWriter if lake.format == "iceberg" else LakeWriter
     made: list[IcebergWriter | LakeWriter] = []
 

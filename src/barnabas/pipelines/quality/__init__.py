@@ -1,4 +1,4 @@
-"""Quality rules as Spark columns: rows are counted, dropped, refused or set aside by what a rule says of them."""
+"""Quality rules as Spark columns: rows that violate a rule are counted, dropped, quarantined or fail the query."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A dataset under its quality rules: what goes on, what is set aside, and how many rows broke which rule.
+"""Applies quality rules to a dataset: rows to keep, rows to quarantine, and violations per rule.
 
-A condition that is NULL for a row is not met: a rule says what must be true, and NULL does not say so.
+A condition that is NULL for a row counts as violated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REASONS = "reasons"
 
 @dataclass(frozen=True, slots=True)
 class CheckedRows:
-    """`kept` replaces the dataset; `rejected` has one column more, REASONS, and goes to the dead letters."""
+    """`kept` replaces the dataset; `rejected` has an additional column REASONS, for the dead-letter topic."""
 
     kept: DataFrame
     rejected: DataFrame | None
@@ -40,13 +40,13 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
 
 
 def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:
-    """Records for the dead-letter topic: the original ones, with the reasons and the origin in headers."""
+    """Return records for the dead-letter topic: the original ones, with reasons and origin in headers."""
     types = {name: kind for name, kind in rejected.dtypes if name != REASONS}
     return letters_of(dataset, rejected, types, F.concat_ws("; ", REASONS))
 
 
 def _goes_on(rules: Sequence[QualityRule]) -> Column:
-    """True for rows that no `drop` or `quarantine` stops; an error for one that a `fail` refuses."""
+    """True for rows that pass all `drop` and `quarantine` rules; an error for rows that violate a `fail` rule."""
     passes = F.lit(True)
     for rule in rules:
         if rule.action in ("drop", "quarantine"):

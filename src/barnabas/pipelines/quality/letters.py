@@ -1,8 +1,8 @@
-"""Dead letters: the records that rows were read from, byte for byte, with the reason and the origin in headers.
+"""Dead letters: the original records, byte for byte, with reason and origin in headers.
 
-Which columns of a dataset are the record's own is told by their names, as the source gives them. Beside the fields of
-a typed value they have an underscore (`_key`, `_value`, ...), and then a plain `key` is a field of the value. Where the
-value was not taken apart they have none.
+The columns of the record are identified by name, as the source names them. In addition to the fields of a typed value
+they have an underscore (`_key`, `_value`, ...), and a plain `key` is a field of the value. If the value was not parsed
+they have none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 CORRUPT = "_corrupt_record"
-"""Where the source, and Spark's `from_json`, put a value that does not fit its schema."""
+"""Column for values that do not match the schema, in the source and in Spark's `from_json`."""
 
 HEADERS = "array<struct<key:string,value:binary>>"
 PARTS = ("key", "value", "headers", "topic", "partition", "offset")
@@ -21,7 +21,7 @@ POSITION_FIELDS = ("topic", "partition", "offset")
 
 
 def record_columns(types: Mapping[str, str]) -> dict[str, str]:
-    """The columns that hold the record, by what part of it they hold; `types` are those of the dataset's columns."""
+    """Return the record columns by record part; `types` are the column types of the dataset."""
     prefix = "_" if any(f"_{part}" in types for part in PARTS) else ""
     return {part: prefix + part for part in PARTS if _holds(part, prefix + part, types)}
 
@@ -31,13 +31,13 @@ def _holds(part: str, column: str, types: Mapping[str, str]) -> bool:
     if part == "headers":
         return kind == HEADERS
     if part in ("key", "value"):
-        # Beside a column for corrupt values, a text with a plain name may be a field; bytes are the record's.
+        # With a column for corrupt values, a string with a plain name may be a field; binary columns are the record's.
         return kind == "binary" or (kind == "string" and CORRUPT not in types)
     return kind is not None
 
 
 def letters_of(dataset: str, rejected: DataFrame, types: Mapping[str, str], reason: Column) -> DataFrame:
-    """Rejected rows as records for a sink; `types` are those of the dataset's own columns."""
+    """Convert rejected rows to records for a sink; `types` are the column types of the dataset."""
     columns = {part: F.col(name) for part, name in record_columns(types).items()}
     return rejected.select(
         columns.get("key", F.lit(None)).cast("binary").alias("key"),
@@ -47,14 +47,14 @@ def letters_of(dataset: str, rejected: DataFrame, types: Mapping[str, str], reas
 
 
 def _stand_in(types: Mapping[str, str]) -> Column:
-    """For a dataset that does not have the original value: what did not fit its schema, or the row as JSON."""
+    """Value for a dataset without the original one: the corrupt value, or the row as JSON."""
     row = F.to_json(F.struct(*types)).cast("binary")
     return F.coalesce(F.col(CORRUPT).cast("binary"), row) if CORRUPT in types else row
 
 
 def letter_headers(dataset: str, reason: Column, columns: Mapping[str, Column], **more: Column) -> Column:
-    """The record's own headers if there are any, and after them why it is here, where it was read, and `more` of it
-    that is to be known. A fact that is NULL has no header."""
+    """Return the record's headers, followed by reason, position and `more` as `errors.*` headers. A NULL value has no
+    header."""
     facts = {"dataset": F.lit(dataset), "reason": reason}
     facts |= {part: columns[part] for part in POSITION_FIELDS if part in columns} | more
     headers = F.array(*(_header(f"errors.{name}", fact) for name, fact in facts.items()))

@@ -1,4 +1,4 @@
-"""Runs pipelines: definitions become Structured Streaming queries, watched, measured and started again with state."""
+"""Runs pipelines: definitions become Structured Streaming queries that are monitored and restarted with their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner asks the broker itself: that it answers, that topics are there."""
+"""Broker checks of the runner before a start: the broker is reachable and the topics exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barnabas.spark import BrokerLink, ClientSettingError, OptionError, Pipeline
 from barnabas.spark.remote_settings import REMOTE
 from barnabas.spark.source.settings import SourceSettings
 
-# -- Which topics a query reads, and at which brokers, as its plan has it ------------------------------
+# -- Topics and brokers that a query reads, taken from its plan ----------------------------------------
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ SPARKS_OWN = "kafka"
 
 
 class StreamTopics(NamedTuple):
-    """One source of a stream: ours, or that of Spark's own connector."""
+    """One source of a stream: ours, or Spark's Kafka connector."""
 
     settings: SourceSettings
     is_left_to_the_flow: bool
@@ -39,7 +39,7 @@ class StreamTopics(NamedTuple):
     def reads(self, topic: str) -> bool:
         wanted = self.settings.subscription
         if wanted.pattern is not None:
-            return re2.search(wanted.pattern, topic) is not None  # as both sources look for their topics
+            return re2.search(wanted.pattern, topic) is not None  # same matching as in both sources
         return topic in wanted.topics or any(tp.topic == topic for tp in wanted.assigned)
 
 
@@ -52,13 +52,13 @@ def topic_sources(frame: DataFrame) -> list[StreamTopics]:
 
 def source_of(kind: str, options: Mapping[str, str]) -> StreamTopics | None:
     if kind == FORMAT and REMOTE in options:
-        return None  # no broker knows how far it is
+        return None  # its progress is not measured in offsets of a broker
     if kind == FORMAT:
         return StreamTopics(SourceSettings.parse(options, streaming=True), LEFT_TO_THE_FLOW in options)
     if kind != SPARKS_OWN:
         return None
-    with suppress(OptionError, ClientSettingError):  # it has options that ours does not know
-        # Spark's connector commits nothing; how far behind it is can be told all the same.
+    with suppress(OptionError, ClientSettingError):  # options that our source does not support
+        # Spark's connector commits nothing, but its lag can be computed.
         return StreamTopics(
             SourceSettings.parse({**options, "commitprogress": "false"}, streaming=True), False
         )
@@ -66,7 +66,7 @@ def source_of(kind: str, options: Mapping[str, str]) -> StreamTopics | None:
 
 
 def _is_readable(settings: SourceSettings) -> bool:
-    """Patterns of Spark's connector are Java's, which knows more than RE2. (Ours refuses such a pattern by itself.)"""
+    """True if RE2 accepts the pattern: Spark's connector uses Java patterns. (Our source rejects others itself.)"""
     try:
         re2.compile(settings.subscription.pattern or "")
     except re2.error as error:
@@ -80,13 +80,13 @@ def _is_readable(settings: SourceSettings) -> bool:
 
 
 def topics_read(frame: DataFrame) -> set[str]:
-    """The topics of brokers that a query subscribes to by name."""
+    """Return the broker topics that a query subscribes to by name."""
     named = [options.get("subscribe", "") for _, options in _relations(frame) if REMOTE not in options]
     return {topic.strip() for text in named for topic in text.split(",") if topic.strip()}
 
 
 def _relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """(format, options with their names in small letters) of each source."""
+    """Yield (format, options with lower-case names) of each source."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
@@ -97,11 +97,11 @@ def _relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
             yield "", dict(leaf.options())
 
 
-TIMEOUT = 15.0  # seconds for one question with all its attempts, before anything is started
+TIMEOUT = 15.0  # seconds per request including retries, before anything is started
 
 
 class BrokerChecks:
-    """Asks over one connection, from one thread."""
+    """Broker checks over one connection. Not thread-safe."""
 
     def __init__(self, bootstrap: str, security: ClientSecurity = PLAINTEXT) -> None:
         self._bootstrap = bootstrap
@@ -120,7 +120,7 @@ class BrokerChecks:
         self._link.close()
 
     def require_topics(self, names: Iterable[str]) -> None:
-        """PipelineError when the broker does not answer, or when there is no such topic."""
+        """Raise PipelineError if the broker does not answer or a topic does not exist."""
         try:
             known = self._link.run(self._link.client.all_topics())
         except CannotConnectError as error:
@@ -143,7 +143,7 @@ class BrokerChecks:
 
 
 def require_broker(files: PipelineFiles) -> None:
-    """PipelineError when the broker that the files name does not answer: to find that out, Spark need not start."""
+    """Raise PipelineError if the broker does not answer; a check that does not need Spark."""
     if BOOTSTRAP not in files.configuration:
         return
     checks = BrokerChecks(files.bootstrap, security_of(files.configuration))
@@ -163,5 +163,5 @@ async def _make_missing(client: Client, wanted: list[TopicWanted]) -> None:
                 client, topic.name, partitions=topic.partitions, configs=dict(topic.settings)
             )
         except KafkaError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # created by another client in the meantime
                 raise

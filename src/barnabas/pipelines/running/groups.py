@@ -1,7 +1,7 @@
-"""How far each flow is, as the offsets of a consumer group of its own: what every tool that shows lag reads.
+"""Commits the progress of each flow as offsets of a consumer group, for lag monitoring tools.
 
-The offsets are those of Spark's report on a micro-batch, which it makes when the batch is done and noted in the
-checkpoint. So what is committed is never ahead of what is processed. It is never used for a restart.
+The offsets come from Spark's progress report, published after a micro-batch is recorded in the checkpoint. Committed
+offsets are therefore never ahead of processing. They are never used for a restart.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from barnabas.spark import BrokerLink
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-TIMEOUT = 5.0  # seconds for one request with its attempts: the runner has other things to do, and asks again
-SILENCE_PAUSE = 10.0  # seconds before brokers that did not answer are asked again, for whichever flow
+TIMEOUT = 5.0  # seconds per request including retries: short, because it blocks the runner
+SILENCE_PAUSE = 10.0  # seconds before the next request, for any flow, to brokers that did not answer
 REFUSAL_PAUSE = (
-    60.0  # seconds before a commit that was refused is tried again: members are there, or rights lack
+    60.0  # seconds before a rejected commit is retried: the group has members, or rights are missing
 )
-# Seconds that last commits may wait in vain, all flows together: they are tried in any pause, and the run is to end.
+# Total seconds that final commits of all flows may time out: they ignore the pauses, and the run must end.
 LAST_PATIENCE = 15.0
-AGAIN = 3600.0  # seconds: brokers forget offsets that are a week old, and a topic may be silent for longer
+AGAIN = 3600.0  # seconds: brokers expire offsets after a week, and a topic may be idle for longer
 
 Reached = Mapping[TopicPartition, int]
 
 
 class FlowGroups:
-    """For the flows of one pipeline, by name, with the group and the sources of each. For any thread."""
+    """Consumer groups and sources of a pipeline's flows, by flow name. Thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FlowGroups:
         return self._flows[flow].names
 
     def commit(self, flow: str, reached: Reached, *, last: bool = False) -> None:
-        """Tell the brokers, unless they know it already. A failure is no reason for a flow to stop."""
+        """Commit new offsets. A failure is logged and does not stop the flow."""
         group = self._flows[flow]
         if group.is_due(reached, last):
             self._ask(
@@ -67,7 +67,7 @@ class FlowGroups:
             )
 
     def lag(self, flow: str, reached: Reached) -> int | None:
-        """Records after those that were reached; None when the brokers do not say, because it is only shown."""
+        """Return the number of records after `reached`; None if the brokers do not answer: lag is informational."""
         parts = list(_parts(reached, self._flows[flow].sources))
         if not parts:
             return None
@@ -132,7 +132,7 @@ class FlowGroups:
 
 
 class FlowGroup:
-    """One flow: the name of its group, what it reads, and what was committed last."""
+    """One flow: its group name, its sources and the last committed offsets."""
 
     def __init__(self, name: str, sources: Sequence[StreamTopics], clock: Callable[[], float]) -> None:
         self.name = name
@@ -143,12 +143,12 @@ class FlowGroup:
 
     @property
     def names(self) -> list[str]:
-        """All groups in which the progress of this flow is seen: a source may have one of the author's choice."""
+        """All groups with the progress of this flow: a source may have a group chosen by the author."""
         names = [self.name if each.is_left_to_the_flow else each.settings.group for each in self.sources]
         return sorted({name for name in names if name is not None})
 
     def is_due(self, reached: Reached, last: bool) -> bool:
-        """Whether there is something to tell; after a refusal only now and then, and when nothing more will come."""
+        """True if there are offsets to commit; after a rejection only after a pause, or for the last commit."""
         now = self._clock()
         is_news = bool(reached) and (reached != self._committed or now - self._committed_at >= AGAIN)
         return is_news and (last or now - self._refused_at >= REFUSAL_PAUSE)
@@ -161,7 +161,7 @@ class FlowGroup:
 
 
 def _parts(reached: Reached, sources: Sequence[StreamTopics]) -> Iterator[tuple[StreamTopics, Reached]]:
-    """Each partition with one of the sources that read it."""
+    """Assign each partition to one of the sources that read it."""
     left = dict(reached)
     for source in sources:
         part = {tp: left.pop(tp) for tp in reached if tp in left and source.reads(tp.topic)}

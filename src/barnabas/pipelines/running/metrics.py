@@ -1,4 +1,4 @@
-"""A running pipeline as Prometheus metrics."""
+"""Prometheus metrics of a running pipeline."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pipeline_registry(pipeline: str, read: Read) -> Registry:
 
 
 def pipelines_registry(pipelines: Mapping[str, Read]) -> Registry:
-    """Of several that run in one process."""
+    """Registry for several pipelines in one process."""
     registry = Registry()
     for metric, value in _FLOW_METRICS:
         registry.computed(metric, _samples(pipelines, value))

@@ -1,4 +1,4 @@
-"""From definitions to queries: what is computed from what, in which order, and where it goes."""
+"""Plans queries from definitions: dependencies, order and targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEAD_LETTERS = ".dead_letters"
 
 @dataclass(frozen=True, slots=True)
 class ToTable:
-    """Files below the pipeline's storage; streams and views of this pipeline read them as a table."""
+    """Files below the pipeline's storage; streams and views of the pipeline read them as a table."""
 
     location: str
     format: str
@@ -57,7 +57,7 @@ BatchFunction = Callable[[DataFrame, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ToBatches:
-    """A function that is called with each micro-batch; made when the query starts, from the URL of its checkpoint."""
+    """A function called with each micro-batch; created at the start of the query from the URL of its checkpoint."""
 
     location: str
     make: Callable[[str], BatchFunction]
@@ -67,7 +67,7 @@ Target = ToTable | ToLake | ToSink | ToAlarms | ToBatches
 
 
 def location_of(target: Target) -> str:
-    """For people: a folder, a topic. The options of a sink are not shown, because passwords are among them."""
+    """Return the target for display: a folder or a topic. Sink options are omitted, because they contain passwords."""
     if isinstance(target, ToTable):
         return target.location
     if isinstance(target, ToLake):
@@ -82,13 +82,13 @@ def location_of(target: Target) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One query: a stream, or a view that is computed again. `level` is one more than that of the tables it reads."""
+    """One query: a stream, or a view to recompute. `level` is one more than that of the tables it reads."""
 
     name: str
     frame: DataFrame
     target: Target
     evaluate: Callable[[], DataFrame]
-    """The frame once more: one of files lists them when it is made, so a view that is computed again is made again."""
+    """Creates the frame again for recomputing a view: a frame over files lists them at creation."""
     mode: Mode = "append"
     trigger: str | None = None
     level: int = 0
@@ -100,14 +100,14 @@ class Planned:
 
 @dataclass(slots=True)
 class PipelinePlan:
-    """All queries of a pipeline, what is read before what reads it."""
+    """All queries of a pipeline, in dependency order."""
 
     queries: list[Planned] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
 
     @property
     def streams(self) -> list[Planned]:
-        """What people wait for first, dead letters last: starting takes a while."""
+        """Streams in start order: dead letters last, because starting is slow and other results matter more."""
         streams = [query for query in self.queries if query.streaming]
         return sorted(streams, key=lambda query: query.name.endswith(DEAD_LETTERS))
 
@@ -121,7 +121,7 @@ class PipelinePlan:
 
 
 class PipelinePlanner:
-    """Resolves one graph in one session. Names of tables live in a database of the pipeline's own."""
+    """Resolves one graph in one session. Tables are registered in a database of the pipeline."""
 
     def __init__(self, files: PipelineFiles, graph: Graph, session: SparkSession) -> None:
         self._files = files
@@ -135,7 +135,7 @@ class PipelinePlanner:
         self._plan = PipelinePlan()
 
     def undo(self) -> None:
-        """Remove the folders that planning has made: nothing was written to them yet."""
+        """Delete the folders created by planning, which are still empty."""
         for folder in reversed(self._made):
             folder.delete()
 
@@ -156,7 +156,7 @@ class PipelinePlanner:
         return self._plan
 
     def _prepare_database(self) -> None:
-        # Partitions are found in the folders: nobody tells the catalog of those that streams write.
+        # Discover partitions from folders: the catalog does not know those written by streams.
         self._session.conf.set("spark.sql.hive.manageFilesourcePartitions", "false")
         self._session.sql(f"CREATE DATABASE IF NOT EXISTS {self._database}")
         self._session.sql(f"USE {self._database}")
@@ -165,7 +165,7 @@ class PipelinePlanner:
                 self._session.sql(f"DROP TABLE IF EXISTS {_quoted(name)}")  # its files stay
 
     def _provide(self, name: str) -> None:
-        """Make a dataset readable by its name, after all that it reads."""
+        """Make a dataset readable by name, after its dependencies."""
         if name in self._frames:
             return
         if name in self._under_way:
@@ -181,7 +181,7 @@ class PipelinePlanner:
         self._under_way.pop()
 
     def _evaluate(self, flow: Flow) -> DataFrame:
-        """Call the author's function; a dataset that it misses is provided first, then it is called again."""
+        """Call the author's function; provide a missing dataset first, then call it again."""
         while True:
             try:
                 return flow.func()
@@ -272,7 +272,7 @@ class PipelinePlanner:
         self._plan.tables.append(output.name)
 
     def _provide_iceberg(self, name: str, frame: DataFrame, lake: Lake) -> None:
-        """Spark cannot read the table: who reads it in this pipeline gets the stream that fills it."""
+        """Register the stream that fills the table under its name, because Spark cannot read the table."""
         iceberg_of(self._session)
         if dict(frame.dtypes).get(str(lake.hours)) != "timestamp":
             raise PipelineError(
@@ -281,7 +281,7 @@ class PipelinePlanner:
         frame.createOrReplaceTempView(_quoted(name))
 
     def _make_folder(self, location: str) -> None:
-        """A stream over a table wants its folder to be there, even before there is anything in it."""
+        """Create the folder of a table: a stream over a table requires it, even if empty."""
         folder = HadoopFolder(self._session, location)
         self._made += folder.make()
 
@@ -312,7 +312,7 @@ class PipelinePlanner:
 
 
 def storage_of(files: PipelineFiles) -> str:
-    """Ours is a folder of its own in the pipeline's storage: Spark's runner keeps its checkpoints beside it."""
+    """Return our folder in the pipeline's storage, separate from the checkpoints of Spark's runner."""
     return f"{files.storage.rstrip('/')}/barnabas"
 
 
@@ -326,11 +326,11 @@ def _quoted(name: str) -> str:
     return ".".join(f"`{part}`" for part in name.split("."))
 
 
-# -- names in barnabas.yml -------------------------------------------------------------------------------
+# -- Names in barnabas.yml -----------------------------------------------------------------------------
 
 
 def check_names(settings: PipelineSettings, graph: Graph) -> None:
-    """Those of `barnabas.yml` against the definitions: a rule about a dataset that is not there guards nothing."""
+    """Check the names in `barnabas.yml` against the definitions: a rule for a missing dataset would have no effect."""
     named = [("quality rule", rule.dataset) for rule in settings.quality]
     named += [("alarm", rule.dataset) for rule in settings.alarms]
     named += [("lake", name) for name in settings.lake]
@@ -353,7 +353,7 @@ def check_names(settings: PipelineSettings, graph: Graph) -> None:
 
 
 def _check_lake(output: Output) -> None:
-    """Files of a lake are only ever added to."""
+    """Reject lakes that are not streaming tables: files of a lake are only appended."""
     if isinstance(output, MaterializedView):
         raise PipelineError(
             f"The lake {output.name} is a materialized view, which is computed again each time; a lake wants a table "

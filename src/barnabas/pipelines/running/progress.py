@@ -1,4 +1,4 @@
-"""Spark's report on a micro-batch, understood: the numbers that we show, measure and store. No I/O."""
+"""Parses Spark's progress reports of micro-batches to the figures shown, exported and stored. No I/O."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from barnabas.common.types import TopicPartition
 from barnabas.spark import HadoopFolder, PipelineError
 
-# -- Rows of a materialized view as records of a compacted topic: those that have changed since it was computed last
+# -- Changed rows of a materialized view as records of a compacted topic -------------------------------
 
 MARK = "published"
 SCHEMA = "key STRING, value STRING"
 
 
 class ViewPublisher:
-    """For one view; `options` are those of the sink."""
+    """Publishes one view; `options` are those of the sink."""
 
     def __init__(self, session: SparkSession, view: str, options: Mapping[str, str], storage: str) -> None:
         self._session = session
@@ -44,8 +44,8 @@ class ViewPublisher:
                 self._folder.delete(name)
 
     def _published(self) -> tuple[int, DataFrame]:
-        """The number of what the topic has, and its rows. Files of a run that died before the topic had all do not
-        count."""
+        """Return number and rows of the last complete publication. Files of a run killed before its completion are
+        ignored."""
         done = [int(name) for name in self._folder.names() if self._folder.exists(f"{name}/{MARK}")]
         if not done:
             return 0, self._session.createDataFrame([], SCHEMA)
@@ -62,11 +62,11 @@ def _keyed(view: str, rows: DataFrame) -> DataFrame:
 
 
 OBSERVATION = "quality:"
-"""What the names of our observed metrics begin with: counts of quality rules; the dataset's name follows."""
+"""Name prefix of observed metrics with the counts of quality rules; followed by the dataset's name."""
 
 
 class FlowProgress(msgspec.Struct):
-    """How one query stands. Rates are rows a second, of the last micro-batch with rows."""
+    """Progress of one query. Rates are rows per second of the last non-empty micro-batch."""
 
     name: str
     batch: int = -1
@@ -78,17 +78,17 @@ class FlowProgress(msgspec.Struct):
     state_rows: int = 0
     state_bytes: int = 0
     late: int = 0
-    """Rows left out because their window was closed, since the start of this run. Spark counts them after it has summed
-    up what a task read: one for each window and key, however many events that were."""
+    """Late rows dropped since the start of this run, because their window was closed. Spark counts them after partial
+    aggregation: one per window and key in each task, regardless of the number of events."""
     lag: int | None = None
     groups: list[str] = msgspec.field(default_factory=list)
-    """Consumer groups in which lag tools see this flow."""
+    """Consumer groups with the progress of this flow."""
     watermark: str | None = None
     broken: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many rows broke which quality rule, as `dataset: rule`."""
+    """Violations per quality rule, by `dataset: rule`."""
 
     def take(self, report: Mapping[str, Any]) -> None:
-        """One more micro-batch; a report of one that was taken before changes nothing."""
+        """Add a report of a micro-batch; known reports are ignored."""
         if report["batchId"] < self.batch or (report["batchId"] == self.batch and not report["numInputRows"]):
             return
         again = report["batchId"] == self.batch
@@ -120,8 +120,8 @@ class FlowProgress(msgspec.Struct):
 
 
 def offsets_reached(report: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The next offset of every partition, from sources that tell it in the way of Spark's Kafka source. Where two
-    sources of a flow read one partition, the flow is as far as the one that is behind."""
+    """Return the next offset of every partition, for sources with offsets in the format of Spark's Kafka source. If two
+    sources of a flow read the same partition, the lower offset counts."""
     reached: dict[TopicPartition, int] = {}
     for source in report.get("sources", ()):
         for topic, partitions in _mapping(source.get("endOffset")).items():

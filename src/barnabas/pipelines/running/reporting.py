@@ -1,4 +1,4 @@
-"""What the flows of a pipeline report, passed on: to those who look, and to consumer groups."""
+"""Collects the progress of a pipeline's flows, and commits it to their consumer groups."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from barnabas.pipelines.running.groups import FlowGroups, Reached
 from barnabas.pipelines.running.plan import Planned
 from barnabas.pipelines.running.progress import FlowProgress, merge_reports, offsets_reached
 
-LAG_SECONDS = 2.0  # between two questions to the broker
+LAG_SECONDS = 2.0  # between two lag requests to the broker
 
 Group = tuple[str, Sequence[StreamTopics]]
 
 
 class Reporting:
-    """`flows` is how each flow stands."""
+    """Progress of all flows; `flows` maps names to progress."""
 
     def __init__(self, groups: Mapping[str, Group]) -> None:
         self._groups = FlowGroups(groups)
@@ -29,21 +29,21 @@ class Reporting:
         self._lag_asked = 0.0
 
     def take(self, name: str, query: StreamingQuery, *, last: bool) -> None:
-        """What a query has reported since it was started; `last` if nothing will follow."""
+        """Process the recent reports of a query; `last` if no more will follow."""
         reports = [json.loads(report.json) for report in query.recentProgress]
         merge_reports(reports, self.flows[name])
         if reports:
             self.tell(name, offsets_reached(reports[-1]), last=last)
 
     def tell(self, name: str, reached: Reached, *, last: bool) -> None:
-        """How far a flow is, to its group; and how far behind that is, now and then."""
+        """Commit the offsets of a flow to its group, and update its lag periodically."""
         self._groups.commit(name, reached, last=last)
         if last or time.monotonic() - self._lag_asked >= LAG_SECONDS:
             lag = self._groups.lag(name, reached)
             self.flows[name].lag = self.flows[name].lag if lag is None else lag
 
     def end_round(self) -> None:
-        """All flows were looked at."""
+        """Restart the lag interval after all flows were processed."""
         if time.monotonic() - self._lag_asked >= LAG_SECONDS:
             self._lag_asked = time.monotonic()
 
@@ -52,7 +52,7 @@ class Reporting:
 
 
 def groups_of(files: PipelineFiles, streams: Sequence[Planned]) -> dict[str, Group]:
-    """By flow: the group that its progress is committed to, and what it reads."""
+    """Return consumer group and sources by flow."""
     return {query.name: (_group(files, query.name), topic_sources(query.frame)) for query in streams}
 
 

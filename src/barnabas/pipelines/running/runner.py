@@ -1,7 +1,7 @@
-"""Runs one pipeline in a Spark session: once, again and again, or all the time.
+"""Runs one pipeline in a Spark session: once, periodically or continuously.
 
-A run of ours and a run of Spark's own runner keep their state apart, so that a folder can be tried with both; to switch
-from one to the other in earnest is to start from the beginning.
+Our runner and Spark's own keep separate state, so that a folder can be tried with both; switching between them starts
+from the beginning.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from barnabas.spark import HadoopFolder, PipelineError
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5  # between two looks at the queries: a person does not see more
-START_ATTEMPTS = 5  # on a machine on which Python does not start in Spark's ten seconds
+LOOK_SECONDS = 0.5  # between two polls of the queries
+START_ATTEMPTS = 5  # for slow machines on which Python does not start within Spark's ten seconds
 START_SECONDS = 15.0
 STOP_SECONDS = 10.0
 CHECKPOINT_HEADER = (
-    2  # lines of an entry before those of its sources: the version, and what holds for all of them
+    2  # lines of an entry before those of its sources: the version and the metadata of the batch
 )
 Watcher = Callable[[list[FlowProgress]], None]
 
 
 class Plans(Protocol):
-    """Says which queries a pipeline has; `undo` removes what planning has made."""
+    """Plans the queries of a pipeline; `undo` removes everything created by planning."""
 
     def plan(self) -> PipelinePlan: ...
 
@@ -66,7 +66,7 @@ def _plan_definitions(files: PipelineFiles, session: SparkSession) -> Plans:
 
 
 class Runner:
-    """`prepare` finds everything that is wrong before anything runs. `watcher` is told how the flows stand."""
+    """Runs one pipeline. `prepare` reports errors before anything runs. `watcher` receives the flows' progress."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Runner:
         self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
 
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> PipelinePlan:
-        """Load, plan and check; with the broker, that topics to read are there. Missing ones for results are made."""
+        """Load, plan and check, including the existence of source topics; create missing result topics."""
         _leave_errors_to_us()
         for name, value in self.files.configuration.items():
             if not name.startswith("spark.") or self.session.conf.isModifiable(name):
@@ -112,26 +112,26 @@ class Runner:
         self._reporting = Reporting(groups_of(self.files, self.plan.streams))
         for query in self.plan.streams:
             if isinstance(query.target, ToAlarms):
-                self._starter.watch(query, query.target)  # what fired when the last run ended fires still
+                self._starter.watch(query, query.target)  # restores alarms that were firing before
         return self.plan
 
     @property
     def flows(self) -> dict[str, FlowProgress]:
-        """How each flow stands."""
+        """Progress of each flow."""
         return self._reporting.flows
 
     def firing_alarms(self) -> list[str]:
-        """Those that fire now, also from before this run; may be called from any thread."""
+        """Return the firing alarms, including those from before this run; thread-safe."""
         return self._starter.firing()
 
     def undo(self) -> None:
-        """After `prepare`: leave everything as it was."""
+        """Revert `prepare`."""
         if self._planner is not None:
             self._planner.undo()
         self.close()
 
     def run_once(self) -> None:
-        """Everything that is there now: tables before what reads them, views after their tables."""
+        """Process everything available now, in dependency order."""
         with self._lock:
             for level in self.plan.levels():
                 self._start_all((query for query in level if query.streaming), every=None)
@@ -141,7 +141,7 @@ class Runner:
                         self._refresh(query)
 
     def run_every(self, seconds: float) -> None:
-        """`run_once` again and again, in the same session: Spark starts only once."""
+        """Call `run_once` periodically, in the same session: Spark starts only once."""
         with self._lock:
             while not self._stopping.is_set():
                 started = time.monotonic()
@@ -149,10 +149,10 @@ class Runner:
                 self._stopping.wait(max(0.0, seconds - (time.monotonic() - started)))
 
     def start(self, *, alone: float = 0.0) -> None:
-        """Begin to run all streams; `watch` or `look` must follow, to see how they do.
+        """Start all streams; the caller must then call `look` periodically.
 
-        The first stream is left alone until it has its first results, for `alone` seconds at most: on a small machine
-        they come in half the time then, and the others start faster on a Spark that is warm.
+        The first stream runs alone until its first results, for at most `alone` seconds: on a small machine this halves
+        the time to first results, and the other streams start faster on a warm Spark.
         """
         self._lock.take()
         every = self.files.settings.trigger
@@ -183,11 +183,11 @@ class Runner:
             self._refresh(query)
 
     def stop(self) -> None:
-        """Ask the run to end after its micro-batches; may be called from any thread."""
+        """Request the end of the run after the current micro-batches; thread-safe."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Stop what still runs. State and offsets are kept: the next run goes on from here."""
+        """Stop all queries. State and offsets are kept: the next run resumes from here."""
         for name, query in self._running.items():
             _stop_between_batches(query)
             self._reporting.take(name, query, last=True)
@@ -199,16 +199,16 @@ class Runner:
             self._broker = None
 
     def _stop_after_loss(self, error: PipelineError) -> None:
-        """Another run has the state now. From the thread that renews the lease; `look` stops this one."""
+        """Record that another run has taken over the state. Called by the lease's thread; `look` stops this run."""
         self._taken_over = error
 
     def look(self) -> bool:
-        """Take in what the queries report; False when none runs any longer. PipelineError when one has failed."""
+        """Process the progress of the queries; return False when none is running. PipelineError if one has failed."""
         if self._taken_over is not None:
             self.close()
             raise self._taken_over
         for name, query in list(self._running.items()):
-            ended = not query.isActive  # asked first, or the report of a last batch might come between
+            ended = not query.isActive  # read first: the report of the last batch could arrive in between
             self._reporting.take(name, query, last=ended)
             if ended:
                 self._end_of(name, query)
@@ -218,7 +218,7 @@ class Runner:
         return bool(self._running)
 
     def finish(self, timeout: float) -> None:
-        """Wait until the streams have read what is in the topics now."""
+        """Wait until the streams have processed everything in the topics now."""
         deadline = time.monotonic() + timeout
         for name, query in list(self._running.items()):
             logger.debug("finishing %s", name)
@@ -248,7 +248,7 @@ class Runner:
             self._await_beginning(query)
 
     def _start(self, query: Planned, every: str | None) -> None:
-        # A run that was killed may not have told it, and this one may have nothing to read.
+        # A killed run may not have committed its last offsets, and this run may have nothing to read.
         checkpoint = HadoopFolder(self.session, self._starter.checkpoint_of(query))
         self._reporting.tell(query.name, offsets_noted(checkpoint), last=True)
         try:
@@ -258,7 +258,7 @@ class Runner:
             raise PipelineError(f"The flow {query.name} could not be started.", error) from error
 
     def _await_beginning(self, query: Planned) -> None:
-        """One after another: each source starts a Python of its own, and Spark gives up on one after ten seconds."""
+        """Wait for the source to start: each starts a Python process, and Spark gives up on one after ten seconds."""
         running = self._running[query.name]
         deadline = time.monotonic() + START_SECONDS
         while running.isActive and running.lastProgress is None and time.monotonic() < deadline:
@@ -317,12 +317,12 @@ class Runner:
 
 
 def _leave_errors_to_us() -> None:
-    """PySpark logs every error that it raises, with the JVM's stack; ours are caught, and told in a sentence."""
+    """Silence PySpark's log of raised errors with JVM stacks; the runner reports them in one sentence."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def _stop_between_batches(query: StreamingQuery) -> None:
-    """A stop in the middle of our own writers makes Spark print a stack overflow; a pause in its work comes soon."""
+    """Stop between triggers: stopping during our writers makes Spark print a stack overflow."""
     deadline = time.monotonic() + STOP_SECONDS
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -330,7 +330,7 @@ def _stop_between_batches(query: StreamingQuery) -> None:
 
 
 def offsets_noted(checkpoint: HadoopFolder) -> dict[TopicPartition, int]:
-    """The end of the last micro-batch that is done, by Spark's checkpoint; nothing before the first."""
+    """Return the end of the last complete micro-batch in Spark's checkpoint; empty before the first."""
     done = [int(name) for name in checkpoint.below("commits").names() if name.isdigit()]
     if not done:
         return {}

@@ -1,4 +1,4 @@
-"""The Spark session of `barnabas pipeline` and of the demo: quiet, and without a catalog that outlives it."""
+"""Spark session of `barnabas pipeline` and the demo: quiet, and without a persistent catalog."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from barnabas.client.security import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
 from barnabas.spark import prepare_java, session_builder, with_libraries
 
-# -- The session in which a pipeline's definitions are evaluated: its streams leave it to the runner to commit progress
+# -- Session for evaluating definitions: the runner commits the progress of its streams ----------------
 
 FORMAT = "barnabas"
 LEFT_TO_THE_FLOW = "__progressoftheflow"
-"""An option that is nobody's but ours: it marks, in the plan of a query, a source whose progress the runner commits."""
+"""Internal option that marks, in the plan of a query, a source whose progress the runner commits."""
 
 _CHOICES_OF_THE_AUTHOR = frozenset({"kafka.group.id", "groupidprefix", "commitprogress"})
 
 
 class FlowSession(SparkSession):
-    """A new session of the same Spark: settings and views of several pipelines do not meet."""
+    """A new session of the same Spark, which isolates the settings and views of pipelines."""
 
     @classmethod
     def beside(cls, session: SparkSession) -> FlowSession:
@@ -73,7 +73,7 @@ class _FlowReader(DataStreamReader):
         return super().load(path, schema=schema)
 
 
-# For Spark's own runner only, which forgets its tables without them. Ours keeps tables as folders of the storage.
+# Only for Spark's runner, which loses its tables otherwise. Ours keeps tables as folders in the storage.
 CATALOG_SETTINGS = (
     "spark.driver.defaultJavaOptions",
     "spark.sql.legacy.setCommandRejectsSparkCoreConfs",
@@ -93,8 +93,8 @@ def pipeline_session(
     master: str = "local[*]",
     java_options: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """A session with the pipeline's settings, for as long as the `with` block runs."""
-    os.environ.setdefault(REFERENCES, "env,file")  # the author of the pipeline's files may read them anyway
+    """Open a session with the pipeline's settings for the `with` block."""
+    os.environ.setdefault(REFERENCES, "env,file")  # the author of a pipeline can read both anyway
     catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
     settings = {
         **{key: value for key, value in with_libraries(configuration).items() if _for_session(key)},
@@ -117,7 +117,7 @@ def _for_session(name: str) -> bool:
 
 
 def run_with_spark(files: PipelineFiles, command: str) -> int:
-    """Spark's own runner, `spark-pipelines`, in the pipeline's folder; its exit code. It does not get `--set`."""
+    """Run Spark's `spark-pipelines` in the pipeline's folder and return its exit code. `--set` is not passed on."""
     prepare_java()
     spec = next(name for name in SPEC_NAMES if (files.folder / name).exists())
     environment = {

@@ -1,4 +1,4 @@
-"""Planned queries become running ones."""
+"""Starts planned queries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from barnabas.pipelines.lake.writer import lake_writer
 from barnabas.pipelines.running.plan import Planned, ToAlarms, ToBatches, ToLake, ToTable
 from barnabas.spark import BatchLog, BrokerLink, HadoopFolder, Options, PipelineError, jvm_of
 
-# -- Rows that replace the ones before them with the same key, written to a topic by the driver --------
+# -- Upserts: the driver writes rows to a topic by key -------------------------------------------------
 
 
 class Upserts:
-    """What `foreachBatch` calls for one flow; `options` are those of the sink."""
+    """The `foreachBatch` function of one flow; `options` are those of the sink."""
 
     def __init__(self, flow: str, options: Mapping[str, str]) -> None:
         checked = Options(options, "sink")
@@ -36,7 +36,7 @@ class Upserts:
         missing = {"key", "value"} - set(frame.columns)
         if missing:
             raise PipelineError(f"{self._flow} is written by key: it wants the columns key and value.")
-        link = BrokerLink(**self._connection)  # for each batch: nobody says when the query has ended
+        link = BrokerLink(**self._connection)  # per batch: the end of the query is not signalled
         try:
             link.run(self._write(link, rows))
         finally:
@@ -55,7 +55,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 class Starter:
-    """Starts the streams of one pipeline. State and offsets are kept below `storage`, by the name of the flow."""
+    """Starts the streams of one pipeline. State and offsets are stored below `storage` by flow name."""
 
     def __init__(self, session: SparkSession, pipeline: str, storage: str, alarms: AlarmDelivery) -> None:
         self._session = session
@@ -68,18 +68,18 @@ class Starter:
         return f"{self._storage}/checkpoints/{query.name.replace(' ', '-')}"
 
     def watch(self, query: Planned, target: ToAlarms) -> AlarmBatch:
-        """Notes are in the checkpoint: without it, batches of an earlier life are forgotten."""
+        """Create the alarm batch function. Its states are in the checkpoint and are deleted together with it."""
         log = BatchLog(HadoopFolder(self._session, f"{self.checkpoint_of(query)}/alarms"))
         self._watches[query.name] = AlarmBatch(target.rules, log, self._alarms)
         return self._watches[query.name]
 
     def firing(self) -> list[str]:
-        """Names of the alarms that fire now."""
+        """Return the names of firing alarms."""
         return sorted(name for watch in list(self._watches.values()) for name in watch.firing)
 
     def start(self, query: Planned, every: str | None) -> StreamingQuery:
-        """Continuously, a micro-batch at most each `every`; None reads what there is and ends."""
-        # Spark looks for Python data sources in the session of the thread, which may be any.
+        """Start with a trigger interval of `every`; None processes everything available and ends."""
+        # Spark looks up Python data sources in the active session of the thread.
         java_class = SparkSession._get_j_spark_session_class(jvm_of(self._session))
         java_class.setActiveSession(self._session._jsparkSession)
         writer = query.frame.writeStream.queryName(f"{self._pipeline}.{query.name}").outputMode(query.mode)

@@ -1,9 +1,9 @@
-"""One run of a pipeline at a time where its state lies in an object store: a lease, renewed while the run lives.
+"""Ensures one run of a pipeline at a time if its state is in an object store: a lease, renewed during the run.
 
-Spark notes what a micro-batch reads in its checkpoint. On local disks and on HDFS only one of two runs can write such a
-note. In an object store a rename is a copy, so that one run may replace the note of another one: the table stays whole,
-but the checkpoint tells of other records than those that are there. So a second run is refused, and one that has slept
-longer than its lease stops when it wakes up.
+Spark records the input of each micro-batch in its checkpoint. On local disks and HDFS only one of two runs can write
+the record. In an object store a rename is a copy, so that one run may overwrite the record of another: the table stays
+intact, but the checkpoint no longer matches its records. A second run is therefore refused, and a run suspended for
+longer than its lease stops when it resumes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.spark import HadoopFolder, PipelineError, require_creation_once
 NAME = "running.lease"
 RENEW_SECONDS = 5.0
 LEASE_SECONDS = 30.0
-"""Without a renewal for so long, by the clock of the one who waits, a run is dead."""
+"""Time without renewal, by the clock of the waiting run, after which a run is considered dead."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -42,13 +42,13 @@ class Lease(msgspec.Struct, frozen=True):
 def lock_of(
     session: SparkSession, pipeline: str, storage: str, on_loss: Callable[[PipelineError], None]
 ) -> StateLock | StateLease:
-    """What keeps a second run away from the state at a URL."""
+    """Return the lock or lease for the state at a URL."""
     folder = HadoopFolder(session, storage)
     return StateLease(folder, pipeline, on_loss) if folder.has_objects else StateLock(pipeline, storage)
 
 
 class StateLease:
-    """`on_loss` is called, from a thread, when another run has taken the state over."""
+    """Lease on the state of a pipeline. A background thread calls `on_loss` when another run has taken over."""
 
     def __init__(self, folder: HadoopFolder, pipeline: str, on_loss: Callable[[PipelineError], None]) -> None:
         self._pipeline = pipeline
@@ -94,7 +94,7 @@ class StateLease:
         self._renewing.start()
 
     def _await_death(self) -> None:
-        """Returns when the lease of another run is gone; PipelineError if that run lives."""
+        """Wait until the lease of another run is released or expires; PipelineError if that run is alive."""
         first = self._read()
         until = time.monotonic() + (0.0 if first is not None and _is_dead(first) else LEASE_SECONDS)
         while time.monotonic() < until:
@@ -124,7 +124,7 @@ class StateLease:
                     return
                 lease = msgspec.structs.replace(lease, renewed=lease.renewed + 1)
                 self._folder.write_text(NAME, _text(lease))
-            except Exception:  # the store is away for a moment, or the session has ended
+            except Exception:  # the store is temporarily unavailable, or the session has ended
                 continue
 
     def _read(self) -> Lease | None:

@@ -1,8 +1,8 @@
-"""One run of a pipeline at a time, on one machine: a lock that ends with the process, however it ends.
+"""Ensures one run of a pipeline at a time on one machine: a lock that ends with the process.
 
-What two runs would do to one lake is safe in any case (`lake/writer.py`), and Spark notices on most file systems that
-two queries write to one checkpoint. On a local disk it may notice too late, because a rename replaces files there; and
-it is kinder to say what is wrong before anything has started. Storage that is shared by machines has no such lock.
+Two concurrent runs cannot corrupt a lake (`lake/writer.py`), and on most file systems Spark detects two queries with
+one checkpoint. On a local disk it may detect them too late, because a rename replaces files there; and an error before
+the start is more helpful. Storage shared between machines has no such lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAME = "running.lock"
 
 
 class StateLock:
-    """For the state of a pipeline, by the URL of its storage. May be taken again by who has it."""
+    """Lock on the state of a pipeline, by the URL of its storage. Reentrant."""
 
     def __init__(self, pipeline: str, storage: str) -> None:
         self._pipeline = pipeline
@@ -27,7 +27,7 @@ class StateLock:
         self._depth = 0
 
     def check(self) -> None:
-        """PipelineError if another process has it. Nothing is made for that."""
+        """Raise PipelineError if another process holds the lock. Creates no files."""
         folder = local_path(self._storage)
         if folder is not None and (Path(folder) / NAME).exists():
             with self:
@@ -68,7 +68,7 @@ class StateLock:
                 "a time. Stop that one first, or give this one a `storage` of its own."
             ) from None
         except OSError:
-            return file  # a file system without locks
+            return file  # the file system does not support locks
         os.truncate(file, 0)
         os.write(file, str(os.getpid()).encode())
         return file

@@ -1,4 +1,4 @@
-"""How a pipeline stands, in a file of its folder: what `barnabas pipeline status` reads, while it runs and after."""
+"""Status of a pipeline in a file of its folder, read by `barnabas pipeline status` during and after a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PipelineStatus(msgspec.Struct):
     updated: float
     flows: list[FlowProgress] = []
     alarms: list[str] = []
-    """Those that fire now."""
+    """Alarms that are firing."""
     error: str | None = None
 
 
@@ -33,14 +33,14 @@ class StatusFile:
         self._path = folder / FOLDER / "status.json"
 
     def write(self, status: PipelineStatus) -> None:
-        """Whole or not at all."""
+        """Write the file atomically."""
         self._path.parent.mkdir(exist_ok=True)
         aside = self._path.with_name(f"status.{os.getpid()}.new")
         aside.write_bytes(msgspec.json.encode(status))
         aside.replace(self._path)
 
     def read(self) -> PipelineStatus | None:
-        """None when the pipeline was never run here. A run whose process is gone without a word is `lost`."""
+        """Return None if the pipeline never ran here. The state is `lost` if the process ended without an update."""
         if not self._path.exists():
             return None
         status = msgspec.json.decode(self._path.read_bytes(), type=PipelineStatus)
@@ -54,7 +54,7 @@ def new_status(pipeline: str, state: State, flows: list[FlowProgress]) -> Pipeli
 
 
 def as_reported(status: PipelineStatus) -> ReportedStatus:
-    """For `__barnabas_status`: what agents and mirrors report there, too."""
+    """Convert to the format of `__barnabas_status`, which agents and mirrors use too."""
     parts = [_part(flow) for flow in status.flows]
     return ReportedStatus(
         "pipeline", status.pipeline, status.state, error=status.error or "", alarms=status.alarms, parts=parts
@@ -83,7 +83,7 @@ def _part(flow: FlowProgress) -> StatusPart:
 
 
 def is_alive(process: int) -> bool:
-    """Of this machine."""
+    """True if a process of this machine is running."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,5 +1,5 @@
-"""How pipelines and connectors stand, reported to `__barnabas_status` of their brokers from a thread of its own: a
-broker that is away holds nothing up."""
+"""Reports the status of pipelines and connectors to `__barnabas_status` of their brokers, from a background thread, so
+that an unreachable broker blocks nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.5
 class PipelineReport(NamedTuple):
     client_id: str
     configuration: Mapping[str, str]
-    """Where its brokers are, and how to connect to them."""
+    """Connection settings of its brokers."""
     look: Callable[[], ProcessStatus]
 
 
@@ -30,7 +30,7 @@ class Reports(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Every few seconds, and at once when a state changes; a last time at the end."""
+        """Report every few seconds, at once after a change of state, and a last time at the end."""
         while not self._stopping.wait(LOOK_SECONDS):
             for one in self._each:
                 one.report_if_due()

@@ -1,7 +1,7 @@
-"""Records as documents of OpenSearch or Elasticsearch, exactly once: an offset is a document's version.
+"""Records as documents in OpenSearch or Elasticsearch, exactly once: the offset is the document version.
 
-sink      settings in NAME.yml, and micro-batches as a Spark job
-guard     a topic whose offsets can be versions
-sending   bulk requests until every document is there or refused
-bulk      bodies of requests, and what answers mean
+sink      settings in NAME.yml, and micro-batches as Spark jobs
+guard     detects topics whose offsets are no longer valid versions
+sending   bulk requests with retries
+bulk      bodies and responses of bulk requests
 """

@@ -1,7 +1,7 @@
-"""Bodies of `_bulk` requests, and what their answers mean. No I/O.
+"""Bodies and responses of `_bulk` requests. No I/O.
 
-A document carries its offset as external version: the server keeps the newest, and answers 409 to one that it has, or
-that is older than what it has. So a request can be sent again at any time.
+A document carries its offset as external version: the server keeps the newest version and answers 409 to the same or
+an older one. A request can therefore be repeated at any time.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import msgspec
 
 from barnabas.spark import SourceError
 
-MAX_REASON = 500  # letters
-MAX_ID = 512  # bytes, by both servers
+MAX_REASON = 500  # characters
+MAX_ID = 512  # bytes, in both servers
 CONFLICT, NOT_FOUND, BUSY, TOO_LARGE = 409, 404, 429, 413
 RETRIABLE = frozenset({BUSY, 500, 502, 503, 504})
 DENIED = frozenset({401, 403})
 
 
 class BulkError(SourceError):
-    """The server takes no documents at all. The text says what to do."""
+    """The server accepts no documents at all. The message says what to do."""
 
 
 class Document(NamedTuple):
     row: int
-    """Its place in the rows that are written."""
+    """Index of the row in its Arrow batch."""
     target: str
     name: str
     version: int
@@ -47,7 +47,7 @@ class Refused(NamedTuple):
 class BulkResponse:
     written: int = 0
     known: int = 0
-    """Documents that the server has in this version or a newer one."""
+    """Documents that the server already has in this version or a newer one."""
     again: list[Document] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def bodies(documents: Iterable[Document], most: int) -> Iterator[tuple[list[Document], bytes]]:
-    """Requests of at most so many bytes; a document that is larger by itself goes alone."""
+    """Group documents into requests of at most `most` bytes; a larger document is sent alone."""
     chosen: list[Document] = []
     parts: list[bytes] = []
     size = 0
@@ -73,7 +73,7 @@ def bodies(documents: Iterable[Document], most: int) -> Iterator[tuple[list[Docu
 
 
 def problem_of(document: Document) -> str | None:
-    """What the server would refuse the whole request for."""
+    """Return a problem for which the server would reject the whole request."""
     if not document.name:
         return "the record has no key: its document has no _id"
     if len(document.name.encode()) > MAX_ID:
@@ -82,7 +82,7 @@ def problem_of(document: Document) -> str | None:
 
 
 def understand(sent: Sequence[Document], text: bytes) -> BulkResponse:
-    """What became of each document. BulkError for an answer that says nothing, or that nobody may write."""
+    """Parse the result of each document. BulkError for a malformed response, missing rights or a missing index."""
     try:
         items = msgspec.json.decode(text)["items"]
         results = [next(iter(item.values())) for item in items]
@@ -121,7 +121,7 @@ def _sort(answer: BulkResponse, document: Document, result: dict[str, Any]) -> N
 
 
 def reason_of(result: dict[str, Any]) -> str:
-    """`mapper_parsing_exception: failed to parse field [amount] ...`, with the cause that says most."""
+    """Format an error as `mapper_parsing_exception: failed to parse field [amount] ...`, followed by its cause."""
     error = result.get("error")
     if not isinstance(error, dict):
         return f"status {result.get('status')}: {error}"[:MAX_REASON]

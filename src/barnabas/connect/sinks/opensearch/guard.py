@@ -1,8 +1,8 @@
-"""Offsets are versions only while a topic stays the same: with more partitions a key may move to one whose offsets are
-lower, and in a topic that was made again they begin anew. Both would be taken for old news, in silence.
+"""Detects topics whose offsets are no longer valid document versions. With more partitions, a key may move to one with
+lower offsets; a recreated topic starts again at offset 0. The server would silently discard both as stale.
 
-What a topic was when its first record was written stands in an index beside the documents, so that it is lost only with
-them. Tasks look before they write.
+The identity of a topic is stored with its first record, in an index on the same server, so that it is lost only
+together with the documents. Tasks check it before they write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 class TopicGuard:
-    """One task's. `look` asks the brokers what topics are now."""
+    """Guard of one task. `look` asks the brokers for the current identity of topics."""
 
     def __init__(
         self,

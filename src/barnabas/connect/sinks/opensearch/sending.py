@@ -1,4 +1,4 @@
-"""Bulk requests, until every document is there or refused. What the server cannot take now is sent again, later."""
+"""Sends bulk requests until every document is written or rejected; retries documents after transient errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST_PAUSE, MAX_PAUSE = 0.1, 10.0
 
 @dataclass
 class Patience:
-    """How long nothing may go on; any progress begins it anew."""
+    """Maximum time without progress, with backoff between attempts; progress resets both."""
 
     seconds: float
     sleep: Callable[[float], None] = time.sleep
@@ -93,7 +93,7 @@ class BulkSender:
         return refused
 
     def _ask(self, body: bytes) -> HttpResponse | None:
-        """None: to be asked again."""
+        """Return None if the request must be repeated."""
         try:
             reply = self._session.request("POST", "/_bulk", body, {"Content-Type": "application/x-ndjson"})
         except OSError as error:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# -- A micro-batch as one job of Spark: tasks send documents and hand back the rows that the server refuses
+# -- A micro-batch as one Spark job: tasks send documents and return the rejected rows -----------------
 
 PORT = 9200
-"""Where the URL names none."""
+"""Port if the URL has none."""
 INDEX, NAME, BODY = "_document_index", "_document_id", "_document"
 
 
@@ -38,7 +38,7 @@ class OpenSearchWriter:
         )
 
     def write(self, rows: DataFrame, query: str, batch: int) -> DataFrame | None:
-        """At once: whoever looks at the refused rows must not decide which documents are sent."""
+        """Send eagerly: a later action on the rejected rows must not determine which documents are sent."""
         from pyspark.sql.types import StringType, StructType
 
         schema = StructType(rows.schema.fields).add(ERROR, StringType())
@@ -74,7 +74,7 @@ class OpenSearchWriter:
         return F.concat_ws("-", *(F.col(f"`{name}`").cast("string") for name in names))
 
     def _body(self) -> Column:
-        """A deletion is a document too: of one that is deleted, the server forgets the version after a minute."""
+        """Body of the document. Deletions are documents too: servers forget versions of deleted ones after a minute."""
         from pyspark.sql import functions as F
 
         fields = [F.col(f"`{name}`") for name in fields_of(self._columns)]
@@ -87,7 +87,7 @@ class OpenSearchWriter:
 
 @dataclass(frozen=True)
 class SendTask:
-    """What runs in Spark's Python workers."""
+    """Function for `mapInArrow`, run in Spark's Python workers."""
 
     address: Address
     connector: str
@@ -132,8 +132,8 @@ NEEDED = ("_topic", "_partition", "_offset", "_key")
 
 
 class OpenSearchSink(ConnectorEndpoint, frozen=True):
-    """A record is a document. Its `_id` is the record's `key`, or its place (`offset`: topic-partition-offset), or made
-    of fields; its version is the offset. A record without a value leaves `{"deleted": true}`."""
+    """Each record is a document. Its `_id` is the record's `key`, its position (`offset`: topic-partition-offset), or
+    built from fields; its version is the offset. A tombstone leaves `{"deleted": true}`."""
 
     is_routed: ClassVar[bool] = True
 
@@ -144,13 +144,13 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
     password: Secret | None = None
     api_key: Secret | None = None
     ca: str | None = None
-    """A file with the certificates that are trusted, where the system's do not have them."""
+    """File of trusted CA certificates, in place of the system's."""
     deleted: str = "deleted"
-    """The field that is true in the document of a deleted record."""
+    """Name of the field that is true in the document of a deleted record."""
     max_bytes: int = 5_000_000
-    """Of one request."""
+    """Maximum size of a request."""
     patience: str = "5 minutes"
-    """How long a server that takes nothing is waited for before the connector fails, and is started again."""
+    """Time without progress after which the connector fails and is restarted."""
 
     def location(self) -> str:
         return f"index {self.index or '(by route)'} of {without_password(self.url)}"

@@ -1,6 +1,6 @@
-"""Rows as hashes, JSON texts or entries of a stream in Redis, exactly once: the batch's number is written with them.
+"""Rows as hashes, JSON strings or stream entries in Redis, exactly once: the batch number is written with them.
 
 sink      settings in NAME.yml, and the connection
 writer    a micro-batch as one Redis transaction
-commands  rows to commands
+commands  RESP protocol, and commands of a row
 """

@@ -1,4 +1,4 @@
-"""Rows to commands of Redis. No I/O."""
+"""Redis commands of rows. No I/O."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
-# -- Redis' protocol, RESP 2: commands to bytes, bytes to replies. No I/O beyond reading a stream ------
+# -- RESP 2: encodes commands, parses replies. No I/O beyond reading a stream --------------------------
 
 MAX_LINE = 64 * 1024
-MAX_TEXT = 512 << 20  # Redis' own bound
+MAX_TEXT = 512 << 20  # limit of Redis
 
 Part = bytes | str | int
 Reply = bytes | int | list["Reply"] | Exception | None
 
 
 class RedisError(Exception):
-    """What Redis says against a command, or that it is not Redis."""
+    """Error reply of Redis, or a reply that does not follow its protocol."""
 
 
 def command(*parts: Part) -> bytes:
@@ -29,7 +29,7 @@ def commands(many: Iterable[tuple[Part, ...]]) -> bytes:
 
 
 def read_reply(stream: BinaryIO) -> Reply:
-    """A reply that is an error is returned, not raised. EOFError when the connection ends."""
+    """Read one reply. An error reply is returned, not raised. EOFError when the connection ends."""
     line = stream.readline(MAX_LINE)
     if not line.endswith(b"\r\n"):
         raise EOFError("Redis has closed the connection")
@@ -66,10 +66,10 @@ class CommandShape:
     kind: Kind
     stream: str = ""
     ttl_ms: int | None = None
-    """How long keys live after their last change; None: until they are deleted."""
+    """Time to live of a key after its last change; None: no expiry."""
 
     def commands(self, key: str, fields: Mapping[str, str], *, deleted: bool) -> Iterator[Command]:
-        """For one row: `fields` are those that have a value, as texts; a JSON text is the field `json`."""
+        """Yield the commands of one row. `fields` are its non-null values as strings; `json` holds a JSON string."""
         if self.kind == "stream":
             told = {**fields, "deleted": "true"} if deleted else fields
             yield ("XADD", self.stream, "*", *_flat(told or {"empty": "true"}))
@@ -81,7 +81,7 @@ class CommandShape:
             expiry = () if self.ttl_ms is None else ("PX", self.ttl_ms)
             yield ("SET", key, fields["json"], *expiry)
             return
-        yield ("DEL", key)  # a field that the row does not have any more goes too
+        yield ("DEL", key)  # also removes fields that the row no longer has
         yield ("HSET", key, *_flat(fields))
         if self.ttl_ms is not None:
             yield ("PEXPIRE", key, self.ttl_ms)

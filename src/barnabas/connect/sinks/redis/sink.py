@@ -48,7 +48,7 @@ class RedisAddress:
 
 
 class RedisConnection:
-    """RedisError for what the server refuses, OSError or EOFError when it is away."""
+    """Connection to one server. RedisError if it rejects a command, OSError or EOFError if it is unreachable."""
 
     def __init__(self, address: RedisAddress) -> None:
         parts = urlsplit(address.url)
@@ -73,7 +73,7 @@ class RedisConnection:
         return self.reply()
 
     def ask_all(self, many: Sequence[tuple[Part, ...]]) -> list[Reply]:
-        """One after the other, sent together; the first that is refused is raised when all were answered."""
+        """Pipeline the commands; raise the first error after all replies are read."""
         self.send(commands(many))
         return self.replies(len(many))
 
@@ -101,8 +101,8 @@ def _raise_first(found: Iterable[Reply]) -> None:
 
 
 class RedisSink(ConnectorEndpoint, frozen=True):
-    """A row is a `hash` of its fields, or a text of `json`, under `prefix` and the values of `key`, and replaces what
-    was there; a row that is deleted removes it. Or it is an entry of the `stream`."""
+    """A row is a `hash` of its fields or a `json` string, its key is `prefix` and the values of `key`, and it replaces
+    the previous value; a deleted row removes it. Alternatively a row is an entry of the `stream`."""
 
     is_routed: ClassVar[bool] = False
 
@@ -112,11 +112,11 @@ class RedisSink(ConnectorEndpoint, frozen=True):
     kind: Kind = msgspec.field(default="hash", name="as")
     stream: str = ""
     ttl: str | None = None
-    """How long keys live after their last change."""
+    """Time to live of keys after their last change."""
     user: str | None = None
     password: Secret | None = None
     ca: str | None = None
-    """A file with the certificates that are trusted, where the system's do not have them."""
+    """File of trusted CA certificates, in place of the system's."""
 
     def location(self) -> str:
         where = f"stream {self.stream}" if self.kind == "stream" else f"keys {self.prefix}*"

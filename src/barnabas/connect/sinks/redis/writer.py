@@ -1,10 +1,10 @@
-"""A micro-batch as one transaction of Redis: all of its commands, and the batch's number, or nothing.
+"""A micro-batch as one Redis transaction: all commands and the batch number, or nothing.
 
-    WATCH marker ; HGETALL marker     a batch that is written already is left out
+    WATCH marker ; HGETALL marker     skip a batch that is already written
     MULTI ; commands ... ; HSET marker query ID batch N ; EXEC
 
-Whoever is killed before EXEC leaves nothing; whoever does not hear the answer finds the number in the next run. If
-another run of the connector has written in between, EXEC does nothing, because the marker is watched.
+A writer killed before EXEC leaves nothing; a writer that misses the reply finds the number in the next run. If another
+run of the connector wrote in between, EXEC does nothing, because the marker is watched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MARKER = "barnabas:connect:"
 AT_ONCE = 1000
-"""Commands that are sent before their answers are read."""
+"""Commands in flight before their replies are read."""
 KEY, FIELDS, GONE = "_redis_key", "_redis_fields", "_redis_deleted"
 NO_KEY = "the row has no key: a field of the sink's `key` is null"
 
@@ -85,7 +85,7 @@ class RedisWriter:
         return {name: text for name, text in row[FIELDS].items() if text is not None}
 
     def _prepared(self, rows: DataFrame) -> DataFrame:
-        """In the order in which rows of one key count."""
+        """Add keys and values, and sort rows so that the newest of each key is last."""
         from pyspark.sql import functions as F
 
         ordered = rows.orderBy(ORDER) if ORDER in self._columns else rows
@@ -111,7 +111,7 @@ class RedisWriter:
         return F.create_map(*(part for pair in pairs for part in pair))
 
     def _text(self, name: str) -> Column:
-        """Plain values as they are written, others as JSON."""
+        """Plain values as strings, others as JSON."""
         from pyspark.sql import functions as F
 
         column, kind = F.col(f"`{name}`"), self._columns[name].lower()

@@ -1,6 +1,6 @@
-"""Rows of a JSON endpoint that is asked again and again, each time from where the last answer ended.
+"""Rows of a JSON endpoint, polled with a cursor.
 
 source   settings in NAME.yml
-reader   requests, and rows staged for Spark's stream
-pages    responses to rows and to the next cursor
+reader   requests, and staging of the rows
+pages    parses responses to rows and the next cursor
 """

@@ -1,4 +1,4 @@
-"""An answer of a JSON endpoint: its rows, and the cursor to go on with. No I/O."""
+"""Parses a response of a JSON endpoint to rows and the next cursor. No I/O."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Cursor = str | None
 
 class ResponsePage(NamedTuple):
     rows: Sequence[bytes]
-    """Each as JSON."""
+    """Rows, each encoded as JSON."""
     cursor: Cursor
-    """Where the next question begins."""
+    """Cursor of the next request."""
 
 
 @dataclass(frozen=True)
 class PageLayout:
-    """Where rows and cursor stand: paths as `data.items`, an empty one is the whole answer. The cursor is at `next`, or
-    the `field` of the last row."""
+    """Paths of the rows and the cursor, such as `data.items`; empty for the whole response. The cursor is the value at
+    `next`, or the `field` of the last row."""
 
     rows: str
     next: str | None
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def page_of(body: bytes, layout: PageLayout, cursor: Cursor) -> ResponsePage:
-    """PipelineError for an answer with which one cannot go on."""
+    """Parse a response; PipelineError if it has no rows or no new cursor."""
     try:
         answer = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -57,7 +57,7 @@ def page_of(body: bytes, layout: PageLayout, cursor: Cursor) -> ResponsePage:
 
 
 def _by_field(rows: list[Any], field: str, cursor: Cursor) -> ResponsePage:
-    """An endpoint may answer with the row that the cursor names, too: it was read before."""
+    """Take the cursor from the last row; skip the row of the old cursor, which some endpoints repeat."""
     cursors = [_text(at_path(row, field)) for row in rows]
     if None in cursors:
         raise PipelineError(
@@ -68,7 +68,7 @@ def _by_field(rows: list[Any], field: str, cursor: Cursor) -> ResponsePage:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """None where there is nothing."""
+    """Return the value at the path, or None."""
     for name in path.split(".") if path else ():
         value = value.get(name) if isinstance(value, dict) else None
     return value

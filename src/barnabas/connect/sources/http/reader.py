@@ -1,4 +1,4 @@
-"""Asks an endpoint from the last cursor on, and brings its rows to where Spark streams them from (`incoming`)."""
+"""Polls an endpoint from the last cursor and stages its rows (`staging`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barnabas.spark import PipelineError
 CORRUPT = "_corrupt_record"
 BUSY = frozenset({429, 500, 502, 503, 504})
 PAUSES = (0.5, 1.0, 2.0)
-"""Seconds, before the question is asked again; then the connector fails and is started again."""
+"""Seconds between the attempts of a request; then the connector fails and is restarted."""
 MAX_IN_A_PAGE = 1 << 32
 
 
@@ -76,7 +76,7 @@ class PageFeeder:
                 if pause is not None:
                     self._sleep(pause)
         finally:
-            self._http.close()  # the rows are written before the next question comes
+            self._http.close()  # idle until the next poll, after the rows are written
         raise PipelineError(f"The endpoint gives no answer ({why}); it is asked again.")
 
     def _once(self, query: str) -> tuple[HttpResponse | None, str]:

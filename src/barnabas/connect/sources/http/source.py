@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class HttpPollSource(ConnectorEndpoint, frozen=True):
-    """An endpoint that answers with JSON, asked every `trigger`. Where the last answer ended, its cursor, goes into the
-    parameter `cursor` of the next question: it stands in the answer at `next`, or in the `field` of the last row."""
+    """A JSON endpoint polled every `trigger`. The request parameter `cursor` carries the cursor of the last response:
+    the value at `next`, or the `field` of the last row."""
 
     url: str
     schema: str
@@ -29,20 +29,20 @@ class HttpPollSource(ConnectorEndpoint, frozen=True):
     next: str | None = None
     field: str | None = None
     start: str | None = None
-    """The first cursor. None: the first question has none."""
+    """Initial cursor. None: the first request has none."""
     rows: str = ""
-    """Where the list of rows is in an answer, as `data.items`. Empty: the answer is the list."""
+    """Path of the list of rows in a response, such as `data.items`. Empty: the response is the list."""
     user: str | None = None
     password: Secret | None = None
     token: Secret | None = None
-    """For `Authorization: Bearer`."""
+    """Token for `Authorization: Bearer`."""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
-    """Others, without secrets."""
+    """Additional headers, without secrets."""
     ca: str | None = None
-    """A file with the certificates that are trusted, where the system's do not have them."""
+    """File of trusted CA certificates, in place of the system's."""
     timeout: str = "30 seconds"
     max_bytes: int = 64 << 20
-    """Of one answer."""
+    """Maximum size of a response."""
 
     def location(self) -> str:
         return f"{self.url.split('?')[0]} by {self.cursor}"

@@ -1,12 +1,12 @@
-"""Tables of PostgreSQL and every change of them: a snapshot first, then logical decoding.
+"""PostgreSQL tables and their changes: an initial snapshot, then logical decoding.
 
 source      settings in NAME.yml
-reader      Spark's stream reader, and its position
-slot        the replication slot: peek, advance, and when to stop
-snapshot    tables as they were at one moment
-tables      which tables, and the publication
-database    connections and the catalogue
-changes     messages to rows
-decoding    bytes to messages
-values      texts of types to JSON
+reader      Spark's stream reader, and its positions
+slot        the replication slot: peek, read, advance and safety checks
+snapshot    consistent copy of the tables
+tables      table patterns and the publication
+database    connections and catalog queries
+changes     converts messages to rows
+decoding    decodes pgoutput messages
+values      converts values to JSON and Spark types
 """

@@ -1,8 +1,8 @@
-"""From decoded messages to rows of changes: which transactions are wanted, and what became of which row. No I/O.
+"""Converts decoded messages to rows of changes, filtered by commit position. No I/O.
 
-A row is an envelope as Debezium's: `op` is r (read by the snapshot), c, u, d or t (truncate), `before` and `after`
-are the row as JSON. An update that changes the key is a `d` of the old key and a `c` of the new one: under each key
-the last change tells whether there is a row. (lsn, seq) is unique, and the order of all changes.
+A row is an envelope like Debezium's: `op` is r (snapshot read), c, u, d or t (truncate), `before` and `after` are the
+row as JSON. An update of the key becomes a `d` of the old key and a `c` of the new one, so that the last change of a
+key determines whether the row exists. (lsn, seq) is unique and orders all changes.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ from barnabas.spark import SourceError
 
 
 class RowChange(NamedTuple):
-    """One row of the source; the names are those of its columns."""
+    """One row of the source; field names are its column names."""
 
     key: bytes | None
-    """JSON, as all of these bytes."""
+    """JSON, like the other bytes fields."""
     before: bytes | None
     after: bytes | None
     op: str
     schema: str
     table: str
     lsn: int
-    """Of the commit; of a row that the snapshot has read, the point of the snapshot."""
+    """LSN of the commit; for a snapshot row, LSN of the snapshot."""
     xid: int | None
     seq: int
-    """In its transaction."""
+    """Sequence number within the transaction."""
     time: int
     unchanged: list[str] | None
-    """Columns that are not in `after`, because they are large and did not change."""
+    """Columns missing in `after`: large values that did not change (TOAST)."""
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """How the values of a table become JSON."""
+    """Columns of a table, with converters of their values to JSON."""
 
     schema: str
     name: str
     names: Sequence[str]
     converters: Sequence[Converter]
     keys: Sequence[int]
-    """Places of the key's columns; none for a table without."""
+    """Indexes of the key columns; empty without a key."""
 
     @classmethod
     def of(cls, relation: Relation, types: Types, primary_key: Sequence[str] | None) -> TableColumns:
-        """The key is the replica identity, which is what a deletion tells; of tables that log whole rows, the primary
-        key as it is now."""
+        """Create from a relation message. The key is the replica identity, which deletions carry; with replica identity
+        FULL, the current primary key."""
         names = [column.name for column in relation.columns]
         identity = [index for index, one in enumerate(relation.columns) if one.is_key]
         if relation.identity == "f":
@@ -75,7 +75,7 @@ class TableColumns:
         return cls(relation.schema, relation.name, names, converters, keys)
 
     def json(self, row: Sequence[Value], indexes: Sequence[int] | None = None) -> bytes:
-        """The columns at `indexes`, those without a value left out."""
+        """Encode the columns at `indexes`, without unchanged values."""
         chosen = range(len(self.names)) if indexes is None else indexes
         return _encode(
             {self.names[at]: self._value(at, row[at]) for at in chosen if row[at] is not UNCHANGED}
@@ -105,7 +105,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChangeRows:
-    """The changes of transactions whose commits are in [start, end), one message after the other."""
+    """Converts the messages of transactions whose commits are in [start, end), in order."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class ChangeRows:
     def _update(self, table: TableColumns, change: Update) -> Iterator[RowChange]:
         new, old = change.new, change.old
         if old is not None:
-            # What was not logged again is in the old row, if the table logs all of it, or if it is a part of the key.
+            # Unchanged values are in the old row if the table logs full rows, or if they are part of the key.
             known = (
                 old
                 if change.is_whole

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what its catalogue says of types and tables. All of psycopg is here and in `slot`."""
+"""PostgreSQL connections, and catalog queries for types and tables. Only this module and `slot` use psycopg."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WHERE c.oid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """What the server says against it, in one sentence of ours."""
+    """Convert errors of the server to a SourceError that begins with `what`."""
     import psycopg
 
     try:
@@ -60,7 +60,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def connect(url: str, password: str | None = None, *, replication: bool = False) -> Connection:
-    """Without transactions of its own, with texts of values that do not depend on the server's settings."""
+    """Connect in autocommit mode, with output formats independent of the server's settings."""
     import psycopg
 
     more: dict[str, Any] = {"password": password} if password is not None else {}
@@ -77,7 +77,7 @@ def connect(url: str, password: str | None = None, *, replication: bool = False)
             f"and `password`, and pg_hba.conf on the server{needed}"
         ) from error
     with explained("the session cannot be prepared"):
-        for name in TIMEOUTS:  # a snapshot is held for as long as it is read
+        for name in TIMEOUTS:  # the snapshot's transaction stays open while it is read
             connection.execute(f"SET {name} = 0")
         if not replication:
             _prepare(connection)
@@ -115,7 +115,7 @@ def primary_keys(connection: Connection) -> dict[int, Sequence[str]]:
 def describe_table(
     connection: Connection, relation_id: int, schema: str, name: str, only: Sequence[str]
 ) -> Relation:
-    """A table as `pgoutput` would describe it; `only` are the columns that are published."""
+    """Describe a table as `pgoutput` would; `only` are the published columns."""
     found = connection.execute(COLUMNS, (relation_id,)).fetchall()
     columns = tuple(
         Column(column, kind, modifier, key) for column, kind, modifier, _, key in found if column in only

@@ -1,7 +1,7 @@
-"""PostgreSQL's output plugin `pgoutput`, protocol version 1: the bytes of one message to a value. No I/O.
+"""Decodes messages of PostgreSQL's output plugin `pgoutput`, protocol version 1. No I/O.
 
-Version 1 has whole transactions in the order of their commits: Begin, changes, Commit. Messages of later versions
-(transactions in pieces, prepared ones) come only if they are asked for, and are refused here.
+Version 1 sends whole transactions in commit order: Begin, changes, Commit. Messages of later versions (streamed or
+prepared transactions) are sent only on request, and are rejected here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EPOCH_MICROS = 946_684_800_000_000
 
 
 class Unchanged:
-    """A large value that the change did not touch: PostgreSQL does not log it again (TOAST)."""
+    """A large value that the change did not modify: PostgreSQL does not log it again (TOAST)."""
 
     def __repr__(self) -> str:
         return "UNCHANGED"
@@ -25,14 +25,14 @@ class Unchanged:
 UNCHANGED: Final = Unchanged()
 
 Value = str | bytes | None | Unchanged
-"""Text as the type prints it; bytes only where binary values were asked for."""
+"""Text output of the type; bytes only if binary values were requested."""
 
 Row = list[Value]
 
 
 class Begin(NamedTuple):
     commit_lsn: int
-    """Where the record of the commit begins."""
+    """LSN of the commit record."""
     micros: int
     xid: int
 
@@ -40,7 +40,7 @@ class Begin(NamedTuple):
 class CommitMessage(NamedTuple):
     commit_lsn: int
     end_lsn: int
-    """Where it ends: the position behind the transaction."""
+    """End LSN of the transaction."""
     micros: int
 
 
@@ -49,17 +49,17 @@ class Column(NamedTuple):
     type_id: int
     modifier: int
     is_key: bool
-    """Of the replica identity."""
+    """True for columns of the replica identity."""
 
 
 class Relation(NamedTuple):
-    """A table as it is from here on; sent before its first change and after its columns change."""
+    """Definition of a table from here on; sent before its first change and after changes of its columns."""
 
     relation_id: int
     schema: str
     name: str
     identity: str
-    """d: primary key, i: an index, f: all columns, n: nothing."""
+    """Replica identity. d: primary key, i: an index, f: all columns, n: nothing."""
     columns: tuple[Column, ...]
 
 
@@ -71,7 +71,7 @@ class Insert(NamedTuple):
 class Update(NamedTuple):
     relation_id: int
     old: Row | None
-    """All columns with replica identity FULL; otherwise the key alone, and only if it has changed."""
+    """All columns with replica identity FULL; otherwise only the key, and only if it changed."""
     is_whole: bool
     new: Row
 
@@ -87,7 +87,7 @@ class Truncate(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """Somebody's pg_logical_emit_message."""
+    """Message written with pg_logical_emit_message."""
 
     prefix: str
     content: bytes
@@ -105,11 +105,11 @@ _LATER_VERSIONS = b"SEcAbPKrp"
 
 
 class DecodingError(SourceError):
-    """Bytes that are no message of pgoutput."""
+    """Malformed or unexpected pgoutput message."""
 
 
 def decode(data: bytes) -> Message | None:
-    """None for messages that say nothing about rows: origins and names of types."""
+    """Return None for messages without row changes: origins and type names."""
     kind, reader = data[:1], _Reader(data, 1)
     try:
         if kind in (b"I", b"U", b"D"):
@@ -133,7 +133,7 @@ def decode(data: bytes) -> Message | None:
 
 
 class _Reader:
-    """Walks over the bytes of a message."""
+    """Cursor over the bytes of a message."""
 
     __slots__ = ("at", "data")
 
@@ -222,7 +222,7 @@ def _column(reader: _Reader) -> Column:
 
 def _truncate(reader: _Reader) -> Truncate:
     (count,) = reader.take(_INT32)
-    reader.letter()  # CASCADE, RESTART IDENTITY: all tables that it reached are listed
+    reader.letter()  # CASCADE, RESTART IDENTITY; cascaded tables are in the list
     return Truncate(tuple(reader.take(_INT32)[0] for _ in range(count)))
 
 

@@ -1,8 +1,8 @@
-"""The source as Spark sees it: a stream of changes with the snapshot as its first micro-batch.
+"""Spark's stream reader: a stream of changes whose first micro-batch is the snapshot.
 
-The driver keeps a StreamReader for the life of a query, in a process of its own; tasks read. A micro-batch of changes
-is one task, because only one process at a time can read a slot. It is repeatable: the slot moves on when Spark has
-committed the micro-batch, and not before.
+The driver runs one StreamReader per query in a separate process; tasks read. A micro-batch of changes is one task,
+because only one process at a time can read a slot. Micro-batches are repeatable: the slot advances only after Spark has
+committed the micro-batch.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from barnabas.connect.sources.postgres.database import Connection
 
 
-# -- How far a connector is, as Spark writes it down; and how much the next micro-batch takes. No I/O --
+# -- Positions in Spark's checkpoint, and the size of the next micro-batch. No I/O ---------------------
 
 QUIET_BYTES = 16 << 20
-"""Of the server's log without a change of ours: then the position moves on, so that the server need not keep it."""
+"""WAL without changes of our tables after which the position advances, so that the server can recycle it."""
 
 
 NO_SYSTEM = System("", 0)
@@ -45,7 +45,7 @@ NO_SYSTEM = System("", 0)
 
 @dataclass(frozen=True)
 class WalPosition:
-    """Everything before `lsn` was read. None: nothing yet, not even the tables."""
+    """Everything before `lsn` is read. None: nothing yet, not even the snapshot."""
 
     lsn: int | None = None
     system: System = NO_SYSTEM
@@ -65,17 +65,17 @@ class WalPosition:
 class StreamEnd(NamedTuple):
     lsn: int
     is_empty: bool
-    """No change of ours is before it."""
+    """True if no change of our tables precedes it."""
 
 
 def next_end(
     start: int, flushed: int, most: int, peek: Callable[[int], Peeked], *, is_quiet: bool
 ) -> StreamEnd | None:
-    """Where the next micro-batch ends: behind a commit, or where the log ends if none of its changes are ours and it
-    was quiet for long. None: nothing has come.
+    """Return the end of the next micro-batch: the end of a commit, or the end of the WAL after a long stretch without
+    changes of our tables. None: nothing new.
 
-    A peek begins at the slot's position, which is one micro-batch behind `start`: if it shows nothing that is new, but
-    was cut short, it is made longer.
+    A peek begins at the slot's position, one micro-batch behind `start`. A peek that hits its limit without showing
+    anything new is repeated with a higher limit.
     """
     while flushed > start:
         found = peek(most)
@@ -95,7 +95,7 @@ SCHEMA = (
     "BIGINT, seq BIGINT, "
     "`time` TIMESTAMP, unchanged ARRAY<STRING>, number BIGINT"
 )
-ROWS = 10_000  # of one Arrow batch
+ROWS = 10_000  # per Arrow batch
 BYTES = 8 << 20
 
 
@@ -146,7 +146,7 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._moved = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks need the settings only: connections stay here."""
+        """Pickle only the settings for tasks: connections stay in the driver."""
         return {"_settings": self._settings}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -185,10 +185,10 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return arrow_batches(read_part(self._settings.url, self._settings.password, partition.part))
         if isinstance(partition, ChangesTask):
             return arrow_batches(read_changes(self._settings, partition.start, partition.end))
-        return iter(())  # Spark makes one task without anything where there is nothing to read
+        return iter(())  # Spark starts one task even without partitions
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has done with everything up to here: the server need not keep it. Never a reason to fail."""
+        """Advance the slot to the committed position, so that the server can recycle WAL. Never raises."""
         lsn = WalPosition.from_json(end).lsn
         try:
             if lsn is not None:
@@ -197,7 +197,8 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("the slot stays where it is for now: %s", error)
 
     def stop(self) -> None:
-        """As the source of topics: what runs us would report the end of the socket to the socket."""
+        """Release the snapshot and the connection. After EOFError, exit: Spark's worker would report the error on the
+        closed socket."""
         if isinstance(sys.exc_info()[1], EOFError):
             os._exit(0)
         self._end_snapshot()
@@ -210,8 +211,8 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _first_position(self) -> WalPosition:
-        """A slot, made before Spark writes its position down. One that is there was left by a start that did not get
-        as far as that, and is as good: the snapshot is later than its position."""
+        """Create the slot before Spark stores its position. An existing slot was left by a start that failed in
+        between, and can be reused: the snapshot is later than its position."""
         settings, connection = self._settings, self._connect()
         ensure_publication(connection, settings.slot.publication, settings.patterns)
         replication = settings.connect(replication=True)
@@ -238,7 +239,7 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._snapshot = None
 
     def _check(self, position: WalPosition) -> slots.System:
-        """Before anything is read: everything behind the position is there."""
+        """Check, before reading, that everything after the position is still available."""
         assert position.lsn is not None
         settings, connection = self._settings, self._connect()
         if self._system is None:
@@ -277,7 +278,7 @@ def read_changes(settings: PostgresSettings, start: int, end: int) -> Iterator[R
 
 
 def arrow_batches(changes: Iterator[RowChange]) -> Iterator[pa.RecordBatch]:
-    """Batches of some thousand rows and some megabytes: memory does not grow with a transaction."""
+    """Yield batches bounded in rows and bytes: memory does not grow with the size of a transaction."""
     numbers = count()
     while rows := list(_some(changes)):
         yield _batch(rows, list(islice(numbers, len(rows))))

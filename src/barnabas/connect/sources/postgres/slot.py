@@ -1,7 +1,7 @@
-"""The replication slot: PostgreSQL keeps what is behind its position, and shows it again until the position moves on.
+"""The replication slot: PostgreSQL retains the WAL after its position, and repeats it until the position advances.
 
-Positions are those behind a commit. Peeking twice shows the same; only `advance` lets the server forget. A slot is
-never made again under a position of ours: what came in between would be missing, and nobody would notice.
+Positions are the ends of commits. A repeated peek shows the same changes; only `advance` lets the server recycle WAL.
+A slot is never recreated while a position is stored: the changes in between would be lost silently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHANGES = (
     "pg_catalog.pg_logical_slot_peek_binary_changes({slot}, {until}, {most}, 'proto_version', '1', "
     "'publication_names', {publication})"
 )
-COMMITS = (  # how many messages, and the greatest end of a commit among them
+COMMITS = (  # number of messages, and the highest commit end among them
     "SELECT count(*), max(encode(substring(data FROM 11 FOR 8), 'hex') COLLATE \"C\") FILTER (WHERE "
     "get_byte(data, 0) = 67) "
     "FROM "
@@ -40,7 +40,7 @@ COMMITS = (  # how many messages, and the greatest end of a commit among them
 
 
 def lsn_text(lsn: int) -> str:
-    """As PostgreSQL writes it."""
+    """Format an LSN as PostgreSQL does."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
@@ -64,7 +64,7 @@ class SlotState(NamedTuple):
 
 
 class System(NamedTuple):
-    """Which server it is, and which of its histories."""
+    """System identifier and timeline of a server."""
 
     identifier: str
     timeline: int
@@ -73,7 +73,7 @@ class System(NamedTuple):
 class Peeked(NamedTuple):
     messages: int
     end: int | None
-    """Behind the last commit."""
+    """End of the last commit."""
 
 
 def state_of(connection: Connection, slot: ReplicationSlot) -> SlotState | None:
@@ -87,7 +87,7 @@ def flushed(connection: Connection) -> int:
 
 
 def create(replication: Connection, slot: ReplicationSlot) -> tuple[int, str]:
-    """Its first position, and the name of a snapshot of that moment. The snapshot ends with the connection."""
+    """Create the slot; return its first position and the name of its snapshot, which ends with the connection."""
     from psycopg import sql
 
     statement = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput (SNAPSHOT 'export')")
@@ -109,7 +109,7 @@ def identify(replication: Connection) -> System:
 
 
 def left_at(history: str, timeline: int) -> int | None:
-    """Where a server left a timeline, by the file of its history; None if it never was on it."""
+    """Return the LSN at which the server left a timeline, from its history file; None if it was never on it."""
     for line in history.splitlines():
         words = line.split()
         if words and words[0] == str(timeline):
@@ -118,7 +118,7 @@ def left_at(history: str, timeline: int) -> int | None:
 
 
 def check_system(url: str, password: str | None, known: System, position: int) -> System:
-    """The server is the one that was read, and has not gone back behind what was read of it."""
+    """Check that the server is the same one and that its timeline still contains `position`."""
     with connect(url, password, replication=True) as replication:
         now = identify(replication)
         if now.identifier != known.identifier:
@@ -149,7 +149,7 @@ def _text(value: Any) -> str:
 def check_state(
     state: SlotState | None, slot: ReplicationSlot, position: int | None, database: str
 ) -> SlotState:
-    """SourceError unless everything behind `position` can still be read."""
+    """Raise SourceError unless everything after `position` can still be read."""
     where = "" if position is None else f" Changes behind {lsn_text(position)} may be missing."
     over = " Start over: a new `slot`, a new `storage` and an empty topic, so that the tables are read again as a whole"
     if state is None:
@@ -176,7 +176,7 @@ def check_state(
 
 
 def peek(connection: Connection, slot: ReplicationSlot, until: int, most: int) -> Peeked:
-    """What the next `most` messages, up to the end of a transaction, have; `until` is where the log ends."""
+    """Peek at the next `most` messages, rounded up to the end of a transaction; `until` is the end of the WAL."""
     from psycopg import sql
 
     query = sql.SQL(COMMITS) + _changes(slot, until, most)
@@ -186,7 +186,7 @@ def peek(connection: Connection, slot: ReplicationSlot, until: int, most: int) -
 
 
 def read(connection: Connection, slot: ReplicationSlot, until: int) -> Iterator[bytes]:
-    """All messages up to a position, as they come: neither side has them in memory at once."""
+    """Stream all messages up to a position, without buffering them on either side."""
     from psycopg import sql
 
     changes = _changes(slot, until, None)
@@ -198,7 +198,7 @@ def read(connection: Connection, slot: ReplicationSlot, until: int) -> Iterator[
 
 
 def advance(connection: Connection, slot: ReplicationSlot, position: int) -> None:
-    """The server need not keep what is before."""
+    """Allow the server to recycle the WAL before `position`."""
     with held(connection, slot):
         state = state_of(connection, slot)
         if state is not None and state.confirmed < position:
@@ -209,7 +209,7 @@ def advance(connection: Connection, slot: ReplicationSlot, position: int) -> Non
 
 
 def wait_until_free(connection: Connection, slot: ReplicationSlot, seconds: float = BUSY_SECONDS) -> None:
-    """A reader that was killed lets go of the slot as soon as its server process notices."""
+    """Wait until the slot is inactive: the server releases the slot of a killed reader with a delay."""
     deadline = time.monotonic() + seconds
     while True:
         state = state_of(connection, slot)

@@ -1,9 +1,9 @@
-"""The tables as they were at one moment, in parts that tasks read side by side.
+"""A consistent snapshot of the tables, in parts that tasks read in parallel.
 
-The first snapshot is the one that the slot exports: the stream goes on exactly where it ends. It lives as long as the
-connection that made the slot. After a restart another one is taken, later than the slot's first position: the changes
-in between are in it and come again in the stream, under the same keys and in their order, so that what the last change
-of each key says is the table's state. The slot stays: the sink may have the rows of the first snapshot already.
+The first snapshot is the one exported with the slot: the stream continues exactly where it ends. It exists until the
+connection that created the slot is closed. After a restart a new one is taken, later than the slot's first position:
+the stream repeats the changes in between, under the same keys and in order, so that the last change of each key is the
+state of the table. The slot is kept: the sink may already have rows of the first snapshot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from barnabas.connect.sources.postgres.database import Connection
 
-BLOCKS = 8192  # of one part: 64 MiB as PostgreSQL is usually built
+BLOCKS = 8192  # per part: 64 MiB with PostgreSQL's default block size
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -45,7 +45,7 @@ class DatabaseSnapshot:
 
 @dataclass(frozen=True)
 class TablePart:
-    """A range of a table's blocks; without a range all of it."""
+    """A range of a table's blocks; without a range, the whole table."""
 
     snapshot: DatabaseSnapshot
     table: PublishedTable
@@ -54,7 +54,7 @@ class TablePart:
 
 
 class HeldSnapshot:
-    """A snapshot and the connection that keeps it: others can take it until this is closed."""
+    """A snapshot and the connection that holds it: other sessions can import it until `close`."""
 
     def __init__(self, connection: Connection, snapshot: DatabaseSnapshot) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class HeldSnapshot:
 
     @classmethod
     def taken(cls, connection: Connection) -> HeldSnapshot:
-        """One of this moment."""
+        """Take and export a new snapshot."""
         with explained("a snapshot cannot be taken"):
             connection.execute(BEGIN)
             (lsn,) = one(connection, END)
@@ -131,7 +131,7 @@ def _enter(connection: Connection, snapshot: DatabaseSnapshot) -> None:
 def _query(part: TablePart, names: Sequence[str]) -> sql.Composed:
     from psycopg import sql
 
-    only = sql.SQL("ONLY " if part.table.kind == "r" else "")  # of a partitioned table, all partitions
+    only = sql.SQL("ONLY " if part.table.kind == "r" else "")  # a partitioned table includes its partitions
     query = sql.SQL("SELECT {} FROM {}{}").format(
         sql.SQL(", ").join(map(sql.Identifier, names)),
         only,

@@ -15,13 +15,13 @@ from barnabas.spark import PipelineError, SourceError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-MAX_NAME = 63  # of PostgreSQL's identifiers
+MAX_NAME = 63  # length of PostgreSQL's identifiers
 CORRUPT = "_corrupt_record"
 ENVELOPE = ("key", "before", "after", "op", "schema", "table", "lsn", "xid", "seq", "time", "unchanged")
 
 
 class PostgresSource(ConnectorEndpoint, frozen=True):
-    """`rows` has the columns of the one table that is read, `envelope` one row per change of any table."""
+    """`rows` has the columns of a single table; `envelope` has one row per change of any table."""
 
     url: str
     tables: list[str]
@@ -30,11 +30,11 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
     slot: str | None = None
     publication: str | None = None
     shape: Literal["rows", "envelope"] | None = None
-    """By default `rows` where `tables` names one table."""
+    """Default: `rows` if `tables` names one table."""
     max_changes: int = 100_000
-    """Of one micro-batch; a transaction is never divided."""
+    """Maximum per micro-batch; transactions are never split."""
     heartbeat: str = "30 seconds"
-    """So often the slot moves on while the tables are quiet."""
+    """Interval at which the slot advances while the tables do not change."""
 
     def location(self) -> str:
         return f"tables {', '.join(self.tables)} of {without_password(self.url)}"
@@ -81,7 +81,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
         return self.shape or ("rows" if single is not None else "envelope")
 
     def _fields(self) -> str:
-        """The table's columns as DDL."""
+        """Return the table's columns as DDL."""
         from barnabas.connect.sources.postgres.database import columns_of, connect, types_of
         from barnabas.connect.sources.postgres.values import spark_type
 
@@ -106,7 +106,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
 
 
 def as_envelopes(changes: DataFrame) -> DataFrame:
-    """`before` and `after` as objects, so that a sink that writes JSON does not write them as texts."""
+    """Parse `before` and `after`, so that a JSON sink writes them as objects instead of strings."""
     from pyspark.sql import functions as F
 
     objects = {name: F.parse_json(name).alias(name) for name in ("before", "after")}
@@ -137,7 +137,7 @@ def _about(problem: Column) -> list[Column]:
 
 
 def _problem() -> Column:
-    """What a row of columns cannot say."""
+    """Error of a change that the shape `rows` cannot represent."""
     from pyspark.sql import functions as F
 
     truncated = F.lit("the table was truncated, which is no change of a row: use `shape: envelope`")

@@ -1,4 +1,4 @@
-"""Which tables are read: names and patterns of the connector, and the publication that carries their changes."""
+"""Table patterns of the connector, and the publication of their changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOIN pg_catalog.pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 WHERE p.pubname = %s ORDER BY 2, 3
 """
-COLUMN_LISTS = 150_000  # the server version that has column lists and row filters
+COLUMN_LISTS = 150_000  # first server version with column lists and row filters
 ALL_COLUMNS = "ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute WHERE attrelid = c.oid AND attnum > 0)"
 
 TABLES = """
@@ -62,7 +62,7 @@ class Patterns:
         return [text if "." in text else f"public.{text}" for text in self.texts]
 
     def single(self) -> tuple[str, str] | None:
-        """Schema and name, if this can only be one table."""
+        """Return schema and name if the patterns can match only one table."""
         if len(self.texts) != 1 or any(letter in self.texts[0] for letter in "*?["):
             return None
         schema, _, name = self.full[0].partition(".")
@@ -70,7 +70,7 @@ class Patterns:
 
 
 def ensure_publication(connection: Connection, publication: str, patterns: Patterns) -> None:
-    """Make the publication, or check that the one that is there has what is wanted."""
+    """Create the publication, or check that an existing one contains the tables."""
     (there,) = one(
         connection, "SELECT count(*) FROM pg_catalog.pg_publication WHERE pubname = %s", publication
     )
@@ -130,7 +130,7 @@ def _check(connection: Connection, publication: str, patterns: Patterns, wanted:
 
 
 def _roots(connection: Connection, relation_ids: list[int]) -> set[str]:
-    """The partitioned tables whose partitions are published one by one."""
+    """Return the partitioned tables whose partitions are published individually."""
     query = """
     SELECT DISTINCT n.nspname || '.' || c.relname FROM unnest(%s::oid[]) AS leaf
     CROSS JOIN LATERAL (SELECT pg_catalog.pg_partition_root(leaf) AS root) AS found

@@ -1,7 +1,7 @@
-"""Values of PostgreSQL, as its types print them, to JSON and to types of Spark. No I/O.
+"""Converts PostgreSQL's text output to JSON and its types to Spark types. No I/O.
 
-What JSON cannot hold exactly is text: `numeric` with all its digits, moments as ISO 8601, bytes in base64. Texts are
-those of a session with the settings of `SESSION`, so they do not depend on the server.
+Values without an exact JSON representation become strings: `numeric` with all digits, timestamps in ISO 8601, bytes in
+base64. The text output is that of a session with the settings of `SESSION`, independent of the server's settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SESSION = {
 }
 
 MAX_DIGITS = 38
-"""Of Spark's decimals."""
+"""Maximum precision of Spark's decimals."""
 
 NUMERIC = "numeric"
 
@@ -34,9 +34,9 @@ NUMERIC = "numeric"
 class PgType(NamedTuple):
     name: str
     base: int = 0
-    """Of a domain: the type that it restricts."""
+    """Base type of a domain."""
     element: int = 0
-    """Of an array."""
+    """Element type of an array."""
     delimiter: str = ","
 
 
@@ -45,7 +45,7 @@ Converter = Callable[[str], Any]
 
 
 def converter(types: Types, type_id: int) -> Converter:
-    """From the text of a value to what msgspec writes as JSON; a type that is not known stays text."""
+    """Return the converter from text output to a JSON value; values of unknown types stay strings."""
     kind = plain(types, type_id)
     if kind is None:
         return str
@@ -56,7 +56,7 @@ def converter(types: Types, type_id: int) -> Converter:
 
 
 def plain(types: Types, type_id: int) -> PgType | None:
-    """Domains are what they restrict."""
+    """Resolve domains to their base type."""
     kind = types.get(type_id)
     while kind is not None and kind.base:
         kind = types.get(kind.base)
@@ -75,16 +75,16 @@ def spark_type(types: Types, type_id: int, modifier: int) -> str:
 
 
 def _decimal(modifier: int) -> str:
-    """A numeric without precision has any number of digits: Spark has no such type but text."""
+    """Return the Spark type of a numeric; a string without precision, because its digits are unlimited."""
     if modifier < 4:
         return "STRING"
     precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
-    fits = precision <= MAX_DIGITS and scale <= precision  # 11 bits: a negative scale is a large one here
+    fits = precision <= MAX_DIGITS and scale <= precision  # 11 bits: a negative scale appears as a large one
     return f"DECIMAL({precision},{scale})" if fits else "STRING"
 
 
 def array(text: str, element: Converter, delimiter: str = ",") -> list[Any]:
-    """`{1,NULL,"a b"}`, of any number of dimensions; bounds in front of it are dropped."""
+    """Parse `{1,NULL,"a b"}` with any number of dimensions; leading bounds are dropped."""
     if text.startswith("["):
         text = text[text.index("=") + 1 :]
     try:
@@ -145,13 +145,13 @@ def _boolean(text: str) -> bool:
 
 
 def _number(text: str) -> float | str:
-    """JSON has no word for infinity."""
+    """Parse a number; infinity and NaN stay strings, because JSON has no such values."""
     value = float(text)
     return value if math.isfinite(value) else text
 
 
 def _moment(text: str) -> str:
-    """`2026-01-31 12:00:00.5+00` is `2026-01-31T12:00:00.5Z`; `infinity` and years BC stay as they are."""
+    """Convert `2026-01-31 12:00:00.5+00` to `2026-01-31T12:00:00.5Z`; `infinity` and years BC are unchanged."""
     if text[-3:] == "+00" and text[10:11] == " ":
         return f"{text[:10]}T{text[11:-3]}Z"
     return text
