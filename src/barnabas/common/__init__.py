@@ -1,1 +1,1 @@
-"""Values and seams that know nothing of Kafka's protocol. Its modules are its public interface."""
+"""Utilities independent of the Kafka protocol. Import its modules directly: they are the public interface."""

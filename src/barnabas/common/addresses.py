@@ -8,5 +8,5 @@ from ipaddress import ip_address
 def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:  # a name, or *
+    except ValueError:  # a host name, or *
         return False

@@ -1,4 +1,4 @@
-"""A child process and its messages, from the parent's event loop. The child's end of the pipes is `pipe_channel`."""
+"""Run a child process and exchange messages with it on the event loop. `pipe_channel` is the child's side."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ logger = safe_logger(__name__)
 
 M = TypeVar("M")
 PIPE_BYTES = 1 << 20
-"""Read ahead of the messages' consumer."""
+"""Read buffer of the child's output."""
 GRACE_SECONDS = 2.0
-"""For the end of a child whose input has ended; a child that takes longer hangs, in a disk most likely."""
+"""Time for a child to exit after its input is closed. A child that takes longer hangs, probably on disk I/O."""
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -29,7 +29,7 @@ class ChildProcess(Generic[M]):
     """One process at a time: `start` replaces one that has ended.
 
     `on_message` gets each decoded message. `on_exit` gets the exit code once per process, after its last message and
-    whatever the cause of its end: it exited, was killed, was stopped, or wrote something other than messages.
+    regardless of the cause: normal exit, kill, `stop` or invalid output.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ChildProcess(Generic[M]):
                 process.stdin.write(frame(data))
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Close the child's input, which is its sign to exit; kill it if it still runs after `grace` seconds."""
+        """Close the child's input, which signals it to exit; kill it if it still runs after `grace` seconds."""
         process, self._process = self._process, None
         if process is not None:
             await _end(process, grace)
@@ -99,10 +99,10 @@ class ChildProcess(Generic[M]):
 
 
 async def _end(process: Process, grace: float) -> int:
-    """Return the exit code.
+    """Stop the process and return its exit code.
 
-    Kills the process only after the grace period: asyncio's `kill` polls for the exit code first, and while the process
-    is exiting it takes the code from the waiting task, which then gets 255.
+    Kills it only after the grace period: asyncio's `kill` polls the exit code first, and for an exiting process takes
+    the code from the waiting task, which then gets 255.
     """
     assert process.stdin is not None
     process.stdin.close()

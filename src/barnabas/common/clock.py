@@ -1,4 +1,4 @@
-"""Time as two seams: a clock to read and timers to set. Each has a twin that tests move by hand."""
+"""Clock and timer interfaces, with manual implementations for tests."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ HAS_BOOT_CLOCK = hasattr(time, "CLOCK_BOOTTIME")
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock time in epoch milliseconds: what goes into records and files."""
+        """Wall-clock time in epoch milliseconds, for records and files."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never jump: what timeouts are measured with."""
+        """Monotonic seconds, for timeouts."""
         ...
 
     def expiry_ms(self) -> int:
-        """Wall-clock time for what is deleted by its age. It does not follow a jump ahead at once (`ExpiryClock`)."""
+        """Wall-clock time for age-based deletion. It does not follow a forward jump at once (`ExpiryClock`)."""
         ...
 
 
 def boot_seconds() -> float:
-    """Seconds that never jump and that pass while the machine is suspended, which those of `monotonic` do not on Linux:
-    what others count of us meanwhile, such as a session's timeout, is measured with these."""
+    """Monotonic seconds that include suspended time, unlike `monotonic` on Linux: for timeouts that other machines
+    measure, such as session timeouts."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if HAS_BOOT_CLOCK else time.monotonic()
 
 
@@ -44,17 +44,17 @@ class Timers(Protocol):
 
 
 class TurnLimit(NamedTuple):
-    """How much of long work is done before others have a turn: a few milliseconds, or so many steps if that is less.
-    The clock of a simulation stands still meanwhile, so there the steps count."""
+    """Time slice of long work on the event loop: a few milliseconds, or `steps` steps if that is less. The step limit
+    applies in simulations, whose clock does not advance during the work."""
 
     seconds: float = 0.003
     steps: int = 1000
     piece_bytes: int = 1 << 20
-    """Of batches, what is appended in a step, unless they are many (`replication/follower.py`)."""
+    """Bytes of batches appended per step, unless there are many batches (`replication/follower.py`)."""
 
 
 class Turn:
-    """The present turn of some long work."""
+    """Current time slice of long work."""
 
     __slots__ = ("_limit", "_monotonic", "_steps", "_until")
 
@@ -68,18 +68,17 @@ class Turn:
         self._until = self._monotonic() + self._limit.seconds
 
     def is_over(self) -> bool:
-        """Asked after each step."""
+        """Count a step; True if the slice is used up."""
         self._steps += 1
         return self._steps >= self._limit.steps or self._monotonic() >= self._until
 
 
 class ExpiryClock:
-    """The wall clock, except that it does not jump ahead by more than `longest_jump_ms` at once.
+    """Wall clock that does not jump ahead by more than `longest_jump_ms` at once.
 
-    A clock that is set to a wrong time in the future would expire everything at that moment. So the wall clock is
-    compared with the time since boot, which cannot be set. After a jump, time continues as before it until the clock
-    is set back, or until `pause_ms` have passed: an operator who sets that to 0 confirms the new time. Where the time
-    since boot is not known, this is the wall clock.
+    A clock set to a wrong time in the future would expire everything immediately. The wall clock is therefore compared
+    with the time since boot, which cannot be set. After a jump, time continues as before until the clock is set back or
+    `pause_ms` have passed; setting that to 0 confirms the new time. Without a boot clock this is the wall clock.
     """
 
     def __init__(
@@ -92,14 +91,14 @@ class ExpiryClock:
         self.longest_jump_ms = 300_000
         self.pause_ms = 3_600_000
         self._offset = now_ms() - self._boot_ms()
-        """Of the wall clock from the time since boot, before the jump."""
+        """Wall-clock time minus time since boot, before the jump."""
         self._jumped_at: int | None = None
 
     def _boot_ms(self) -> int:
         return round(self._boot() * 1000) if self._boot is not None else 0
 
     def now_ms(self) -> int:
-        """To be called often: each call takes over small corrections since the last one."""
+        """Return the time. Call it often: each call absorbs small clock corrections since the last one."""
         now, boot = self._now_ms(), self._boot_ms()
         ahead = now - boot - self._offset
         if self._boot is None or ahead <= self.longest_jump_ms:
@@ -126,7 +125,7 @@ class ExpiryClock:
             logger.warning("the clock of this machine had jumped ahead: %s", why)
 
     def ahead_seconds(self) -> float:
-        """How far the wall clock is ahead of this one: 0 unless it has jumped."""
+        """Difference between the wall clock and this one; 0 unless the wall clock jumped."""
         return (self._now_ms() - self.now_ms()) / 1000
 
 
@@ -145,7 +144,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock, and its timers, that stand still until a test moves them."""
+    """Clock and timers that advance only by `advance`, for tests."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = now_ms
@@ -168,7 +167,7 @@ class ManualClock:
         return timer
 
     def advance(self, milliseconds: int) -> None:
-        """Move time on, firing each timer at its own moment and in order."""
+        """Advance the time and fire due timers in order, each at its due time."""
         end = self._elapsed_ms + milliseconds
         while self._due and self._due[0][0] <= end:
             moment, _, timer = heapq.heappop(self._due)

@@ -1,7 +1,7 @@
-"""Long work in steps: generators that yield now and then, so that they do not hold the loop up.
+"""Cooperative multitasking: long work as generators that yield regularly and so do not block the event loop.
 
-What lies between two yields takes a fraction of a millisecond: some hundred partitions, or as many members of a group.
-What such a generator is given must not change before it is done.
+A step takes a fraction of a millisecond: some hundred partitions or group members. The input of a generator must not
+change until it is finished.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ R = TypeVar("R")
 Steps = Generator[None, None, R]
 
 PIECE = 500
-"""Items that are looked at in one step."""
+"""Items processed per step."""
 
 RUN = 4000
-"""Items that are sorted in one step: a millisecond."""
+"""Items sorted per step: about a millisecond."""
 
 
 def finish(steps: Steps[R]) -> R:
-    """Take all steps at once."""
+    """Run all steps without interruption and return the result."""
     while True:
         try:
             next(steps)
@@ -34,14 +34,14 @@ def finish(steps: Steps[R]) -> R:
 
 
 def pieces(items: Iterable[T], size: int = PIECE) -> Iterator[Sequence[T]]:
-    """Items by the hundred: a step for each, not for each item."""
+    """Split items into lists of `size`, one per step."""
     left = iter(items)
     while piece := list(islice(left, size)):
         yield piece
 
 
 def sort(items: Iterable[Any]) -> Steps[list[Any]]:
-    """`sorted`, of items that compare quickly."""
+    """Sort in steps, for items with fast comparison."""
     runs = []
     for run in pieces(items, RUN):
         runs.append(sorted(run))

@@ -1,24 +1,24 @@
-"""File descriptors: connections and segments share what the process may open.
+"""File descriptor limits, divided between connections and segments.
 
-A client that opens connections until none is left must not keep the broker from opening its own files.
+Clients that open too many connections must not prevent the broker from opening its files.
 """
 
 from __future__ import annotations
 
 import resource
 
-SPARE = 64  # listeners, the metadata log, checkpoints and whatever else is open for a moment
-ENOUGH = 65_536  # 10,000 connections, the segments, and some; macOS refuses more than it has
+SPARE = 64  # listeners, the metadata log, checkpoints and temporary files
+ENOUGH = 65_536  # 10,000 connections, the segments and a reserve; macOS refuses values above its limit
 MAX_SEGMENTS = 16384  # open indexes take memory too: a few KB each, megabytes for the largest
 
 
 def raise_limit() -> None:
-    """Use what the system allows, as Java does: shells begin with 1,024, or 256 on macOS."""
+    """Raise the soft limit to the hard limit, as Java does: shells start with 1,024, or 256 on macOS."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
-    for limit in (wanted, min(wanted, 10_240)):  # OPEN_MAX of macOS, which says that it has no limit
+    for limit in (wanted, min(wanted, 10_240)):  # OPEN_MAX of macOS, which reports no limit
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         except (OSError, ValueError):
@@ -27,7 +27,7 @@ def raise_limit() -> None:
 
 
 def room_for_segments() -> int:
-    """Half of the files that this process may open."""
+    """Number of descriptors for segments: half of the limit."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return MAX_SEGMENTS
@@ -35,7 +35,7 @@ def room_for_segments() -> int:
 
 
 def room_for_connections() -> int:
-    """How many connections may be open beside everything else."""
+    """Number of descriptors left for connections."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         allowed = ENOUGH

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `10s`, `10 seconds`, `1 minute`, `2h`."""
+"""Parse durations: `10s`, `10 seconds`, `1 minute`, `2h`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def seconds_of(text: str) -> float:
-    """`"2 minutes"` is 120; ValueError for what is no length of time."""
+    """Parse a duration into seconds: 120 for `"2 minutes"`; ValueError if it is invalid."""
     found = _FORM.fullmatch(text)
     if found is not None:
         word = found[2].lower()

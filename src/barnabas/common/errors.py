@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the one exception that carries them to a client."""
+"""Kafka's error codes, and the exception that carries them to a client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """Every error code of Kafka's wire protocol, by Kafka's own name."""
+    """Error codes of Kafka's protocol, under Kafka's names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -150,14 +150,14 @@ class ErrorCode(IntEnum):
 
 
 NO_ERROR: Final = ErrorCode.NONE
-"""For the hot path: to find a member of an enum takes as long as a dozen instructions."""
+"""For hot paths: looking up an enum member costs about a dozen instructions."""
 
-MAX_TEXT = 2_000  # characters of an error; one that quotes a name of 32 KB would fit into no answer
-_KEPT_AT_THE_END = 500  # where the advice is
+MAX_TEXT = 2_000  # characters of a message; one that quotes a name of 32 KB would not fit into a response
+_KEPT_AT_THE_END = 500  # the advice is at the end
 
 
 class KafkaError(Exception):
-    """An error with a wire code; its text tells the user what to do next."""
+    """Error with a Kafka error code; the message includes the remedy."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         if len(message) > MAX_TEXT:

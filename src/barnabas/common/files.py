@@ -1,7 +1,7 @@
-"""The file system as a seam: everything Barnabas does to a disk goes through here.
+"""File system interface: all disk access of Barnabas goes through it.
 
-`LocalFileSystem` is the real one; `barnabas.testing.files.FaultyFileSystem` is its in-memory twin that
-can lose what was not synced, run full, and fail at any step. The methods are the few that a log needs.
+`LocalFileSystem` is the real implementation. `barnabas.testing.files.FaultyFileSystem` is in memory and simulates lost
+unsynced writes, full disks and failures of any operation. The interface has only the methods that a log needs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-# Records are for those whom the broker gives them to, not for every account of the machine. What is there already
-# becomes private at the first start (log/dirs/properties).
+# Only the broker's account may read its data: clients need the broker's authorization. Existing files become private
+# at the first start (log/dirs/properties).
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -23,7 +23,7 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class ReadableFile(Protocol):
-    """Its size is known without asking the disk, because only we write to it."""
+    """File open for reading. `size` is tracked in memory because no other process writes to it."""
 
     path: str
     size: int
@@ -31,28 +31,28 @@ class ReadableFile(Protocol):
     def fileno(self) -> int: ...
 
     def read(self, count: int, position: int) -> bytes:
-        """Up to `count` bytes from `position`; fewer only at the end of the file."""
+        """Return up to `count` bytes from `position`; fewer only at the end of the file."""
         ...
 
 
 class File(ReadableFile, Protocol):
-    """An open file."""
+    """File open for reading and writing."""
 
     def append(self, data: Bytes) -> None:
-        """Write all of `data` at the end; after an error the file ends where it ended before."""
+        """Write all of `data` at the end; after an error the file has its previous size."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Return only when the contents are on the disk. An error is final: never call it again."""
+        """Return when the contents are on disk. An error is final: do not call it again."""
         ...
 
     def close(self) -> None: ...
 
 
 class FileSlice:
-    """`length` bytes of a file from `position`, for a fetch to send without reading them.
+    """`length` bytes of a file from `position`, which a fetch sends without reading them.
 
     The file stays open while the slice is referenced.
     """
@@ -68,7 +68,7 @@ class FileSlice:
         return self.length
 
     def read(self, count: int | None = None, at: int = 0) -> bytes:
-        """Up to `count` bytes (all by default), starting `at` bytes into the slice."""
+        """Return up to `count` bytes (all by default), starting `at` bytes into the slice."""
         left = max(self.length - at, 0)
         return self.file.read(left if count is None else min(count, left), self.position + at)
 
@@ -78,7 +78,7 @@ class FileSlice:
 
 EMPTY: Final = b""
 Slice: TypeAlias = FileSlice | bytes
-"""What a read gives: a slice, or the empty bytes."""
+"""Result of a log read: a slice, or empty bytes."""
 
 
 class FileSystem(Protocol):
@@ -92,15 +92,15 @@ class FileSystem(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def is_private(self, path: str) -> bool:
-        """Has no other account of the machine any right on it?"""
+        """True if other accounts of the machine have no permissions on it."""
         ...
 
     def make_private(self, path: str, *, tree: bool = False) -> None:
-        """Leave the rights on it, and with `tree` on all that is in it, to the owner. Links are not followed."""
+        """Remove all permissions of group and others, with `tree` recursively. Does not follow links."""
         ...
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Replace a whole file: readers and crashes see the old contents or the new, never a mixture."""
+        """Replace a whole file: readers and crashes see either the old contents or the new."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -108,13 +108,13 @@ class FileSystem(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_folder(self, path: str) -> None:
-        """Make the names in a folder (created, renamed, removed files) survive a crash."""
+        """Sync a folder, so that created, renamed and removed names survive a crash."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
 
     def capacity(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume in all, and those that may still be used."""
+        """Return (total, available) bytes of the volume."""
         ...
 
 
@@ -122,7 +122,7 @@ NO_DESCRIPTOR: Final = -1
 
 
 class MemoryFile:
-    """Bytes that are read, and sent, like a file. Nothing is copied."""
+    """Bytes in memory with the interface of a file; not copied."""
 
     __slots__ = ("__weakref__", "_data", "path", "size")
 
@@ -190,7 +190,7 @@ class LocalFile:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(..., opener=private_opener)`: a new file is for its owner only, whatever its folder allows."""
+    """Opener for `open(..., opener=private_opener)`: creates files that only their owner can access."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
@@ -215,7 +215,7 @@ class LocalFileSystem:
         return os.path.isdir(path)
 
     def make_folders(self, path: str) -> None:
-        os.makedirs(path, FOLDER_MODE, exist_ok=True)  # only the last folder is made private
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)  # the mode applies to the last folder only
 
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb") as file:

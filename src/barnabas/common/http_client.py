@@ -1,10 +1,9 @@
-"""HTTP/1.1 client: one deadline and a bounded body for each request, no redirects. Blocks: for threads.
+"""Blocking HTTP/1.1 client for threads: one deadline and a bounded body per request, no redirects.
 
-A redirect could carry credentials to another address, or lead to a server that only this machine can reach. A timeout
-of `http.client` applies to one read, and a server may send a byte a second; here every wait of a request, from the
-connection to the last byte, gets the rest of one deadline. Only the name is resolved at the resolver's own pace.
-Failures are OSErrors: HttpError for a status, TimeoutError for the deadline. A URL that cannot be requested is a
-ValueError.
+A redirect could send credentials to another host, or lead to a server that only this machine can reach. A timeout of
+`http.client` applies to each read, so a slow server can exceed it indefinitely; here one deadline covers the request
+from the connection to the last byte, except for name resolution. Failures are OSErrors: HttpError for a status,
+TimeoutError for the deadline. An invalid URL is a ValueError.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from barnabas.common.retry import Deadline
 
-if TYPE_CHECKING:  # imported with the first request: not every process sends one
+if TYPE_CHECKING:  # imported on the first request: many processes send none
     import http.client
     import ssl
 
     from _typeshed import WriteableBuffer
 
 MAX_BYTES = 1024 * 1024
-"""Of a response, unless the caller allows more."""
+"""Default limit of a response body."""
 NO_HEADERS: Mapping[str, str] = {}
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PROXY_PORT = 443
 
 
 class HttpError(OSError):
-    """A status other than 2xx."""
+    """Response with a status other than 2xx."""
 
     def __init__(self, status: int, body: bytes = b"") -> None:
         super().__init__(f"HTTP status {status}")
@@ -43,7 +42,7 @@ class HttpError(OSError):
 class HttpResponse(NamedTuple):
     status: int
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """By lower-case name."""
     body: bytes
 
     def raise_for_status(self) -> Self:
@@ -64,7 +63,7 @@ def fetch(
     tls: ssl.SSLContext | None = None,
     use_proxy: bool = False,
 ) -> HttpResponse:
-    """Send one request on a new connection, and return the response whatever its status; options as in HttpSession."""
+    """Send one request on a new connection and return the response of any status; options as in HttpSession."""
     parts = urlsplit(url)
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     base_url = f"{parts.scheme}://{parts.netloc}"
@@ -74,11 +73,11 @@ def fetch(
 
 
 class HttpSession:
-    """Requests to one server on a connection that is kept open. For one thread at a time.
+    """Requests to one server on a persistent connection. Not thread-safe.
 
-    `tls` are the certificates to trust, by default the system's. `use_proxy` sends https through the proxy of the
-    environment, which cannot read it; http never goes through a proxy. `may_repeat` allows a second attempt when the
-    server has closed the kept connection while the request was sent: the server may process it twice.
+    `tls` holds the trusted certificates, by default the system's. `use_proxy` tunnels https through the proxy of the
+    environment; http never uses a proxy. `may_repeat` allows a second attempt if the server closes the persistent
+    connection during a request, which the server may then process twice.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class HttpSession:
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
     ) -> HttpResponse:
-        """Send a request for the base URL's path followed by `path`; return the response whatever its status."""
+        """Send a request for `path` below the base URL; return the response of any status."""
         target = f"/{(self._base.path.rstrip('/') + path).removeprefix('/')}"
         deadline = Deadline(self._timeout)
         if self._socket is not None and not self._socket.is_idle():
@@ -152,12 +151,12 @@ class HttpSession:
             if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
                 raise OSError(f"{type(error).__name__}: {error}") from None
             raise
-        if connection.sock is None:  # closed, as the server announced
+        if connection.sock is None:  # closed after `Connection: close`
             self.close()
         return result
 
     def _connected(self, deadline: Deadline) -> http.client.HTTPConnection:
-        """Return the kept connection, or a new one, with this deadline."""
+        """Return the open connection, or a new one, with this deadline."""
         import http.client
 
         if self._connection is None or self._socket is None:
@@ -191,7 +190,7 @@ class HttpSession:
 
 
 def _authority(url: SplitResult) -> str:
-    """Return host and port as the URL has them."""
+    """Return host and port as in the URL."""
     return url.netloc.rpartition("@")[2]
 
 
@@ -232,7 +231,7 @@ def _open_socket(host: str, port: int, deadline: Deadline) -> socket.socket:
 
 
 class _TimedSocket:
-    """The part of a socket that `http.client` uses, with a deadline for all calls together."""
+    """Subset of the socket interface used by `http.client`, with one deadline for all calls."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
@@ -251,10 +250,10 @@ class _TimedSocket:
         self._sock.settimeout(_seconds_left(self.deadline))
 
     def is_idle(self) -> bool:
-        """True while neither data nor the end of the connection has arrived between two requests."""
+        """True if neither data nor a close has arrived since the last response."""
         self._sock.settimeout(0)
         try:
-            socket.socket.recv(self._sock, 1, socket.MSG_PEEK)  # of TLS the encrypted bytes
+            socket.socket.recv(self._sock, 1, socket.MSG_PEEK)  # bypasses TLS
         except BlockingIOError:
             return True
         except OSError:
@@ -286,7 +285,7 @@ class _TimedReader(io.RawIOBase):
 
 
 def _proxy_for(authority: str) -> SplitResult | None:
-    """Return the environment's proxy for https, unless this host is exempt (no_proxy)."""
+    """Return the https proxy of the environment, or None if the host is exempt (no_proxy)."""
     import urllib.request
 
     proxy = urllib.request.getproxies().get("https")

@@ -1,4 +1,4 @@
-"""Exports of a package that are imported on first use."""
+"""Lazy imports of a package's exports."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a module `__getattr__` (PEP 562) that imports an exported name on first use.
 
-    `modules` has the exported names by module. Eager imports in `__init__` would load a whole package for one of its
-    names: a broker start and `barnabas --help` would take twice as long. Nothing is cached, so a name that a test
+    `modules` maps modules to their exported names. Eager imports in `__init__` would load a whole package for one name
+    and double the time of a broker start and of `barnabas --help`. Names are not cached, so a name that a test
     replaces in its module is replaced here too.
     """
     homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}

@@ -1,7 +1,7 @@
-"""Framed messages on pipes between a process and its child: the frame, and the child's end of the pipes.
+"""Framed messages on pipes between a parent and a child process: the frame format and the child's side.
 
-A frame is a four-byte length and the message. The parent's end is `child_process`; this module does not import asyncio,
-which a child may not need.
+A frame is a four-byte length and the message. The parent's side is `child_process`. This module does not import
+asyncio, so that a child can start without it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from struct import Struct
 
 LENGTH = Struct(">I")
 MAX_MESSAGE = 1 << 28
-"""More than any message of ours; a longer one is output of another program."""
+"""Larger than any valid message: a longer one is output of another program."""
 PARENT_CHECK_SECONDS = 5.0
-"""Interval of checking that the parent still runs: a process forked from it may keep the pipe open."""
+"""Interval for checking that the parent still runs: another process forked from it may keep the pipe open."""
 
 
 def frame(data: bytes) -> bytes:
@@ -30,11 +30,11 @@ def message_length(prefix: bytes) -> int:
 
 
 class ParentExitedError(Exception):
-    """The parent process has ended, or has closed the pipe."""
+    """The parent process exited or closed the pipe."""
 
 
 class PipeChannel:
-    """A child's pipes from and to its parent; blocking. Methods raise ParentExitedError after the parent's end."""
+    """Pipes between a child and its parent; blocking. Methods raise ParentExitedError once the parent has exited."""
 
     def __init__(self, input_fd: int, output_fd: int) -> None:
         self._input = input_fd

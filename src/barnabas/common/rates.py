@@ -1,4 +1,4 @@
-"""Rate limits: a token bucket, which allows bursts, and pacing, which does not. Both compute delays; callers wait."""
+"""Rate limiters: a token bucket, which allows bursts, and pacing, which does not. They compute delays; callers wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class TokenBucket:
-    """Full at first, refilled at `rate` tokens a second up to `burst_seconds` of them; it may be overdrawn."""
+    """Token bucket: starts full, refills at `rate` per second up to `burst_seconds` worth, and can be overdrawn."""
 
     __slots__ = ("_burst_seconds", "_clock", "_filled_at", "_rate", "_tokens")
 
@@ -26,7 +26,7 @@ class TokenBucket:
 
     @rate.setter
     def rate(self, rate: float) -> None:
-        """Tokens above the new burst are lost; a debt stays."""
+        """Set the rate. Tokens above the new burst size are dropped; a debt remains."""
         self._rate = rate
         self._tokens = min(self._tokens, rate * self._burst_seconds)
 
@@ -43,13 +43,13 @@ class TokenBucket:
         self._tokens -= count
 
     def wait(self) -> float:
-        """Return the seconds until the debt is paid; 0 if there is none."""
+        """Return the seconds until the debt is repaid; 0 if there is none."""
         tokens = self.tokens
         return -tokens / self._rate if tokens < 0 else 0.0
 
 
 class Pacing:
-    """Spaces pieces of work so that they keep to `rate` units a second, without bursts."""
+    """Spaces pieces of work at `rate` units per second, without bursts."""
 
     __slots__ = ("_clock", "_due", "rate")
 
@@ -59,7 +59,7 @@ class Pacing:
         self._due = clock()
 
     def delay(self, size: float) -> float:
-        """Add a piece; return the seconds until all earlier ones are done at this rate."""
+        """Add a piece; return the seconds until all earlier pieces are done at this rate."""
         now = self._clock()
         start = max(self._due, now)
         self._due = start + size / self.rate
@@ -67,5 +67,5 @@ class Pacing:
 
     @property
     def remaining(self) -> float:
-        """Seconds until all pieces, the last one included, are done at this rate."""
+        """Seconds until all pieces are done at this rate."""
         return max(self._due - self._clock(), 0.0)

@@ -1,7 +1,7 @@
-"""Regular expressions from clients: RE2, as in Kafka, because its time is linear in the text whatever the pattern.
+"""Regular expressions from clients: RE2, as in Kafka, because its matching time is linear in the text.
 
-Python's `re` tries alternatives one after the other: `(a|aa)*b` against 60 letters would keep the loop busy for days.
-How long a pattern may be, and how much memory its program may take, is bounded here.
+Python's `re` backtracks: `(a|aa)*b` against 60 letters would block the event loop for days. Pattern length and program
+size are limited.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, Final
 
 MAX_UNICODE_CLASSES: Final = 100
-r"""Such as \pL. RE2 takes 0.1 ms to parse one, before it sees that the program is too large."""
+r"""Maximum number of classes such as \pL. RE2 takes 0.1 ms to parse each, before it rejects a program as too large."""
 
 
 class PatternLimits:
-    """What a pattern may cost, for the whole process, and how many were refused."""
+    """Process-wide limits on patterns, and the number of rejected ones."""
 
     def __init__(self) -> None:
         self.characters = 4096
-        """Ten times what a list of topics in a pattern usually has."""
+        """Ten times the length of a typical pattern that lists topics."""
         self.memory = 1 << 19
-        """Bytes of the compiled program and its states; RE2 refuses a program that needs more."""
+        """Bytes of the compiled program and its states; RE2 rejects larger programs."""
         self.instructions = 800
-        """Of a pattern that is matched with long texts. With a text of 32 KB, the longest name on the wire, RE2 takes
-        5 ms for the worst pattern of this size that was found, and 300 ms for one of twice the size. Names of topics
-        have at most 249 characters and need no such bound."""
+        """Limit for patterns that match long texts. With a text of 32 KB, the longest name on the wire, RE2 takes 5 ms
+        for the worst known pattern of this size, and 300 ms for one of twice the size. Topic names have at most 249
+        characters and need no such limit."""
         self.refused = 0
 
     def use(self, *, characters: int, memory: int, instructions: int) -> None:
@@ -37,7 +37,7 @@ limits = PatternLimits()
 
 
 class PatternError(ValueError):
-    """This is no pattern, or one that is too large; the text says why, `column` where, from 1 on, if that is known."""
+    """Invalid or too large pattern; the message is the reason, `column` the position from 1, or None if unknown."""
 
     def __init__(self, why: str, column: int | None = None) -> None:
         super().__init__(why)
@@ -50,8 +50,8 @@ def is_loaded() -> bool:
 
 
 def load() -> None:
-    """Import RE2, in a thread other than the loop's. Its library (1.5 MB) is read first: Python links it holding
-    the interpreter's lock, and must not wait for a disk meanwhile."""
+    """Import RE2; call it in a thread. Reads the library (1.5 MB) first: the import holds the GIL while it links the
+    library and must not wait for the disk."""
     spec = find_spec("re2")
     for folder in (spec and spec.submodule_search_locations) or ():
         for library in Path(folder).glob("*.so"):
@@ -60,7 +60,7 @@ def load() -> None:
 
 
 def compile_for_long_texts(pattern: str) -> Any:
-    """The same for what is matched with names of any length, within `limits.instructions`."""
+    """Compile a pattern for names of any length, within `limits.instructions`."""
     compiled = compile_pattern(pattern)
     if compiled.programsize > limits.instructions:
         raise PatternError(
@@ -71,8 +71,8 @@ def compile_for_long_texts(pattern: str) -> Any:
 
 
 def compile_pattern(pattern: str) -> Any:  # re2 has no types
-    """Raises PatternError for what RE2 does not know (references back, looking around) and what is too large."""
-    import re2  # here, so that the command line starts without it
+    """Compile a pattern; PatternError if it is too large or not supported by RE2 (backreferences, lookaround)."""
+    import re2  # imported late: the command line starts faster without it
 
     if len(pattern) > limits.characters:
         raise PatternError(
@@ -96,7 +96,7 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 
 
 def _column(pattern: str, why: str, where: str) -> int | None:
-    """RE2 quotes the part that is wrong. Of parentheses it quotes everything: then it is the one without a partner."""
+    """Locate the part that RE2 quotes. For parentheses it quotes the whole pattern: find the unmatched one."""
     if why.endswith((" )", " (")):
         return _lonely_parenthesis(pattern)
     if why.startswith("trailing"):

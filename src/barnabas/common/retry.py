@@ -1,4 +1,4 @@
-"""Deadlines, and delays between attempts that grow from failure to failure."""
+"""Deadlines and exponential backoff."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MAX_EXPONENT = 64  # avoids float overflow
 
 
 class Deadline:
-    """A moment after which there are no more attempts."""
+    """Point in time after which no more attempts are made."""
 
     __slots__ = ("_end",)
 
@@ -27,12 +27,12 @@ class Deadline:
 
 
 def delay_after(failures: int, first: float, maximum: float = UNLIMITED, growth: float = 2.0) -> float:
-    """Return the seconds to wait after `failures` earlier failures: `first` after none, then `growth` times as long."""
+    """Return the delay after `failures` earlier failures: `first` initially, multiplied by `growth` each time."""
     return min(first * growth ** min(failures, _MAX_EXPONENT), maximum)
 
 
 class Backoff:
-    """Exponential backoff with a limit and jitter, so that clients do not reconnect at once.
+    """Exponential backoff with a maximum and jitter, so that clients do not reconnect simultaneously.
 
     The defaults are Kafka's: retry.backoff.ms, retry.backoff.max.ms and its jitter of 20 %.
     """
@@ -45,7 +45,7 @@ class Backoff:
         self._jitter = jitter
 
     def next_delay(self, at_least: float = 0.0) -> float:
-        """Return the seconds to wait now. Later delays grow from `at_least`, if that is longer."""
+        """Return the next delay. Later delays grow from `at_least` if that is longer."""
         delay = min(max(self._next, at_least), self._maximum)
         self._next = 2 * delay
         return delay * random.uniform(1 - self._jitter, 1 + self._jitter) if self._jitter else delay

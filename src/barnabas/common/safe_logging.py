@@ -1,12 +1,12 @@
-"""Lines in the broker's log that a client can have a hand in: none can be forged, and no flood fills a disk.
+"""Loggers for messages with client input: prevent log injection and log flooding.
 
-Names of topics, groups, members and clients come over the wire, and with them newlines, escape sequences of terminals
-and marks that turn the direction of writing. A line with such characters is written with them escaped, and one that is
-very long is cut in the middle. A filter on our own loggers does that, so it holds where a broker is embedded, too.
-`barnabas serve` puts the same filter on its handler, for what libraries write.
+Names of topics, groups, members and clients come over the wire and may contain newlines, terminal escape sequences and
+bidirectional control characters. These are escaped, and long lines are shortened in the middle. A filter on Barnabas'
+loggers does this, so it also works in embedded brokers. `barnabas serve` adds the same filter to its handler, for the
+messages of libraries.
 
-`rate_limited_logger` writes a few lines of a kind per period and counts the rest. A kind is a logger, a level
-and the text before names are filled in.
+`rate_limited_logger` writes a few lines per kind and period and counts the rest. A kind is a logger, a level and a
+format string.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ import time
 from collections.abc import Callable
 
 MAX_LINE = 2000
-"""Characters, by default; a name on the wire may have 32,767, and some texts name many."""
+"""Default maximum length in characters. A name on the wire may have 32,767, and some messages contain many names."""
 
 ROOM_FOR_GAP = 40
-"""For the words in place of what is cut: a line that was cut is not too long for the next filter."""
+"""Reserved for the text that replaces the omitted part, so that the next filter does not shorten the line again."""
 
 PERIOD_SECONDS = 10.0
 LINES_IN_A_PERIOD = 10
-"""By default."""
+"""Default number of lines per kind and period."""
 LEFT_OUT = "%d more lines like this were left out: %s"
 
 
 def safe_logger(name: str) -> logging.Logger:
-    """For lines that contain names: they stay one line each."""
+    """Return a logger for messages that contain names: each message stays on one line."""
     logger = logging.getLogger(name)
     logger.addFilter(plain_lines)
     return logger
 
 
 def rate_limited_logger(name: str) -> logging.Logger:
-    """For lines that a client can cause as often as it likes."""
+    """Return a logger for messages that clients can trigger at any rate."""
     logger = logging.getLogger(name)
-    logger.addFilter(line_limit)  # first: what is left out need not be escaped
+    logger.addFilter(line_limit)  # first: suppressed lines need no escaping
     logger.addFilter(plain_lines)
     return logger
 
 
 def log_suppressed() -> None:
-    """Write down now how many lines were left out; for when a broker stops."""
+    """Log the number of suppressed lines now; called at shutdown."""
     line_limit.tell(at_once=True)
 
 
 def use_limits(lines: int, characters: int) -> None:
-    """How many lines of a kind are written in a period, and how long one may be; for the whole process."""
+    """Set the maximum lines per kind and period, and characters per line, for the whole process."""
     line_limit.lines = lines
     plain_lines.longest = characters
 
 
 def escaped(text: str) -> str:
-    """The same text, with every character that a terminal or a reader of the log would not show as itself escaped."""
+    """Return the text with all non-printable characters escaped."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 class PlainLines(logging.Filter):
-    """Lets everything through, as single lines; tracebacks keep theirs, indented."""
+    """Reduces each message to a single line; tracebacks keep their lines, indented."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class PlainLines(logging.Filter):
         return True
 
     def _plain(self, text: str) -> str:
-        """The text escaped; of a long one, its beginning and its end."""
+        """Escape the text; shorten a long one to its beginning and end."""
         if len(text) <= self.longest:
             return escaped(text)
         self.total_cut += 1
@@ -88,7 +88,7 @@ class PlainLines(logging.Filter):
 
 
 class _Kind:
-    """One kind of line: how many were written in this period, and how many not."""
+    """Counters of one kind of line: written in this period, and suppressed."""
 
     __slots__ = ("left_out", "period_ends", "written")
 
@@ -99,14 +99,14 @@ class _Kind:
 
 
 class LineLimit(logging.Filter):
-    """Lets the first lines of each kind through in each period, and tells how many more there were."""
+    """Passes the first lines of each kind in each period and reports the number of suppressed ones."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.lines = LINES_IN_A_PERIOD
         self.total_left_out = 0
         self._now = monotonic
-        self._kinds: dict[tuple[str, int, str], _Kind] = {}  # as many as there are such lines in the source
+        self._kinds: dict[tuple[str, int, str], _Kind] = {}  # bounded by the number of log statements
         self._next_look = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -115,7 +115,7 @@ class LineLimit(logging.Filter):
         now = self._now()
         if now >= self._next_look:
             self.tell()
-        key = record.name, record.levelno, str(record.msg)  # by level: warnings must not hide errors
+        key = record.name, record.levelno, str(record.msg)  # per level: warnings must not hide errors
         kind = self._kinds.get(key) or self._kinds.setdefault(key, _Kind())
         if now >= kind.period_ends:
             kind.period_ends, kind.written = now + PERIOD_SECONDS, 0
@@ -127,7 +127,7 @@ class LineLimit(logging.Filter):
         return False
 
     def tell(self, *, at_once: bool = False) -> None:
-        """Say of kinds whose period is over how many lines were left out."""
+        """Log the number of suppressed lines of each kind whose period has ended."""
         now = self._now()
         self._next_look = now + PERIOD_SECONDS
         for (name, _, text), kind in list(self._kinds.items()):
@@ -136,7 +136,7 @@ class LineLimit(logging.Filter):
                 logging.getLogger(name).warning(LEFT_OUT, count, text)
 
     def forget(self) -> None:
-        """Begin again, with nothing written; for tests and simulations, which each have a log of their own."""
+        """Reset all counters; for tests and simulations, which have separate logs."""
         self._kinds.clear()
         self._next_look = 0.0
 

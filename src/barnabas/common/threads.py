@@ -1,7 +1,7 @@
-"""Blocking calls that release the GIL (fsync, reads from the disk) run in threads, their ends on the loop.
+"""Run blocking calls that release the GIL (fsync, disk reads) in threads and deliver their results on the event loop.
 
-`ThreadPoolExecutor` would do, but costs a flush more CPU: a Future with its locks, and a wake-up of the loop for each
-end. Here ends that come while the loop is busy are delivered by one wake-up.
+`ThreadPoolExecutor` costs more CPU per flush: a Future with its locks, and a wake-up of the loop per result. Here one
+wake-up delivers all results that arrive while the loop is busy.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Done = Callable[[OSError | None], None]
 
 
 class _Call(Generic[T]):
-    """Work whose end is awaited. It forgets its outcome in the end: an exception refers to the frames that it was
-    raised in, and those to this object, which would be a cycle."""
+    """Awaited call. Drops its outcome at the end, to avoid a reference cycle: an exception references the frames it was
+    raised in, and those reference this object."""
 
     def __init__(self, work: Callable[[], T], future: asyncio.Future[T]) -> None:
         self._work: Callable[[], T] | None = work
@@ -29,7 +29,7 @@ class _Call(Generic[T]):
         self._settle: Callable[[], None] | None = None
 
     def run(self) -> None:
-        """In a thread; not if nobody awaits it any more."""
+        """Run in a thread, unless the future was cancelled."""
         work, future = self._work, self._future
         if work is None or future is None or future.cancelled():
             return
@@ -41,7 +41,7 @@ class _Call(Generic[T]):
             del future, work
 
     def end(self, _: OSError | None = None) -> None:
-        """On the loop. What was not begun is cancelled."""
+        """Settle the future, on the loop. A call that was not started is cancelled."""
         future, settle = self._future, self._settle
         self._work = self._future = self._settle = None
         if future is not None and not future.done():
@@ -52,11 +52,11 @@ class _Job(NamedTuple):
     work: Callable[[], None]
     done: Done
     drop: Done | None = None
-    """Called instead of both if it is never begun."""
+    """Called instead of `work` and `done` if the job is dropped before it starts."""
 
 
 class ThreadBackground:
-    """Only the loop's own thread calls it. Threads are started when there is work for them."""
+    """Thread pool of an event loop; only the loop's thread may call it. Starts threads on demand."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, name: str) -> None:
         self._loop = loop
@@ -70,11 +70,11 @@ class ThreadBackground:
         self._is_closed = False
 
     def run(self, work: Callable[[], None], done: Done) -> None:
-        """`done` gets the error of `work`, or None."""
+        """Run `work` in a thread, then call `done` on the loop with its error or None."""
         self._begin(_Job(work, done))
 
     async def call(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises. One that is no longer awaited is not begun."""
+        """Run `work` in a thread and return its result. Skipped if the caller is cancelled before it starts."""
         return await self._called(work)
 
     def _called(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -84,7 +84,7 @@ class ThreadBackground:
         return future
 
     def close(self, *, drop_waiting: bool = False) -> None:
-        """Wait for the work that was given; with `drop_waiting` only for what has begun, and who awaits other work is
+        """Wait for all queued work. With `drop_waiting` wait only for started work; callers awaiting other work are
         cancelled."""
         self._is_closed = True
         with suppress(Empty):
@@ -116,7 +116,7 @@ class ThreadBackground:
             pass
 
     def _has_done(self, job: _Job | None) -> bool:
-        """False for the sign that there will be no more."""
+        """Run a job; False for the end marker."""
         if job is None:
             return False
         failure: OSError | None = None
@@ -124,23 +124,23 @@ class ThreadBackground:
             job.work()
         except OSError as error:
             failure = error
-        except BaseException as error:  # nobody but the one who waits for the end could tell of it
+        except BaseException as error:  # passed to `done`, which would otherwise never be called
             failure = OSError(str(error))
         self._ended.append((job.done, failure))
         if not self._is_woken:
             self._is_woken = True
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: there are no more waiters
                 self._loop.call_soon_threadsafe(self._deliver)
         return True
 
     # -- on the loop --------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        self._is_woken = False  # first: what ends from now on wakes the loop again
+        self._is_woken = False  # first, so that later results wake the loop again
         while self._ended:
             done, failure = self._ended.popleft()
             self._unfinished -= 1
             try:
                 done(failure)
-            except Exception as error:  # of one who waited; the others are told all the same
+            except Exception as error:  # must not prevent the remaining callbacks
                 self._loop.call_exception_handler({"message": f"{self._name}: {error}", "exception": error})

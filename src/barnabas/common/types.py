@@ -1,4 +1,4 @@
-"""Small value types that every layer shares."""
+"""Small value types shared by all layers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from typing import NamedTuple, TypeAlias
 
 Uuid: TypeAlias = bytes
-"""A Kafka UUID: 16 raw bytes, as on the wire. People see it as 22 characters of URL-safe base64."""
+"""Kafka UUID: 16 raw bytes as on the wire; displayed as 22 characters of URL-safe base64."""
 
 ZERO_UUID: Uuid = bytes(16)
 _UUID_ONE: Uuid = bytes(15) + b"\x01"
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic; its text is also the name of its folder."""
+    """Partition of a topic; its text is also the name of its folder."""
 
     topic: str
     partition: int
@@ -24,7 +24,7 @@ class TopicPartition(NamedTuple):
 
 
 def new_uuid() -> Uuid:
-    """A random id; like Kafka's, never a reserved one and never with a text that starts with a dash."""
+    """Return a random id; as in Kafka, never a reserved one or one whose text starts with a dash."""
     while True:
         raw = bytearray(os.urandom(16))
         raw[6] = raw[6] & 0x0F | 0x40
@@ -39,7 +39,7 @@ def uuid_to_text(uuid: Uuid) -> str:
 
 
 def uuid_from_text(text: str) -> Uuid:
-    """Raises ValueError when the text is not the 22 characters of an id."""
+    """Parse an id; ValueError if the text is not 22 characters of URL-safe base64."""
     raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not a Kafka id: 22 characters of URL-safe base64 are expected")

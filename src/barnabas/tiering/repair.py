@@ -1,11 +1,11 @@
-"""Repair: rebuilds a damaged or lost manifest from segment footers, and verifies every object.
+"""Rebuild a damaged or lost manifest from segment footers, and verify all objects.
 
-Footers describe what each object holds. Objects that were uploaded but never listed may be among them, and overlap;
-the records are the same, because only committed ones are uploaded. So any chain of segments will do that reaches the
-end of what the latest leader has copied; the one that begins lowest is taken, and of two segments with the same base
-that of the later leader. Segments truncated by an unclean election are recognized by their epochs: what contradicts the
-latest leader is left out, and a segment that it continued from in the middle ends there. The other objects go into
-quarantine: a repair deletes nothing. The next leader's claim sets the log start from its log.
+The footer of an object describes its contents. Some objects may have been uploaded but never listed, and overlap with
+others; their records are identical, because only committed records are uploaded. Any chain of segments up to the end of
+the latest leader's copy is therefore valid. The chain with the lowest start is used and, of two segments with the same
+base, the one of the later leader. Segments truncated by an unclean election are detected by their epochs: those that
+contradict the latest leader are excluded, and one from whose middle it continued is shortened. All other objects go to
+quarantine: a repair deletes nothing. The claim of the next leader sets the log start from its log.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class Rebuilt(NamedTuple):
     findings: tuple[ObjectFinding, ...]
 
 
-# -- a manifest from footers ----------------------------------------------------------------------------
+# -- rebuilding -----------------------------------------------------------------------------------------
 
 
 async def rebuild(
     store: ObjectStore, folder: PartitionFolder, incarnation: int, now_ms: int, pins: Iterable[Pin] = ()
 ) -> Rebuilt:
-    """The manifest that the segments speak for; nothing is written. `pins`: of the snapshots that are there."""
+    """Build a manifest from the stored segments without writing it. `pins`: those of existing snapshots."""
     entries, findings = [], []
     epoch = 0
     lineage: tuple[tuple[int, int], Epochs] = (-1, -1), ()
@@ -101,7 +101,7 @@ async def rebuild(
             findings.append(ObjectFinding(info.key, info.size, str(error)))
     taken = chain(entries, lineage[1])
     log_start = taken[0].base if taken else 0
-    # The leader of the highest epoch may claim it; earlier ones may not.
+    # The leader of the highest epoch may claim it; earlier leaders may not.
     manifest = new_manifest(folder, ManifestWriter(incarnation, epoch - 1, REPAIRER), log_start)
     return Rebuilt(_filled(manifest, taken, entries, tuple(pins), now_ms), tuple(findings))
 
@@ -126,18 +126,18 @@ def _filled(
 
 
 def chain(entries: Iterable[SegmentEntry], lineage: Epochs = ()) -> tuple[SegmentEntry, ...]:
-    """Segments without gap or overlap up to the end of the latest leader's, from as low as possible. `lineage`: its
-    epochs, which those of the others must not contradict."""
+    """Return contiguous segments from the lowest possible base up to the end of the latest leader's. `lineage`: the
+    latest leader's epochs, which the segments must not contradict."""
     ordered = sorted(entries, key=_by_base_then_epoch, reverse=True)
     if not ordered:
         return ()
     last = max(ordered, key=_by_epoch_then_end).end
     following: dict[int, SegmentEntry | None] = {last: None}
     starts = [-last]  # ascending
-    for entry in ordered:  # from the highest base down: what follows each is known
+    for entry in ordered:  # by descending base: the possible successors are known
         if entry.base in following or entry.base >= last:
             continue
-        ends = starts[bisect_left(starts, -entry.end) :]  # where it may end: the highest first
+        ends = starts[bisect_left(starts, -entry.end) :]  # possible ends, highest first
         parts = (shortened(entry, -end) for end in ends)
         if (part := next((each for each in parts if _fits(each, lineage)), None)) is not None:
             following[entry.base] = part
@@ -180,8 +180,8 @@ def _name(entry: SegmentEntry) -> SegmentName:
 
 
 async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
-    """Of the snapshots and clones of a partition whose manifest is lost. How far a clone reads is not known any more:
-    it keeps everything. Other partitions of the topic are not clones of it, and may be damaged, too."""
+    """Find the pins of snapshots and clones of a partition whose manifest is lost. The range of a clone is unknown, so
+    it pins everything. Other partitions of the topic are skipped: they are not clones and may be damaged too."""
     pins = []
     async for snapshot in list_snapshots(store, folder.cluster_id):
         if any(each.prefix == folder.prefix for each in snapshot.partitions):
@@ -198,7 +198,7 @@ async def find_pins(store: ObjectStore, folder: PartitionFolder) -> list[Pin]:
 
 
 async def manifest_object(store: ObjectStore, folder: PartitionFolder) -> Versioned | None:
-    """The manifest's bytes, whatever they are."""
+    """Return the stored manifest without decoding it; None if it is missing."""
     try:
         return await store.get(folder.manifest)
     except MissingObjectError:
@@ -208,7 +208,7 @@ async def manifest_object(store: ObjectStore, folder: PartitionFolder) -> Versio
 async def write_rebuilt(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest, now_ms: int, instead_of: Versioned | None
 ) -> None:
-    """Replace the damaged manifest, which is kept as a copy. StaleVersionError if it was changed meanwhile."""
+    """Replace the damaged manifest and keep a copy of it. StaleVersionError if it has changed in the meantime."""
     try:
         if instead_of is None:
             await store.create(folder.manifest, encode(manifest))
@@ -219,13 +219,14 @@ async def write_rebuilt(
         raise StaleVersionError(f"{folder.manifest} has changed meanwhile; look again") from error
 
 
-# -- every object against its checksums -----------------------------------------------------------------
+# -- verification ---------------------------------------------------------------------------------------
 
 
 async def verify(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest
 ) -> AsyncIterator[ObjectFinding]:
-    """Each listed object, read as a whole. StoreUnavailableError if the store does not respond."""
+    """Read each listed object completely and verify its checksums. StoreUnavailableError if the store does not
+    respond."""
     for page in manifest.pages:
         key = entry_key(folder, page)
         try:

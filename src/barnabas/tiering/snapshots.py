@@ -1,10 +1,10 @@
-"""Snapshots: copies of manifests, and pins that keep the objects they list. Nothing is copied but lists.
+"""Snapshots: copies of manifests, and pins that retain the listed objects. Segments are not copied.
 
-    <cluster id>/snapshots/<name>/snapshot                            which partitions; its creation reserves the name
-                                 /<topic>.<topic id>/<partition>      the manifest as it was pinned
+    <cluster id>/snapshots/<name>/snapshot                            list of partitions; creating it reserves the name
+                                 /<topic>.<topic id>/<partition>      manifest at the time of the pin
 
-A clone is a new partition whose manifest lists objects of another one, and pins them there. Each step can be repeated:
-a snapshot whose making was interrupted is deleted, and made again.
+A clone is a new partition whose manifest lists objects of another partition and pins them there. Each step can be
+repeated: an interrupted snapshot is deleted and created again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from barnabas.tiering.writing.expiration import delete_partition, release
 
 INDEX = "snapshot"
 BEFORE_ANY_LEADER = -1
-"""The leader epoch of a clone's manifest: every leader may claim it."""
+"""Leader epoch of a clone's manifest: any leader may claim it."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -102,7 +102,8 @@ async def create_snapshot(
     now_ms: int,
     progress: Progress = lambda partition: None,
 ) -> TieredSnapshot:
-    """Of what is copied: records above the tiered end are not in it. Partitions without a manifest are left out."""
+    """Create a snapshot of all tiered records. Records above the tiered end, and untiered partitions, are not
+    included."""
     check_name(name)
     found = [folder for folder in folders if await read_manifest(store, folder) is not None]
     wanted = tuple(SnapshotPartition(folder.prefix) for folder in found)
@@ -164,7 +165,7 @@ async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> Tier
 async def delete_snapshot(
     store: ObjectStore, cluster_id: str, name: str, progress: Progress = lambda partition: None
 ) -> None:
-    """Its pins, its copies, then itself. Of topics that were deleted meanwhile the objects go, too."""
+    """Delete the pins, the copies and the snapshot. Objects of topics deleted in the meantime are deleted too."""
     snapshot = await read_snapshot(store, cluster_id, name)
     await store.put(_index(cluster_id, name), seal(replace(snapshot, state=SnapshotState.DELETING)))
     for partition in snapshot.partitions:
@@ -179,7 +180,7 @@ async def delete_snapshot(
 
 
 async def read_copy(store: ObjectReader, name: str, folder: PartitionFolder) -> Manifest:
-    """A partition's manifest as the snapshot has it."""
+    """Return a partition's manifest from the snapshot."""
     try:
         return decode((await store.get(_copy_key(folder.cluster_id, name, folder))).data, folder)
     except MissingObjectError as error:
@@ -209,8 +210,8 @@ async def clone_partition(
     incarnation: int,
     now_ms: int,
 ) -> Manifest:
-    """The manifest of a new, empty partition that reads what a snapshot lists. Its first leader needs an epoch above
-    `latest_epoch`: the records keep theirs."""
+    """Create the manifest of a new, empty partition that reads the segments of a snapshot. Its first leader needs an
+    epoch above `latest_epoch`: the records keep their epochs."""
     copy = await read_copy(store, name, source)
     clone = f"clone {target.prefix}"
     await _pin_as(store, source, clone, pin_of_snapshot(name), now_ms)
@@ -236,7 +237,7 @@ def cloned(
     incarnation: int,
     sources: tuple[ManifestSource, ...],
 ) -> Manifest:
-    """The same segments, by their whole keys."""
+    """Return a manifest that lists the same segments by full key."""
     writer = ManifestWriter(incarnation, BEFORE_ANY_LEADER, f"clone of {source.prefix}")
     return replace(
         new_manifest(target, writer, copy.log_start),

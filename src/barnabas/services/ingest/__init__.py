@@ -1,4 +1,4 @@
-"""Agents that read files, sockets and counters of a machine into topics, each record exactly once."""
+"""Agents that ship files, socket messages and host metrics into topics, with exactly-once delivery."""
 
 from __future__ import annotations
 

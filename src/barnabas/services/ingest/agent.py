@@ -1,7 +1,7 @@
-"""An agent: its sources, and one transaction after the other with what they have.
+"""Ingest agent: collects records from its sources and commits them in consecutive transactions.
 
-While a transaction is on its way to the broker, the next is collected: at most two of them are in memory, and a broker
-that is slow or away stops the reading. After a failure the agent begins again, from the positions that the broker has.
+The agent collects the next transaction while the current one is being committed. At most two transactions are in
+memory, so a slow or unreachable broker stops reading. After a failure the agent restarts from the committed positions.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.batches import BatchTopics, find_topics
 from barnabas.services.ingest.delivery import Collected, Delivery
 
-# -- What an agent cannot mend by itself ---------------------------------------------------------------
+# -- Errors that a retry does not fix -------------------------------------------------------------------
 
 
 class IngestError(Exception):
-    """Its text says what to do."""
+    """Base class of fatal agent errors; the message includes the remedy."""
 
 
 class DuplicateAgentError(IngestError):
-    """Two agents of one name take the transactional id from each other."""
+    """Another agent with the same name keeps fencing this one's transactional id."""
 
     def __init__(self, agent: str) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class DuplicateAgentError(IngestError):
 
 
 class NoProcError(IngestError):
-    """This is no Linux."""
+    """/proc is missing: not a Linux machine."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(f"there is no {folder}/stat: `ingest host` reads what Linux counts; run it on Linux")
@@ -48,28 +48,28 @@ class NoProcError(IngestError):
 
 TRANSACTION_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
-"""What a source collects at a time: meanwhile the transaction before stands still."""
+"""Maximum bytes per `collect` call; `collect` blocks the event loop and thus the pending transaction."""
 YIELD_SECONDS = 0.002
-"""Between two pieces, for a transaction that is on its way: a request to a broker near by and its answer."""
+"""Pause between two pieces while a transaction is pending: about one round trip to a nearby broker."""
 IDLE_SECONDS = 0.25
-"""Between two looks at sources that have nothing."""
+"""Poll interval while no source has data."""
 MAX_FENCINGS, FENCINGS_WITHIN = 3, 60.0
-"""An agent whose transaction ran into its timeout is fenced once; one that has a twin, again and again."""
+"""Limit on fencings per period: a transaction timeout fences an agent once, a duplicate agent repeatedly."""
 
 _logger = safe_logger(__name__)
 
 
 class Observed(NamedTuple):
-    """How a source stands, for people: nothing of the agent depends on it."""
+    """Status of a source, for display only."""
 
     lag: int | None = None
-    """Bytes that are there and were not read; None: not known."""
+    """Unread bytes; None: unknown."""
     counts: Mapping[str, int] = {}
-    """By `dead_letters`, `files`, `dropped`, `errors`, and whatever else is worth telling."""
+    """By name: `dead_letters`, `files`, `dropped`, `errors` and counters specific to the source."""
 
 
 class IngestSource(Protocol):
-    """Where records come from."""
+    """Source of records."""
 
     kind: ClassVar[str]
 
@@ -80,7 +80,7 @@ class IngestSource(Protocol):
     def topics(self) -> Sequence[str]: ...
 
     def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
-        """Go on from these positions; whatever was collected and not committed is collected again."""
+        """Resume from these positions; uncommitted data is collected again."""
         ...
 
     def collect(self, room: int) -> Collected: ...
@@ -92,33 +92,33 @@ class IngestSource(Protocol):
 
 @runtime_checkable
 class Listening(Protocol):
-    """A source that others send to: it is opened once, and emptied before the agent ends."""
+    """Source that accepts data from clients: opened once, drained before the agent stops."""
 
     async def open(self, arrived: Callable[[], None]) -> None:
-        """Begin to listen. `arrived` wakes an agent that rests."""
+        """Start listening. `arrived` wakes an idle agent."""
         ...
 
     def interrupted(self, error: Exception) -> None:
-        """The broker is away; `begin` tells when it is back."""
+        """Handle the loss of the broker; `begin` is called after it is back."""
         ...
 
     def stop_taking(self) -> None:
-        """Nothing new is taken; what was taken can still be collected."""
+        """Stop accepting data; accepted data can still be collected."""
         ...
 
     async def shut(self) -> None:
-        """Answer who still waits, and close what is open."""
+        """Answer pending requests and close all sockets."""
         ...
 
 
 @dataclass(slots=True)
 class SourceCounts:
-    """What is in the topics."""
+    """Committed records and bytes of one source."""
 
     records: int = 0
     bytes: int = 0
     last_commit: float = 0.0
-    """Seconds since 1970; 0: not yet."""
+    """Unix time in seconds; 0: never."""
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class Agent:
         self._fencings: deque[float] = deque(maxlen=MAX_FENCINGS)
 
     async def run(self, stop: asyncio.Event, *, exit_at_end: bool = False) -> None:
-        """Until `stop` is set, or with `exit_at_end` until there is nothing more to read."""
+        """Run until `stop` is set or, with `exit_at_end`, until the sources have no more data."""
         backoff = Backoff()
         try:
             for listening in self._listening:
@@ -170,7 +170,7 @@ class Agent:
                 source.close()
 
     def _on_failure(self, error: Exception) -> None:
-        """Raises what another attempt would not mend."""
+        """Prepare a restart; raise if the error is not retriable."""
         self.counts.restarts += 1
         self.counts.last_error = str(error)
         self.state = "failed"
@@ -221,7 +221,7 @@ class Agent:
                 await asyncio.gather(pending, return_exceptions=True)
 
     async def _collect(self, pending: asyncio.Task[None] | None) -> dict[str, Collected]:
-        """As much as a transaction takes, in pieces, a piece of each source in turn."""
+        """Collect up to one transaction, a piece of each source in turn."""
         found = {source.name: Collected() for source in self.sources}
         while sum(each.size for each in found.values()) < TRANSACTION_BYTES:
             more = False
@@ -236,7 +236,7 @@ class Agent:
         return found
 
     async def _empty(self, delivery: Delivery) -> None:
-        """What others have sent is committed before the agent ends: they may not send it again."""
+        """Commit all data accepted from clients before the agent stops: clients may not resend it."""
         for listening in self._listening:
             listening.stop_taking()
         sources = [source for source in self.sources if isinstance(source, Listening)]
@@ -247,7 +247,7 @@ class Agent:
             await self._commit(delivery, collected)
 
     async def _idle(self, stop: asyncio.Event) -> None:
-        """Until something arrives, until the agent is stopped, or until it is time to look again."""
+        """Wait for new data, for `stop` or for the next poll."""
         waiting = [asyncio.create_task(event.wait()) for event in (stop, self._arrived)]
         await asyncio.wait(waiting, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:

@@ -1,4 +1,4 @@
-"""Batches of records that come from many senders: each in the partition of its key, none too large."""
+"""Split records into batches by partition, within the topic's size limit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from barnabas.records import Block, Record, encode_record, largest_encoded_size
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec, compress
 
-# -- What an agent knows of the topics it writes to ----------------------------------------------------
+# -- Partition counts and size limits of the target topics ---------------------------------------------
 
-USUAL_MESSAGE_BYTES = 1_048_588  # Kafka's default of max.message.bytes
+USUAL_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 
 
 class _Topic(NamedTuple):
@@ -24,7 +24,7 @@ class _Topic(NamedTuple):
 
 
 class BatchTopics:
-    """Partitions and the largest batch of each topic, as they were when the agent began."""
+    """Partition count and maximum batch size of each topic, as of the start of the agent."""
 
     def __init__(self, topics: dict[str, _Topic]) -> None:
         self._topics = topics
@@ -37,7 +37,7 @@ class BatchTopics:
 
 
 async def find_topics(client: Client, names: Iterable[str]) -> BatchTopics:
-    """Topics that are missing are created, with the broker's defaults."""
+    """Look up the topics; create missing ones with the broker's defaults."""
     wanted = sorted(set(names))
     for name in wanted:
         await _ensure(client, name)
@@ -53,7 +53,7 @@ async def _ensure(client: Client, name: str) -> None:
 
 
 async def _limits(client: Client, names: list[str]) -> dict[str, int]:
-    """Who may not ask is held to Kafka's default."""
+    """Return max.message.bytes of each topic; Kafka's default if the agent may not describe configs."""
     limits = dict.fromkeys(names, USUAL_MESSAGE_BYTES)
     try:
         found = await setting_of_topics(client, names, "max.message.bytes")
@@ -66,19 +66,19 @@ async def _limits(client: Client, names: list[str]) -> dict[str, int]:
 
 
 MAX_RECORDS = 8192
-"""Of one batch, as in `records/lines`."""
+"""Maximum records per batch, as in `records/lines`."""
 USUAL_BYTES = 1024 * 1024
 
 
 def largest_record(topics: BatchTopics, topic: str) -> int:
-    """Of the encoded bytes of one record, so that it fits into a batch by itself."""
+    """Maximum encoded size of one record: a batch with only this record must fit."""
     return topics.most_bytes(topic) - HEADER_SIZE
 
 
 def batches_of(
     topic: str, records: Sequence[Record], topics: BatchTopics, *, codec: int = Codec.NONE, keyless: int = 0
 ) -> list[Block]:
-    """Records without a key go to partition `keyless`, counted around the topic."""
+    """Encode records as batches. Records without a key go to partition `keyless` modulo the partition count."""
     most = min(largest_record(topics, topic), USUAL_BYTES)
     return [
         _block(topic, partition, group, codec)

@@ -1,8 +1,8 @@
-"""Records and the positions behind them, in one transaction: both are there or neither is.
+"""Commit records and the source positions they advance to in one transaction.
 
-An agent has the transactional id `ingest.<agent>`. To begin is to initialize it: that aborts what an earlier process of
-the agent had open, shuts that process out, and settles which positions count. Whatever goes wrong afterwards, the agent
-begins again from the positions that are stored.
+An agent uses the transactional id `ingest.<agent>`. `begin` initializes it, which aborts the open transaction of an
+earlier process, fences that process and makes the stored positions final. After any failure the agent starts over from
+the stored positions.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ POSITIONS_TOPIC = "__barnabas_ingest"
 POSITIONS_PARTITIONS = 8
 TOPIC_SETTINGS = {
     "cleanup.policy": "compact",
-    # An agent that starts reads what was not compacted yet: not more than two of these.
+    # A starting agent reads the part that is not compacted yet: at most two segments.
     "segment.bytes": str(8 * 1024 * 1024),
 }
-TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default of transaction.timeout.ms
+TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default for transaction.timeout.ms
 _SEPARATOR = "\x00"
 
 
 @dataclass(slots=True)
 class Collected:
-    """What a source has for one transaction."""
+    """Batches and positions of one source for one transaction."""
 
     batches: list[Sealable] = field(default_factory=list)
     positions: dict[str, bytes | None] = field(default_factory=dict)
-    """By the source's own key; None: forgotten."""
+    """By the source's key; None deletes the position."""
     records: int = 0
     bytes: int = 0
-    """That were read."""
+    """Bytes read from the source."""
     encoded: int = 0
-    """Bytes of the batches, with a key and headers for each record, if they are more."""
+    """Size of the encoded batches, which add a key and headers to each record; 0: not measured."""
     committed: Callable[[], None] | None = None
-    """Called when the transaction is committed."""
+    """Callback after the commit."""
     unfinished: bool = False
-    """There is more to look at, even if nothing came of it yet."""
+    """The source has more data, even if this call returned no records."""
 
     @property
     def is_empty(self) -> bool:
@@ -50,11 +50,11 @@ class Collected:
 
     @property
     def size(self) -> int:
-        """In memory, and on the wire."""
+        """Approximate size in memory and on the wire."""
         return max(self.bytes, self.encoded)
 
     def add(self, other: Collected) -> None:
-        """What the source had next, for the same transaction."""
+        """Merge the next piece of the same source into this transaction."""
         self.batches += other.batches
         self.positions.update(other.positions)
         self.records += other.records
@@ -76,7 +76,7 @@ def _both(first: Callable[[], None] | None, second: Callable[[], None] | None) -
 
 
 class Delivery:
-    """One term of an agent: from the initialization of its id to the first thing that goes wrong."""
+    """Transactions of one agent from InitProducerId to the first failure."""
 
     def __init__(self, client: Client, agent: str) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class Delivery:
         self._producer: TransactionalProducer | None = None
 
     async def begin(self) -> dict[str, dict[str, bytes]]:
-        """The stored positions, by source and by the source's own key."""
+        """Fence earlier processes and return the stored positions by source and by the source's key."""
         await create_if_missing(self._client, POSITIONS_TOPIC, POSITIONS_PARTITIONS, TOPIC_SETTINGS)
         self._producer = await TransactionalProducer.take(
             self._client, f"ingest.{self._agent}", TRANSACTION_TIMEOUT_MS
@@ -100,7 +100,7 @@ class Delivery:
         return _by_source(table.values)
 
     async def commit(self, collected: Mapping[str, Collected]) -> None:
-        """What the sources have, by their names. Afterwards it is in the topics, each record once."""
+        """Commit batches and positions, given by source name, in one transaction."""
         assert self._producer is not None, "begin first"
         batches = [batch for each in collected.values() for batch in each.batches]
         now = int(time.time() * 1000)
@@ -110,7 +110,7 @@ class Delivery:
             for key, value in each.positions.items()
         ]
         await self._producer.send(batches)
-        if positions:  # last: they must not be there without all records before them
+        if positions:  # last, so that they are never written without the preceding records
             await self._producer.send([RecordBatch(self._tp, positions)])
         await self._producer.commit()
 

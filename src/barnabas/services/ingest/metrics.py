@@ -1,4 +1,4 @@
-"""What monitoring sees of an agent, computed when the page is read. docs/ingest.md has the list."""
+"""Metrics and status of an agent, computed on each scrape. docs/ingest.md lists them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OBSERVED = {
     ),
     "truncations": counter("barnabas_ingest_truncations_total", "Files that were truncated.", "source"),
 }
-"""By the name that sources give them."""
+"""By the name used in `Observed.counts`."""
 METRICS: tuple[Metric, ...] = (RECORDS, BYTES, TRANSACTIONS, RESTARTS, LAST_COMMIT, LAG, *OBSERVED.values())
 
 
@@ -71,7 +71,7 @@ def _observed(agent: Agent, read: Callable[[IngestSource], int | None]) -> Itera
 
 
 def status_of(agent: Agent) -> ProcessStatus:
-    """For `__barnabas_status`."""
+    """Return the status record for `__barnabas_status`."""
     counts = agent.counts
     return ProcessStatus(
         "agent",

@@ -1,8 +1,8 @@
-"""What was taken from senders who will not send it again, until the broker is known to have it.
+"""Keep accepted data until its transaction is known to be committed. Its senders do not resend it.
 
-Each transaction has a number, and the number is a position: it is stored in the transaction itself. After a failure the
-stored number tells which of the transactions that were on their way have arrived; the others go again. So a broker that
-dies in the middle of a commit loses nothing and doubles nothing. A process that dies takes its outbox with it.
+Each transaction has a sequence number, which is stored as a position within the transaction. After a failure the stored
+number shows which pending transactions were committed; the others are sent again. A broker failure during a commit
+therefore causes neither loss nor duplicates. The outbox is in memory only: a crash of the agent loses it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Generic, TypeVar
 Parcel = TypeVar("Parcel")
 
 NUMBER = "transaction"
-"""The key of the position."""
+"""Key of the stored position."""
 
 
 class Outbox(Generic[Parcel]):
     def __init__(self) -> None:
-        self._run = secrets.token_hex(8)  # numbers of another process say nothing about ours
+        self._run = secrets.token_hex(8)  # sequence numbers of other processes are ignored
         self._last = 0
         self._sent: deque[tuple[int, Parcel]] = deque()
         self._again: deque[Parcel] = deque()
@@ -30,7 +30,7 @@ class Outbox(Generic[Parcel]):
         return [*(parcel for _, parcel in self._sent), *self._again]
 
     def begin(self, positions: Mapping[str, bytes]) -> list[Parcel]:
-        """After a failure: those that have arrived all the same."""
+        """Restart after a failure: queue uncommitted parcels for resending and return the committed ones."""
         run, _, number = positions.get(NUMBER, b"").decode().partition(":")
         reached = int(number) if run == self._run else 0
         arrived = [parcel for sent, parcel in self._sent if sent <= reached]
@@ -39,17 +39,17 @@ class Outbox(Generic[Parcel]):
         return arrived
 
     def send(self, parcel: Parcel) -> tuple[int, dict[str, bytes]]:
-        """The number of its transaction, and the position to store with it."""
+        """Register a parcel as pending; return its transaction number and the position to store with it."""
         self._last += 1
         self._sent.append((self._last, parcel))
         return self._last, {NUMBER: f"{self._run}:{self._last}".encode()}
 
     def again(self) -> Parcel | None:
-        """The next that was sent and has not arrived."""
+        """Return the next parcel to send again, or None."""
         return self._again.popleft() if self._again else None
 
     def arrived(self, number: int) -> list[Parcel]:
-        """The transaction is committed, and with it all before."""
+        """Remove and return all parcels up to the committed transaction `number`."""
         arrived = []
         while self._sent and self._sent[0][0] <= number:
             arrived.append(self._sent.popleft()[1])

@@ -74,7 +74,7 @@ class PartitionFolder(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """The name of a segment's object, or of a page of the manifest, in its partition's folder."""
+    """Name of a segment object, or of a manifest page, in its partition's folder."""
 
     base: int
     leader_epoch: int
@@ -131,7 +131,7 @@ def first_name_from(offset: int) -> str:
 
 
 def parse_partition_prefix(prefix: str) -> PartitionFolder | None:
-    """The folder that has this prefix."""
+    """Parse a partition's prefix into its folder; None if it has another form."""
     parts = prefix.rstrip("/").split("/")
     if len(parts) != 4 or parts[1] != "topics" or not parts[3].isdigit():
         return None

@@ -1,15 +1,15 @@
 """The manifest of a partition: the authoritative list of its remote segments.
 
-It is one small JSON object, replaced by compare-and-swap. These are the values; `manifest_changes` has the changes,
-which are pure functions, and `manifest_file` reads and replaces the object.
+It is one small JSON object, replaced by compare-and-swap. This module defines the values; `manifest_changes` defines
+the changes as pure functions, and `manifest_file` reads and replaces the object.
 
-    log start        the first offset that may be read. The first segment may begin below it.
-    tiered end (T)   the first offset that is not in a remote segment
-    pages            the oldest entries, a thousand in one immutable object each, once there are more than 2,000
-    entries          the others; each begins where the one before it ended
-    garbage          was listed; deleted when no reader of an older manifest and no older pin needs it. Pinned garbage
-                     moves to pages, too, a thousand segments in each
-    quarantine       was cut by an unclean election; only an operator deletes it
+    log start        first readable offset. The first segment may begin below it.
+    tiered end (T)   first offset that is not in a remote segment
+    pages            oldest entries, in immutable objects of a thousand each, once there are more than 2,000
+    entries          the other segments, contiguous
+    garbage          formerly listed; deleted when no reader of an older manifest and no older pin needs it. Pinned
+                     garbage moves to pages too, a thousand segments each
+    quarantine       cut by an unclean election; deleted only by an operator
     pins             snapshots and clones that read the entries of an earlier version
     sources          manifests of other topics whose objects a clone reads
     sweep            unlisted objects below this offset were removed by an earlier sweep
@@ -33,7 +33,7 @@ from barnabas.tiering.stores.store import StoreError
 FORMAT = 1
 
 Epochs = tuple[tuple[int, int], ...]
-"""(leader epoch, its first offset), both ascending."""
+"""(leader epoch, first offset) pairs, both ascending."""
 
 
 class ManifestState(StrEnum):
@@ -45,16 +45,16 @@ class RemovedKind(StrEnum):
     """Type of a removed object."""
 
     SEGMENT = "segment"
-    PAGE = "page"  # the page, and the segments in it that end above `base`
-    LIST = "list"  # the page alone: its segments are listed elsewhere
+    PAGE = "page"  # the page and those of its segments that end above `base`
+    LIST = "list"  # only the page: its segments are listed elsewhere
 
 
 class BadManifestError(StoreError):
-    """The manifest is damaged, or another partition's. It is never overwritten."""
+    """Manifest that is damaged or belongs to another partition. It is never overwritten."""
 
 
 class ForeignManifestError(BadManifestError):
-    """Intact, but of another partition or a later Barnabas version: a repair must not touch it either."""
+    """Intact manifest of another partition or a later Barnabas version: a repair must not replace it either."""
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -62,30 +62,30 @@ class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
 
     base: int
     end: int  # exclusive
-    key: str  # a name in the partition's folder, or with a `/` a whole key (`entry_key`)
-    size: int  # bytes of records: the object begins with them
+    key: str  # name in the partition's folder, or a full key if it contains a `/` (`entry_key`)
+    size: int  # bytes of records, at the beginning of the object
     footer: int  # position of the footer
-    total: int  # bytes of the object
+    total: int  # size of the object
     largest_timestamp: int
-    crc: int  # CRC-32C of the footer's bytes
-    epochs: Epochs  # those of its records; the first one may start below `base`
+    crc: int  # CRC-32C of the footer
+    epochs: Epochs  # of its records; the first one may start below `base`
 
 
 class ManifestPage(msgspec.Struct, frozen=True, array_like=True):
-    """An object with entries. Those that end at or below the log start are no longer live."""
+    """Object with entries. Those that end at or below the log start are no longer live."""
 
     key: str
     base: int
     end: int
-    count: int  # of live entries
-    size: int  # of their records
+    count: int  # live entries
+    size: int  # bytes of their records
     largest_timestamp: int
     crc: int  # CRC-32C of the object
     epochs: Epochs
 
 
 class Removed(msgspec.Struct, frozen=True, array_like=True):
-    """Something that was listed until `version`."""
+    """Object that was listed until `version`."""
 
     key: str
     base: int
@@ -97,7 +97,7 @@ class Removed(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pin(msgspec.Struct, frozen=True, array_like=True):
-    """Keeps what the manifest of this version lists in [start, end)."""
+    """Retains the objects that the manifest of this version lists in [start, end)."""
 
     name: str
     version: int
@@ -107,7 +107,7 @@ class Pin(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ManifestSource(msgspec.Struct, frozen=True, array_like=True):
-    """The folder (a prefix) of another partition, and the name of the pin there."""
+    """Prefix of another partition's folder, and the name of the pin there."""
 
     prefix: str
     pin: str
@@ -172,7 +172,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.leader_epoch, epochs[-1][0] if epochs else -1)
 
     def entry_at(self, offset: int) -> SegmentEntry | None:
-        """The entry that holds the offset; None if there is none, or if `page_at` says where it is."""
+        """Return the entry that contains the offset; None if there is none or it is in a page (`page_at`)."""
         return find_entry(self.entries, offset)
 
     def page_at(self, offset: int) -> ManifestPage | None:
@@ -180,12 +180,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return self.pages[at] if at >= 0 and offset < self.pages[at].end else None
 
     def named(self) -> frozenset[str]:
-        """The keys of all objects that are named here; not those in pages."""
+        """Keys of all objects listed here, without those in pages."""
         parts = (*self.parts, *self.garbage, *self.quarantine)
         return frozenset(part.key for part in parts)
 
     def may_name(self, key: str, base: int) -> bool:
-        """False only if an object that begins at `base` is named neither here nor in a page."""
+        """False only if an object with this base is listed neither here nor in a page."""
         removed = (*self.garbage, *self.quarantine)
         in_removed_page = any(each.kind is RemovedKind.PAGE and base < each.end for each in removed)
         return key in self.named() or self.page_at(base) is not None or in_removed_page
@@ -201,7 +201,7 @@ def _base(part: SegmentEntry | ManifestPage) -> int:
 
 
 def whole_key(prefix: str, key: str) -> str:
-    """A clone lists objects of another folder by their whole keys."""
+    """Return the full key; a clone already lists objects of other folders by full key."""
     return key if "/" in key else prefix + key
 
 
@@ -239,7 +239,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, folder: PartitionFolder) -> Manifest:
-    """BadManifestError if it is damaged, of a later Barnabas, or of another partition."""
+    """Decode a manifest; BadManifestError if it is damaged, of a later version, or of another partition."""
     try:
         _check_format(unseal(data, _Format).format, folder)
         manifest = unseal(data, Manifest)
@@ -283,7 +283,7 @@ def decode_page(data: bytes, key: str) -> tuple[SegmentEntry, ...]:
 
 
 def check(manifest: Manifest) -> None:
-    """ValueError if it is inconsistent."""
+    """Raise ValueError if the manifest is inconsistent."""
     parts = manifest.parts
     _check_contiguous(parts)
     if parts and not parts[0].base <= manifest.log_start < parts[-1].end:

@@ -32,7 +32,7 @@ from barnabas.tiering.objects.manifest import (
 )
 
 MAX_ENTRIES = 2000
-"""More of them go into pages: a manifest of this many has some 250 KB, and is written with every segment."""
+"""Limit before entries move to pages: a manifest with this many has about 250 KB and is written with every segment."""
 
 PAGE_ENTRIES = 1000
 
@@ -72,7 +72,7 @@ def claim(manifest: Manifest, writer: ManifestWriter) -> Manifest:
 
 
 def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
-    """A segment that begins where the last one ended; the very first holds the log start."""
+    """Append a segment that begins at the end of the last one; the first segment must contain the log start."""
     if entry in manifest.entries[-2:]:
         return manifest
     if not manifest.entries and not manifest.pages:
@@ -87,8 +87,8 @@ def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
 
 
 def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, now_ms: int) -> Manifest:
-    """Of a compacted log: `entries`, which show it at one moment, take the place of all those that are `listed`, in
-    pages or not. What is in both stays; the rest becomes garbage."""
+    """Replace all `listed` entries, including those in pages, by `entries`, a consistent copy of a compacted log.
+    Entries in both stay; the others become garbage."""
     wanted = tuple(entry for entry in entries if entry.end > manifest.log_start)
     live = tuple(entry for entry in listed if entry.end > manifest.log_start)
     if wanted == live:
@@ -196,7 +196,7 @@ def touch(manifest: Manifest) -> Manifest:
 
 
 def forget_source(manifest: Manifest, source: ManifestSource) -> Manifest:
-    """A clone lists nothing of that folder any more."""
+    """Remove a source of which a clone no longer lists any object."""
     left = tuple(each for each in manifest.sources if each != source)
     return manifest if left == manifest.sources else _changed(manifest, sources=left)
 
@@ -225,9 +225,9 @@ def needs_page(manifest: Manifest) -> bool:
 
 
 def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, bytes]:
-    """The oldest entries as a page: the manifest with it, and name and bytes of the object, which is written before.
-    The name follows from the contents, so that a repetition writes the same object; its offset is T, where a sweep
-    looks for what a dead leader left."""
+    """Move the oldest entries to a page; return the manifest, and name and contents of the page, which must be written
+    first. The name is derived from the contents, so that a retry writes the same object. Its offset is T, so that a
+    sweep finds it if the leader fails."""
     moved, kept = manifest.entries[:PAGE_ENTRIES], manifest.entries[PAGE_ENTRIES:]
     data = encode_page(moved)
     name = str(SegmentName(manifest.tiered_end, leader_epoch, f"{crc32c(data):08x}", PAGE_SUFFIX))
@@ -236,7 +236,8 @@ def move_to_page(manifest: Manifest, leader_epoch: int) -> tuple[Manifest, str, 
 
 
 def pinned_run(manifest: Manifest) -> tuple[Removed, ...]:
-    """The first removed segments that pins keep, each beginning where the one before ends, if too many are listed."""
+    """Return the first contiguous PAGE_ENTRIES pinned garbage segments, if there is too much garbage; otherwise
+    empty."""
     run: list[Removed] = []
     for each in manifest.garbage if len(manifest.garbage) >= MAX_ENTRIES else ():
         if each.kind is not RemovedKind.SEGMENT or may_be_deleted(manifest, each):
@@ -252,8 +253,8 @@ def pinned_run(manifest: Manifest) -> tuple[Removed, ...]:
 def garbage_to_page(
     manifest: Manifest, run: tuple[Removed, ...], leader_epoch: int
 ) -> tuple[Manifest, str, bytes]:
-    """As `move_to_page`, for removed segments that pins keep: they are deleted together, when no pin keeps any of
-    them. Readers never use this page, so only names and offsets in it are meaningful."""
+    """Move pinned garbage to a page, as `move_to_page`. Its segments are deleted together, when none is pinned any
+    more. Readers never use this page, so only its names and offsets are meaningful."""
     data = encode_page(
         tuple(SegmentEntry(each.base, each.end, each.key, each.size, 0, each.size, -1, 0, ()) for each in run)
     )
@@ -287,7 +288,7 @@ def may_be_deleted(manifest: Manifest, removed: Removed) -> bool:
     )
 
 
-# -- parts --------------------------------------------------------------------------------------------
+# -- helpers ------------------------------------------------------------------------------------------
 
 
 def _changed(manifest: Manifest, **fields: Any) -> Manifest:
@@ -309,7 +310,7 @@ def _whole_page(manifest: Manifest, page: ManifestPage) -> Removed:
 
 
 def _live(page: ManifestPage, log_start: int, entries: PageEntries) -> ManifestPage:
-    """The page with size and count of its live entries."""
+    """Return the page with size and count of its live entries."""
     if page.base >= log_start:
         return page
     live = [entry for entry in entries if entry.end > log_start]
@@ -321,7 +322,7 @@ def _page_alone(page: ManifestPage) -> Removed:
 
 
 def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:
-    """Removed objects with a timestamp, without those of other folders, which are not ours to delete."""
+    """Add removed objects with a timestamp, except those of other folders, which this partition must not delete."""
     version = manifest.version + 1
     return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
 

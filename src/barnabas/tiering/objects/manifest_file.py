@@ -1,8 +1,8 @@
-"""Reads the manifest and replaces it by compare-and-swap (CAS).
+"""Read the manifest and replace it by compare-and-swap (CAS).
 
-A CAS without a response may have succeeded or may succeed later. So the manifest is read before a retry: the change is
-there; or another writer was faster, and the change is applied to its version; or nothing has changed, and the
-same CAS is sent again, of which at most one succeeds. Versions are counted, so no manifest ever equals an earlier one.
+A CAS without a response may have succeeded or may succeed later, so the manifest is read before a retry. Either it
+contains the change; or another writer was faster, and the change is applied to its version; or it is unchanged, and the
+same CAS is sent again, of which at most one succeeds. A version counter makes every manifest unique.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from barnabas.tiering.stores.store import (
 )
 
 ATTEMPTS = 10
-"""Of one change. Others change a manifest only now and then: a snapshot, a deletion, a new leader."""
+"""Maximum CAS attempts per change. Conflicts are rare: a snapshot, a deletion, a new leader."""
 
 
 class FencedError(StoreError):
-    """Another writer has claimed the manifest, or the topic is deleted: this one stops for good."""
+    """Another writer has claimed the manifest, or the topic is deleted: this writer must stop."""
 
 
 class ReplacedError(FencedError):
@@ -50,20 +50,20 @@ class ReplacedError(FencedError):
 
 
 class ManifestVersion(NamedTuple):
-    """A manifest as it was read or written."""
+    """Manifest as read or written, with its version in the store."""
 
     manifest: Manifest
     data: bytes
-    version: str  # the store's
+    version: str  # of the store
 
 
 Change = Callable[[Manifest], Awaitable[Manifest]]
-"""Returns the same object if there is nothing to change. It may be called several times."""
+"""Returns the same object if nothing changes. May be called several times."""
 Check = Callable[[Manifest], None]
 
 
 async def read_manifest(store: ObjectReader, folder: PartitionFolder) -> ManifestVersion | None:
-    """None if there is none; BadManifestError if there is one that cannot be used."""
+    """Read a manifest; None if it is missing, BadManifestError if it is unusable."""
     try:
         found = await store.get(folder.manifest)
     except MissingObjectError:
@@ -74,7 +74,7 @@ async def read_manifest(store: ObjectReader, folder: PartitionFolder) -> Manifes
 async def read_page(
     store: ObjectReader, folder: PartitionFolder, page: ManifestPage
 ) -> tuple[SegmentEntry, ...]:
-    """Its entries; those of another folder's page with whole keys."""
+    """Read the entries of a page; for a page of another folder, with full keys."""
     key = entry_key(folder, page)
     data = (await store.get(key)).data
     if crc32c(data) != page.crc:
@@ -89,7 +89,7 @@ async def read_page(
 async def listed_entries(
     store: ObjectReader, folder: PartitionFolder, manifest: Manifest
 ) -> tuple[SegmentEntry, ...]:
-    """All entries, including those in pages; some of these may be below the log start."""
+    """Return all entries, including those in pages, some of which may be below the log start."""
     paged = [entry for page in manifest.pages for entry in await read_page(store, folder, page)]
     return (*paged, *manifest.entries)
 
@@ -130,7 +130,7 @@ async def change_manifest(
 
 
 class ManifestFile:
-    """The manifest as used by the writer of a leader epoch. Changes are sequential."""
+    """Manifest of the writer of one leader epoch. Changes are sequential."""
 
     def __init__(
         self, store: ObjectStore, folder: PartitionFolder, writer: ManifestWriter, seen: ManifestVersion
@@ -139,19 +139,19 @@ class ManifestFile:
         self.folder = folder
         self.writer = writer
         self.manifest = seen.manifest
-        """As far as is known: after an error the newest that was seen."""
+        """Latest known version; after an error, the latest one read."""
         self._seen: ManifestVersion | None = seen
 
     async def change(self, change: Change) -> Manifest:
-        """FencedError if another writer has claimed it. After a StoreUnavailableError the change may have been made,
-        or be made later; the next one looks first."""
+        """Change the manifest; FencedError if another writer has claimed it. After a StoreUnavailableError the change
+        may take effect at any time; the next change reads the manifest first."""
         seen, self._seen = self._seen, None
         seen = await change_manifest(self._store, self.folder, change, self._check, seen)
         self._seen, self.manifest = seen._replace(data=b""), seen.manifest  # the bytes may be 250 KB
         return seen.manifest
 
     async def look(self) -> None:
-        """Read changes by others (snapshot, repair). FencedError as for a change."""
+        """Read changes by others (snapshot, repair). FencedError as in `change`."""
         seen = await read_manifest(self._store, self.folder)
         if seen is None:
             raise FencedError(f"{self.folder.manifest} is gone: the topic is deleted")
@@ -164,8 +164,8 @@ class ManifestFile:
 
 
 def check_writer(manifest: Manifest, writer: ManifestWriter, folder: PartitionFolder) -> None:
-    """FencedError if another one has claimed the manifest, or if it is deleted; ReplacedError if it has an earlier
-    writer than this one."""
+    """Raise FencedError if another writer has claimed the manifest or the topic is deleted; ReplacedError if the
+    manifest has an earlier writer than this one."""
     check_live(manifest, folder)
     if (manifest.incarnation, manifest.leader_epoch, manifest.writer) != writer:
         is_older = manifest.fence < (writer.incarnation, writer.leader_epoch)

@@ -28,14 +28,14 @@ from barnabas.tiering.objects.segment_object import (
 )
 
 PIECE_BYTES = CHUNK_BYTES
-"""Read from the disk at once: so much of a segment is in memory. Each piece is a visit to a thread, and one to the
-threads of the store, which all take the interpreter's lock from the loop: few are better."""
+"""Bytes of a segment in memory at a time. Each piece needs a thread switch here and in the store client, and each
+switch takes the GIL from the loop, so large pieces are better."""
 
 T = TypeVar("T")
 
 
 class InThread(Protocol):
-    """Runs blocking work elsewhere: `ThreadBackground.call`, `asyncio.to_thread`."""
+    """Runs blocking work in a thread: `ThreadBackground.call`, `asyncio.to_thread`."""
 
     async def __call__(self, work: Callable[[], T]) -> T: ...
 
@@ -46,7 +46,7 @@ async def at_once(work: Callable[[], T]) -> T:
 
 
 class SegmentBuild:
-    """Makes the bytes of one object, the same each time. After the last piece there is an `entry`."""
+    """Builds one object, deterministically. `entry` is available after the last piece."""
 
     def __init__(self, folder: PartitionFolder, segment: SealedSegment, leader_epoch: int, name: str) -> None:
         self._folder = folder
@@ -58,14 +58,13 @@ class SegmentBuild:
         self.entry: SegmentEntry | None = None
 
     async def pieces(self, in_thread: InThread) -> AsyncGenerator[bytes]:
-        """At most PIECE_BYTES each, read when they are asked for. BadObjectError if the segment is not what it
-        should be."""
+        """Yield pieces of at most PIECE_BYTES, read on demand. BadObjectError if the segment is damaged."""
         chunks = self.chunks = []
         start, size = 0, len(self._segment.data)
         while start < size:
             end, base, piece, crc = await in_thread(partial(self._begin_chunk, start))
             yield piece
-            for position in range(start + PIECE_BYTES, end, PIECE_BYTES):  # one huge batch
+            for position in range(start + PIECE_BYTES, end, PIECE_BYTES):  # only for a huge batch
                 piece, crc = await in_thread(
                     partial(self._read, position, min(position + PIECE_BYTES, end), crc)
                 )
@@ -79,12 +78,12 @@ class SegmentBuild:
     # -- in a thread --------------------------------------------------------------------------------
 
     def _begin_chunk(self, start: int) -> tuple[int, int, bytes, int]:
-        """End of the chunk that begins at `start`, its first offset, its first piece and the CRC of that piece."""
+        """Return the end of the chunk that begins at `start`, its first offset, its first piece and the CRC of that."""
         end, base = self._find_chunk(start)
         return end, base, *self._read(start, min(start + PIECE_BYTES, end), 0)
 
     def _find_chunk(self, start: int) -> tuple[int, int]:
-        """End of the chunk that begins at `start`, and its first offset."""
+        """Return the end of the chunk that begins at `start`, and its first offset."""
         segment, size = self._segment, len(self._segment.data)
         try:
             base = self._check_start(start)
@@ -98,14 +97,14 @@ class SegmentBuild:
         segment = self._segment
         file, origin = segment.data.file, segment.data.position
         _, header = next(walk_headers(file, origin + start, origin + len(segment.data)))
-        # The very first segment begins at the log start, which may be inside a batch.
+        # The first segment of a partition begins at the log start, which may be inside a batch.
         first = header.last_offset if start == 0 else header.base_offset
         if not segment.base <= first < segment.end:
             raise BadObjectError(f"{file.path} has offset {header.base_offset} at position {origin + start}")
         return header.base_offset
 
     def _check_end(self, start: int) -> int:
-        """The last batch ends with the data, and below `end`."""
+        """Verify that no batch exceeds the end offset; return the size of the data."""
         segment, size = self._segment, len(self._segment.data)
         origin = segment.data.position
         for _, header in walk_headers(segment.data.file, origin + self._indexed(start, size), origin + size):
@@ -114,7 +113,7 @@ class SegmentBuild:
         return size
 
     def _last_boundary(self, start: int, limit: int) -> int:
-        """The last batch boundary up to `limit`; after the first batch if that is larger."""
+        """Return the last batch boundary up to `limit`; the end of the first batch if that is larger."""
         segment = self._segment
         origin, size = segment.data.position, len(segment.data)
         boundary = start
@@ -127,7 +126,7 @@ class SegmentBuild:
         return boundary if boundary > start else size
 
     def _indexed(self, start: int, limit: int) -> int:
-        """A batch boundary in [start, limit], as near to `limit` as the index allows."""
+        """Return a batch boundary in [start, limit], as close to `limit` as the index allows."""
         if self._index is None:
             try:
                 self._index = OffsetIndex.from_bytes(self._segment.offset_index, len(self._segment.data))

@@ -5,8 +5,8 @@
     footer: JSON with its checksum
     trailer of 8 bytes: length of the footer, and MAGIC
 
-`segment_build` makes it. The indexes are relative to the base offset and to position 0. A chunk is about 4 MiB of whole
-batches with a checksum: the unit of download.
+`segment_build` builds it. The indexes are relative to the base offset and to position 0. A chunk is about 4 MiB of
+whole batches with a checksum: the unit of download.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRAILER_SIZE = _TRAILER.size
 
 
 class BadObjectError(StoreError):
-    """An object is truncated, damaged, or not a segment of ours. The text names its key."""
+    """Truncated or damaged object, or not a Barnabas segment. The message includes its key."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
@@ -67,13 +67,13 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     chunks: tuple[Chunk, ...]
 
     def encode(self) -> bytes:
-        """The footer and the trailer."""
+        """Encode the footer and the trailer."""
         data = seal(self)
         return data + _TRAILER.pack(len(data), MAGIC)
 
     @classmethod
     def decode(cls, data: bytes, key: str = "a segment") -> Footer:
-        """From the footer's bytes and the trailer: the end of the object."""
+        """Decode the footer and the trailer, which are the end of the object."""
         length = footer_length(data, key)
         if length + TRAILER_SIZE != len(data):
             raise BadObjectError(
@@ -87,7 +87,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return footer
 
     def check(self) -> None:
-        """ValueError if it is inconsistent."""
+        """Raise ValueError if the footer is inconsistent."""
         if not self.base < self.end or not self.chunks or self.chunks[0].position:
             raise ValueError(f"[{self.base}, {self.end}) in {len(self.chunks)} chunks")
         ends = [chunk.position for chunk in self.chunks] + [self.size]
@@ -97,11 +97,11 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"there is no section {', '.join(sorted(missing))}")
 
     def chunk_at(self, offset: int) -> int:
-        """The number of the chunk that holds the offset."""
+        """Return the number of the chunk that contains the offset."""
         return max(bisect_right(self.chunks, offset, key=_base_offset) - 1, 0)
 
     def chunk_range(self, number: int) -> tuple[int, int]:
-        """The bytes [start, end) of the object."""
+        """Return the byte range [start, end) of a chunk in the object."""
         last = number + 1 == len(self.chunks)
         return self.chunks[number].position, self.size if last else self.chunks[number + 1].position
 
@@ -114,7 +114,7 @@ def _base_offset(chunk: Chunk) -> int:
 
 
 def footer_length(end_of_object: bytes, key: str) -> int:
-    """From the trailer; BadObjectError if it is not one."""
+    """Return the footer length from the trailer; BadObjectError if the trailer is invalid."""
     if len(end_of_object) < TRAILER_SIZE:
         raise BadObjectError(f"{key}: {len(end_of_object)} bytes are too few for a segment")
     length, magic = _TRAILER.unpack(end_of_object[-TRAILER_SIZE:])
@@ -124,12 +124,12 @@ def footer_length(end_of_object: bytes, key: str) -> int:
 
 
 async def read_footer(store: ObjectReader, key: str, entry: SegmentEntry) -> Footer:
-    """The footer of a listed segment, checked against its entry."""
+    """Read the footer of a listed segment and verify it against its entry."""
     return footer_of(bytes(await store.get_range(key, entry.footer, entry.total)), key, entry)
 
 
 def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
-    """From the footer's bytes and the trailer; BadObjectError if it is not the one that the entry names."""
+    """Decode footer and trailer; BadObjectError if they do not match the entry."""
     if crc32c(data[:-TRAILER_SIZE]) != entry.crc:
         raise BadObjectError(f"{key}: the footer is not the one that the manifest names")
     footer = Footer.decode(data, key)
@@ -139,7 +139,7 @@ def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
 
 
 async def find_footer(store: ObjectStore, key: str, total: int) -> tuple[Footer, SegmentEntry]:
-    """The footer of an object of which only the size is known, and the entry that a manifest would have."""
+    """Read the footer of an unlisted object of known size; return it with its manifest entry."""
     if total <= TRAILER_SIZE:
         raise BadObjectError(f"{key}: {total} bytes are too few for a segment")
     length = footer_length(bytes(await store.get_range(key, total - TRAILER_SIZE, total)), key)
@@ -152,7 +152,7 @@ async def find_footer(store: ObjectStore, key: str, total: int) -> tuple[Footer,
 
 
 def entry_of(footer: Footer, name: str, position: int, data: bytes) -> SegmentEntry:
-    """`data`: the footer and the trailer, from `position` on."""
+    """Create a manifest entry. `data`: the footer and the trailer, which begin at `position`."""
     return SegmentEntry(
         base=footer.base,
         end=footer.end,
@@ -176,7 +176,7 @@ async def read_section(store: ObjectReader, key: str, footer: Footer, name: str)
 
 
 def check_section(key: str, footer: Footer, name: str, data: Bytes) -> None:
-    """BadObjectError if these are not the bytes of the section."""
+    """Raise BadObjectError if the checksum of the section is wrong."""
     section = footer.sections[name]
     if len(data) != section.length or (data and crc32c(data) != section.crc):
         raise BadObjectError(f"{key}: the section {name} has a wrong checksum")
@@ -189,7 +189,7 @@ async def read_chunk(store: ObjectReader, key: str, footer: Footer, number: int)
 
 
 def check_chunk(key: str, footer: Footer, number: int, data: Bytes) -> None:
-    """BadObjectError if these are not the bytes of the chunk. Takes milliseconds: run in a thread."""
+    """Raise BadObjectError if the checksum of the chunk is wrong. Takes milliseconds: run it in a thread."""
     start, end = footer.chunk_range(number)
     if len(data) != end - start or crc32c(data) != footer.chunks[number].crc:
         raise BadObjectError(f"{key}: the chunk at position {start} has a wrong checksum")

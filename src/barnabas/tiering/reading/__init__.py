@@ -1,15 +1,15 @@
 """Reading remote segments.
 
-remote_log          one partition: from an offset, or a time, to a slice of a cached chunk
-manifest_reader     which segment holds an offset
+remote_log          one partition: offset or timestamp to a slice of a cached chunk
+manifest_reader     segment of an offset
 remote_index_cache  footers and indexes of segments, in memory
-chunk_cache         chunks of segments, on this disk (`chunk_files`)
-read_ahead          the next chunks of a sequential reader
-store_reader        retries, and a store that is down
+chunk_cache         chunks of segments, in memory and on disk (`chunk_memory`, `chunk_files`)
+read_ahead          prefetch for sequential readers
+store_reader        retries and circuit breaker
 
-bucket_topics       which clusters, topics and partitions a bucket has, for readers without a broker
-segment_ranges      from offsets, or a time, to parts of segments
-segment_fetcher     those parts, chunk by chunk, as batches to decode
+bucket_topics       clusters, topics and partitions of a bucket, for readers without a broker
+segment_ranges      offsets or timestamp to ranges of segments
+segment_fetcher     batches of these ranges, chunk by chunk
 """
 
 from __future__ import annotations

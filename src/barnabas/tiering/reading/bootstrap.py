@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 class Bootstrap(NamedTuple):
     log_start: int
-    tiered_end: int  # where the log goes on: the end of a segment
+    tiered_end: int  # start of the local log: the end of a segment
     epochs: Epochs
     producers: bytes  # Kafka's .snapshot
     open_transactions: tuple[OpenTransaction, ...]
@@ -104,7 +104,8 @@ async def _stored_producers(parts: ReadingParts, segment: SegmentIndexes) -> byt
 
 
 def _open_in(segment: SegmentIndexes, states: ProducerStates) -> tuple[OpenTransaction, ...]:
-    """All were decided when the segment was copied, and its index names those that were aborted."""
+    """Return transactions open at the cut, with their outcome: all ended before the copy; the index lists aborted
+    ones."""
     aborted = {(each.producer_id, each.first_offset) for each in segment.aborted}
     return tuple(
         OpenTransaction(p.producer_id, p.epoch, first, (p.producer_id, first) not in aborted)

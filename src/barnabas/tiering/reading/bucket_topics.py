@@ -1,6 +1,6 @@
 """Clusters, topics and partitions of a bucket, for readers without a broker.
 
-Nothing but folders and manifests is asked for: with the names of a topic's partitions, one request for each of them.
+Reads only folder names and manifests: one request for the partitions of a topic, and one per partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopicFolder(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the bucket has it: no two topics of a cluster, not even one after the other, have the same."""
+        """Name in the bucket; unique, because it includes the topic id."""
         return f"{self.topic}.{uuid_to_text(self.topic_id)}"
 
     @property
@@ -48,7 +48,7 @@ class BucketPartition(NamedTuple):
 
 
 async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
-    """The given cluster, or the only one in the bucket."""
+    """Return the given cluster, or the only one in the bucket."""
     names = [name for name in await store.folders("") if name != PROBE]
     inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
     found = [name for name, below in zip(names, inside, strict=True) if TOPICS in below]
@@ -62,7 +62,7 @@ async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
 
 
 async def find_topics(store: BrowsableStore, cluster_id: str) -> list[TopicFolder]:
-    """All that were ever copied and are not removed yet."""
+    """Return all topics with objects in the bucket."""
     found = []
     for name in await store.folders(topics_prefix(cluster_id)):
         folder = parse_partition_prefix(f"{topics_prefix(cluster_id)}{name}/0/")
@@ -74,7 +74,7 @@ async def find_topics(store: BrowsableStore, cluster_id: str) -> list[TopicFolde
 async def read_partitions(
     store: BrowsableStore, reader: ObjectReader, topic: TopicFolder
 ) -> list[BucketPartition]:
-    """Those that have a manifest and are not deleted, by number."""
+    """Return partitions that have a manifest and are not deleted, by number."""
     numbers = sorted(int(name) for name in await store.folders(topic.prefix) if name.isdigit())
     folders = [PartitionFolder(*topic, number) for number in numbers]
     read = await asyncio.gather(*(read_manifest(reader, folder) for folder in folders))
@@ -86,11 +86,11 @@ async def read_partitions(
 
 
 def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, list[BucketPartition]]:
-    """BucketError where several live topics have one name: then `TopicFolder.name` is needed."""
+    """Group by topic name; BucketError if several live topics have the same name: then use `TopicFolder.name`."""
     found: dict[str, TopicFolder] = {}
     for topic, partitions in topics.items():
         if not partitions:
-            continue  # it is being deleted
+            continue  # being deleted
         if topic.topic in found:
             both = _listed([found[topic.topic].name, topic.name])
             raise BucketError(f"There are two topics {topic.topic} here, {both}: name the one that is meant.")
@@ -99,7 +99,7 @@ def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, li
 
 
 def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFolder]:
-    """Those with one of the names, with or without the id. BucketError if a name is unknown."""
+    """Return topics with one of the names, with or without the id. BucketError if a name is unknown."""
     found: list[TopicFolder] = []
     for name in names:
         some = [topic for topic in topics if name in (topic.topic, topic.name)]

@@ -5,14 +5,14 @@
     find(chunk)    its file, if cached
     note_end(chunk)   a reader has read it to the end
 
-A chunk comes into memory if there is room, and is sent from there; else to a file, which is sent by `sendfile`. Chunks
-of logs that are read more than once come to files (`chunk_memory.Reuse`).
+A chunk is kept in memory if there is room, and sent from there; otherwise in a file, which is sent by `sendfile`.
+Chunks of logs that are read more than once go to files (`chunk_memory.Reuse`).
 
-Bounds, reserved before a download begins. Memory: ten chunks; those that were read to their end make room. Disk:
-`limit` bytes; the least recently used chunks are evicted, except those being read. If
-neither has room, downloads wait. Downloads: `most_downloads` at once, and each that goes to a file holds its bytes in
-memory until they are there. Rate: downloads wait while the quota is used up. Chunks that were read ahead and not used
-yet take at most half of the cache, so that readers do not evict each other's prefetched chunks.
+Limits, reserved before a download begins. Memory: ten chunks; those read to their end are evicted first. Disk: `limit`
+bytes; the least recently used chunks are evicted, except those being read. If neither has room, downloads wait.
+Downloads: `most_downloads` at once; each that goes to a file holds its bytes in memory until they are written. Rate:
+downloads wait while the quota is exhausted. Unused prefetched chunks take at most half of the cache, so that readers do
+not evict each other's prefetched chunks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from barnabas.tiering.stores.traffic import ReadQuota
 
 CHUNKS_IN_MEMORY = 10
 CHECKED_AT_ONCE = 512 << 10
-"""Bytes; a checksum holds the interpreter's lock while it is computed."""
+"""Bytes per checksum step: computing a checksum holds the GIL."""
 
 logger = rate_limited_logger(__name__)
 T = TypeVar("T")
@@ -46,7 +46,7 @@ GetRange = Callable[[str, int, int], Awaitable[Bytes]]
 
 class Threads(Protocol):
     async def call(self, work: Callable[[], T]) -> T:
-        """Run something that waits for the disk elsewhere."""
+        """Run blocking disk I/O in a thread."""
         ...
 
 
@@ -55,7 +55,7 @@ class Room(NamedTuple):
 
     on_disk: bool
     removed: list[str]
-    """Files that make room for it."""
+    """Files to remove for it."""
 
 
 class ChunkDownload:
@@ -77,7 +77,7 @@ def _look_at(done: asyncio.Future[ReadableFile]) -> None:
 
 
 class ChunkCache:
-    """Belongs to one loop. `get_range` retries internally."""
+    """Chunk cache of one event loop. `get_range` retries internally."""
 
     def __init__(
         self,
@@ -104,19 +104,19 @@ class ChunkCache:
         self._downloads: dict[RemoteChunk, ChunkDownload] = {}
         self._wanted: dict[RemoteChunk, ChunkDownload] = {}  # queued, with waiters
         self._ahead: dict[RemoteChunk, ChunkDownload] = {}  # queued, without waiters
-        self._unread: set[RemoteChunk] = set()  # read ahead, and not used yet
+        self._unread: set[RemoteChunk] = set()  # prefetched and not used yet
         self._unread_bytes = 0
         self.used = 0
-        """Bytes on the disk, those included that are on their way."""
+        """Bytes on disk, including reserved space."""
         self.running = 0
         self.times = Histogram()
-        """Of downloads, in seconds."""
+        """Duration of downloads in seconds."""
         self.hits = self.misses = self.evicted = self.downloaded_bytes = 0
 
-    # -- what readers ask ---------------------------------------------------------------------------
+    # -- interface for readers ----------------------------------------------------------------------
 
     def find(self, chunk: RemoteChunk) -> ReadableFile | None:
-        """The chunk's file, which stays valid while referenced."""
+        """Return the chunk's file, which stays valid while referenced; None if it is not cached."""
         in_memory = self.find_in_memory(chunk)
         if in_memory is not None:
             return in_memory
@@ -134,7 +134,7 @@ class ChunkCache:
         return file
 
     def find_in_memory(self, chunk: RemoteChunk) -> MemoryFile | None:
-        """The same, if nothing has to be read from the disk."""
+        """Return the chunk only if it is in memory."""
         file = self.memory.find(chunk)
         if file is not None:
             self._note_read(chunk)
@@ -149,7 +149,7 @@ class ChunkCache:
             found.is_read = True
 
     async def load(self, chunk: RemoteChunk) -> ReadableFile:
-        """Wait for its file. StoreError if it cannot be had."""
+        """Wait for the chunk's file; StoreError if the download fails."""
         file = self.find(chunk)
         if file is not None:
             self.hits += 1
@@ -180,7 +180,7 @@ class ChunkCache:
 
     @property
     def waiting(self) -> int:
-        """Downloads that have not begun."""
+        """Number of queued downloads."""
         return len(self._wanted) + len(self._ahead)
 
     async def close(self) -> None:
@@ -210,7 +210,7 @@ class ChunkCache:
             chunk = next(iter(queue))
             room = self._room_for(chunk, is_wanted=queue is self._wanted)
             if room is None:
-                return  # the next end of a download, or the next reader, comes here again
+                return  # called again at the end of a download or by the next reader
             self.running += 1
             self.quota.take(chunk.size)
             download = queue.pop(chunk)
@@ -227,7 +227,7 @@ class ChunkCache:
         return None
 
     def _start_later(self, seconds: float) -> None:
-        """Retry later: the read quota is used up."""
+        """Retry later: the read quota is exhausted."""
         if self._later is None:
             self.quota.traffic.held_back(seconds)
             self._later = asyncio.get_running_loop().call_later(seconds, self._start_now)
@@ -258,7 +258,7 @@ class ChunkCache:
             self._start_downloads()
 
     def _settle(self, chunk: RemoteChunk, *, on_disk: bool) -> None:
-        """Give back the room that was reserved, if it was not taken."""
+        """Release the reserved space if it was not used."""
         if on_disk and chunk not in self._here:
             self.used -= chunk.size
         if not on_disk and chunk not in self.memory:
@@ -275,7 +275,7 @@ class ChunkCache:
         return self.memory.keep(chunk, data)
 
     async def _write(self, chunk: RemoteChunk, data: Bytes) -> ReadableFile | None:
-        """None if the disk is full. Separate function: a stored exception keeps its frame alive."""
+        """Write a chunk; None if the disk is full. Separate function: a stored exception keeps its frame alive."""
         path = self._files.new_path()
         try:
             file = await self._threads.call(lambda: self._files.create(path, data))
@@ -288,12 +288,12 @@ class ChunkCache:
         self._here[chunk] = kept
         return file
 
-    # -- room ---------------------------------------------------------------------------------------
+    # -- space --------------------------------------------------------------------------------------
 
     def _reserve(self, size: int) -> list[str] | None:
-        """Take room on the disk: the files that have to be removed for it. None if too much is being read.
+        """Reserve disk space; return the files to remove for it, or None if too many chunks are being read.
 
-        A chunk that is larger than the whole cache (one huge batch) gets room when there is nothing else.
+        A chunk larger than the whole cache (one huge batch) gets space when the cache is otherwise empty.
         """
         excess = self.used + size - self.limit
         victims = []

@@ -1,7 +1,7 @@
-"""The files of the chunk cache: one for each chunk, in one folder that is emptied at every start.
+"""Files of the chunk cache: one per chunk, in a folder that is emptied at every start.
 
-A file is open while referenced, and the most recently used ones stay open in addition. Names are numbers: what a
-file holds is known in memory only, so nothing is found by scanning.
+Files stay open while referenced; the most recently used ones also stay open otherwise. Names are numbers: the contents
+of a file are known only in memory, and no chunk is found by scanning the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_OPEN = 256
 
 
 class ChunkFile:
-    """A chunk that was downloaded."""
+    """Downloaded chunk."""
 
     __slots__ = ("is_read", "path", "reference", "size")
 
@@ -30,7 +30,7 @@ class ChunkFile:
 
 
 class ChunkFiles:
-    """`create` and `remove` wait for the disk and run in threads; all else belongs to the loop."""
+    """`create` and `remove` block and run in threads; all other methods run on the loop."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -48,7 +48,7 @@ class ChunkFiles:
         return f"{self._folder}/{next(self._numbers):010}.chunk"
 
     def create(self, path: str, data: Bytes) -> File:
-        """OSError if the disk is full; then nothing is left of it."""
+        """Write a file; OSError if the disk is full, without leaving a partial file."""
         file = self._fs.open(path, create=True)
         try:
             file.append(data)
@@ -63,7 +63,7 @@ class ChunkFiles:
                 self._fs.remove(path)
 
     def open(self, chunk: ChunkFile) -> File | None:
-        """None if the file was removed."""
+        """Open the file; None if it was removed."""
         file = chunk.reference()
         if file is None:
             try:

@@ -1,9 +1,8 @@
 """Chunks in memory, and the choice of logs to cache on disk.
 
-Most chunks are read once, from beginning to end, by one sequential reader.
-Writing those to a file costs more CPU than all else that is done with them. So a chunk comes into memory, and
-is evicted when it was read to its end and others need the room. If it is read again, its log is read more than once:
-from then on the chunks of that log come to the disk (`Reuse`).
+Most chunks are read once, from beginning to end, by one sequential reader. Writing those to a file costs more CPU than
+everything else. A chunk is therefore kept in memory and evicted when it was read to its end and the space is needed. If
+it is read again, its log is read more than once: from then on the chunks of that log go to disk (`Reuse`).
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class RemoteChunk(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Of its log."""
+        """Folder of its partition."""
         return self.key.rpartition("/")[0]
 
 
 class ChunkMemory:
-    """At most `limit` bytes, those included for which room is reserved. Referenced chunks are not evicted."""
+    """Chunks of at most `limit` bytes, including reserved space. Referenced chunks are not evicted."""
 
     def __init__(self, limit: int, dropped: Callable[[RemoteChunk, bool], None]) -> None:
         self.limit = limit
@@ -45,7 +44,7 @@ class ChunkMemory:
         self._reserved = 0
         self._downloads = 0
         self.used = 0
-        """Bytes of chunks."""
+        """Bytes of cached chunks."""
 
     def __contains__(self, chunk: RemoteChunk) -> bool:
         return chunk in self._files
@@ -58,8 +57,8 @@ class ChunkMemory:
         return file
 
     def reserve(self, size: int, *, for_nowhere_else: bool = False) -> bool:
-        """Take room for a download; one that is larger than all of it gets room when there is nothing else. What was
-        not read to its end goes only if there is room `for_nowhere_else`."""
+        """Reserve space for a download. A download larger than the limit gets space when there is nothing else. Chunks
+        not read to their end are evicted only with `for_nowhere_else`: the disk has no space either."""
         self._downloads += 1
         for chunk in list(self._files):
             if self._has_room_for(size):
@@ -73,11 +72,11 @@ class ChunkMemory:
         return True
 
     def release(self, size: int) -> None:
-        """The room that was reserved for a download is not needed."""
+        """Release the reserved space of a download."""
         self._reserved -= size
 
     def keep(self, chunk: RemoteChunk, data: Bytes) -> MemoryFile:
-        """It has come: it takes the room that was reserved for it."""
+        """Store a downloaded chunk in its reserved space."""
         self._reserved -= chunk.size
         file = self._files[chunk] = MemoryFile(chunk.key, data)
         self._used_at[chunk] = self._downloads
@@ -113,9 +112,9 @@ class Reuse:
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
-        self._gone: OrderedDict[RemoteChunk, None] = OrderedDict()  # were read once, and were not kept
+        self._gone: OrderedDict[RemoteChunk, None] = OrderedDict()  # read once and evicted
         self._gone_bytes = 0
-        self._kept: dict[str, int] = {}  # folder of a log -> bytes to come that are kept
+        self._kept: dict[str, int] = {}  # folder of a log -> bytes still to be kept on disk
 
     def keeps(self, chunk: RemoteChunk) -> bool:
         """True if the chunk should be cached on disk. Called once per download."""

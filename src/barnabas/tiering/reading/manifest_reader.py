@@ -1,4 +1,4 @@
-"""The manifest of a partition, for readers: which segment holds an offset.
+"""Manifest of a partition for readers: finds the segment of an offset.
 
 A leader's writer provides the manifest (`use`); others read it from the store. All read it again when an offset
 is not listed, or an object is missing or damaged. It is valid for one leader epoch.
@@ -14,7 +14,7 @@ from barnabas.tiering.objects.manifest_file import read_manifest, read_page
 from barnabas.tiering.stores.store import MissingObjectError, ObjectReader, StoreError
 
 PAGES_KEPT = 4
-"""A thousand entries each: about 400 KB."""
+"""Cached pages of a thousand entries, about 400 KB each."""
 
 
 class ManifestReader:
@@ -25,17 +25,17 @@ class ManifestReader:
         self._tasks: set[asyncio.Task[Manifest]] = set()
         self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
         self.current: Manifest | None = None
-        """The newest that is known."""
+        """Latest known manifest."""
 
     def use(self, manifest: Manifest | None) -> None:
-        """Set the newest manifest; None after a leader change, until it is read again: what is being read
-        now may be older."""
+        """Set the latest manifest; None after a leader change, until it is read again. A read in progress may return an
+        older one and is ignored."""
         self.current = manifest
         if manifest is None:
             self._reading = None
 
     async def refresh(self) -> Manifest:
-        """Read the manifest, once for all who want it now."""
+        """Read the manifest; concurrent callers share one request."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read())
             self._tasks.add(self._reading)
@@ -61,7 +61,7 @@ class ManifestReader:
     # -- entries ------------------------------------------------------------------------------------
 
     async def entry_at(self, offset: int) -> SegmentEntry:
-        """StoreError if no segment holds the offset, by the newest manifest."""
+        """Return the entry of the offset, if necessary from a newer manifest; StoreError if no segment contains it."""
         entry = await self.listed(offset)
         if entry is None:
             entry = await self._listed_in(await self.refresh(), offset)
@@ -70,7 +70,7 @@ class ManifestReader:
         return entry
 
     async def listed(self, offset: int) -> SegmentEntry | None:
-        """By the manifest that is known."""
+        """Return the entry from the known manifest; may read a page from the store."""
         return await self._listed_in(self.current, offset) if self.current is not None else None
 
     async def _listed_in(self, manifest: Manifest, offset: int) -> SegmentEntry | None:
@@ -79,7 +79,7 @@ class ManifestReader:
         return entry if page is None else find_entry(await self.entries_of(page), offset)
 
     def in_memory(self, offset: int) -> SegmentEntry | None:
-        """Without asking the store."""
+        """Return the entry if it is in memory."""
         manifest = self.current
         if manifest is None:
             return None

@@ -17,11 +17,11 @@ from barnabas.tiering.reading.remote_index_cache import SegmentIndexes
 
 MAX_CHUNKS = 8
 MAX_READERS = 64
-"""Of one partition; those that have not read for longest are forgotten."""
+"""Tracked readers per partition; the least recently active are dropped."""
 
 
 class ReadAhead:
-    """Of one partition. `segment_at` gives None behind the last segment that is known."""
+    """Read-ahead of one partition. `segment_at` returns None after the last known segment."""
 
     def __init__(
         self, segment_at: Callable[[int], Awaitable[SegmentIndexes | None]], chunks: ChunkCache
@@ -38,7 +38,7 @@ class ReadAhead:
             here = segment.entry.base
         window = self._windows.pop(here, None)
         if window is None:
-            if following not in self._windows:  # or it is still the reader who came here before
+            if following not in self._windows:  # otherwise the same reader is still in this chunk
                 self._note(following, 1)
             return
         self._note(following, min(2 * window, MAX_CHUNKS))
@@ -57,7 +57,7 @@ class ReadAhead:
             self._windows.popitem(last=False)
 
     async def _go_ahead(self, offset: int, count: int) -> None:
-        """Into the segments that follow, too. The reader that follows will hear of errors."""
+        """Prefetch chunks, also of the next segments. Errors are ignored here: the reader will encounter them."""
         with suppress(KafkaError):
             for _ in range(count):
                 segment = await self._segment_at(offset)

@@ -1,7 +1,7 @@
 """LRU cache of footers and indexes of remote segments.
 
-Everything behind the records of an object is read by one GET if it is not large. Kafka keeps these in files; here they
-are arrays, some 5 MB for a segment of 1 GiB.
+One GET reads everything after the records of an object unless it is large. Kafka keeps indexes in files; here they are
+arrays, about 5 MB for a segment of 1 GiB.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from barnabas.tiering.reading.chunk_memory import RemoteChunk
 from barnabas.tiering.stores.store import ObjectReader
 
 LIMIT = 64 << 20
-"""Bytes of all that is kept."""
+"""Total bytes of the cache."""
 READ_AT_ONCE = 8 << 20
-"""An object whose end is larger (very many producers) is read in two steps."""
-_OVERHEAD, _PER_CHUNK = 4096, 200  # bytes of objects, roughly
+"""Objects with a larger end (very many producers) are read in two steps."""
+_OVERHEAD, _PER_CHUNK = 4096, 200  # approximate size of the Python objects
 
 
 class SegmentIndexes:
-    """Of one remote segment: footer and indexes, which say where its batches are. It ends where its entry ends."""
+    """Footer and indexes of one remote segment, which locate its batches. It ends at the end of its entry."""
 
     def __init__(self, key: str, entry: SegmentEntry, footer: Footer, sections: dict[str, bytes]) -> None:
         for name, data in sections.items():
@@ -69,7 +69,7 @@ class SegmentIndexes:
         return min(following, self.entry.end)
 
     def locate(self, number: int, file: ReadableFile, offset: int) -> tuple[int, BatchHeader] | None:
-        """Position in the chunk's file, and header, of the first batch there that ends at `offset` or later."""
+        """Return position and header of the first batch in the chunk's file that ends at `offset` or later."""
         start, end = self.footer.chunk_range(number)
         indexed = self.offset_index.lookup(max(offset - self.entry.base, 0))
         if indexed >= end:
@@ -87,12 +87,12 @@ class SegmentIndexes:
         start, end = self.footer.chunk_range(number)
         if self.entry.end >= self.footer.end:
             return end - start
-        found = self.locate(number, file, self.entry.end)  # an unclean election has cut the segment
+        found = self.locate(number, file, self.entry.end)  # truncated by an unclean election
         return end - start if found is None else found[0]
 
 
 class RemoteIndexCache:
-    """One for all remote logs of a broker. A segment is read once for all that wait for it."""
+    """Shared by all remote logs of a broker. Concurrent callers share one read per segment."""
 
     def __init__(self, store: ObjectReader, threads: Threads, limit: int = LIMIT) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class RemoteIndexCache:
         return found
 
     async def load(self, key: str, entry: SegmentEntry) -> SegmentIndexes:
-        """StoreError if it cannot be had."""
+        """Return the indexes; StoreError if they cannot be read."""
         found = self.find(key, entry)
         if found is not None:
             return found

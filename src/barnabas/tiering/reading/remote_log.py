@@ -1,11 +1,11 @@
-"""The remote part of one partition, for reading: from an offset to a slice of a cached chunk.
+"""Remote part of one partition, for reading: offset to a slice of a cached chunk.
 
     log = RemoteLog(folder, parts)
-    hold = await log.prepare(offset)     # footer and chunk are here, and stay while `hold` is referred to
-    log.read_prepared(offset, ...)       # at once: a slice of the chunk's file; None if it is not here
+    hold = await log.prepare(offset)     # footer and chunk are cached, and stay while `hold` is referenced
+    log.read_prepared(offset, ...)       # without waiting: a slice of the chunk's file; None if it is not cached
     await log.read(offset, ...)          # both
 
-Failures are cached for a second: reads of the same offset fail at once meanwhile.
+Failures are cached for a second, during which reads of the same offset fail immediately.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CachedBatch(NamedTuple):
 
 
 class RemoteLog:
-    """Belongs to the loop."""
+    """Bound to the event loop."""
 
     def __init__(self, folder: PartitionFolder, parts: ReadingParts) -> None:
         self.folder = folder
@@ -76,14 +76,14 @@ class RemoteLog:
     async def read(
         self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
     ) -> RemoteRead:
-        """From the batch that holds `offset` on, from one chunk. StoreError if it cannot be had."""
+        """Read from the batch that contains `offset`, within one chunk. StoreError if it cannot be read."""
         hold = await self.prepare(offset)
         found = self.read_prepared(offset, max_bytes, committed=committed, at_least_one=at_least_one)
         del hold
         return found if found is not None else RemoteRead(EMPTY, [])
 
     async def prepare(self, offset: int) -> ReadableFile:
-        """Wait until the chunk that holds `offset` is here: its file. StoreError if it cannot be had."""
+        """Wait for the chunk that contains `offset` and return its file. StoreError if it cannot be read."""
         try:
             try:
                 file = await self._load(offset)
@@ -101,7 +101,7 @@ class RemoteLog:
         """True if `read_prepared` returns data without reading from disk."""
         try:
             found = self._find(offset, self._parts.chunks.find_in_memory)
-        except BadObjectError:  # `prepare` will say it
+        except BadObjectError:  # raised again by `prepare`
             return False
         self._parts.chunks.hits += found is not None
         return found is not None
@@ -115,10 +115,10 @@ class RemoteLog:
             file = await self._parts.chunks.load(segment.chunk(number))
             if isinstance(file, MemoryFile):
                 found = segment.locate(number, file, wanted)
-            else:  # what was cached long ago may have to be read from the disk
+            else:  # chunks cached long ago may require disk reads
                 found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
             self._ahead.note_read(segment, number)
-            wanted = segment.offset_behind(number)  # no batch there: offsets have gaps
+            wanted = segment.offset_behind(number)  # no batch in this chunk: offsets have gaps
         return file
 
     async def segment_at(self, offset: int) -> SegmentIndexes:
@@ -126,7 +126,7 @@ class RemoteLog:
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry)
 
     async def _listed_segment(self, offset: int) -> SegmentIndexes | None:
-        """Without asking for a newer manifest."""
+        """Return the segment without reading a newer manifest."""
         entry = await self.manifest.listed(offset)
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry) if entry else None
 
@@ -162,7 +162,7 @@ class RemoteLog:
     def _without_aborted(
         self, found: CachedBatch, offset: int, data: FileSlice, short: int, at_least_one: bool
     ) -> RemoteRead:
-        """With what a reader of committed data must skip; shortened if that is much, as on the local disk."""
+        """Add the aborted transactions for read_committed; shorten the slice if there are many, as for local reads."""
         between = found.segment.aborted.between
         aborted = list(between(offset, found.segment.offset_behind(found.number)))
         if len(aborted) > MAX_LISTED:
@@ -172,7 +172,7 @@ class RemoteLog:
         return RemoteRead(data, sorted(aborted, key=_first_offset))
 
     def _slice(self, found: CachedBatch, max_bytes: int, at_least_one: bool) -> Slice:
-        """As `log.reading.read_slice` cuts it: the first batch is whole if `at_least_one`."""
+        """Cut as `log.reading.read_slice` does: the first batch is complete if `at_least_one`."""
         length = found.segment.end_position(found.number, found.file) - found.position
         if length <= max_bytes:
             self._parts.chunks.note_end(found.segment.chunk(found.number))
@@ -199,7 +199,7 @@ class RemoteLog:
     # -- by time ------------------------------------------------------------------------------------
 
     async def offset_for_timestamp(self, timestamp: int, log_start: int, end: int) -> FoundRecord | None:
-        """The first record in [log start, end) that is as late as `timestamp`."""
+        """Return the first record in [log start, end) with at least this timestamp."""
         manifest = self.manifest.current or await self.manifest.refresh()
         if manifest.tiered_end < end:
             manifest = await self.manifest.refresh()
@@ -229,10 +229,10 @@ class RemoteLog:
                 return found if found.offset < entry.end else None
         return None
 
-    # -- for a log that begins at the tiered end --------------------------------------------------------
+    # -- restoring a log from tiered storage -------------------------------------------------------------
 
     async def all_batches(self) -> AsyncIterator[bytes]:
-        """All that the newest manifest lists, chunk by chunk. StoreError if it cannot be had."""
+        """Yield all batches of the latest manifest, chunk by chunk. StoreError if they cannot be read."""
         manifest = await self.manifest.refresh()
         for part in manifest.parts:
             for entry in await self.manifest.entries_of(part):
@@ -245,8 +245,8 @@ class RemoteLog:
                         )
 
     async def bootstrap(self, wanted: int | None = None) -> Bootstrap:
-        """State of a log that begins at the tiered end of the newest manifest; or, if an offset below is `wanted`,
-        behind the segment that holds the record before."""
+        """Return the state for a log restored at the tiered end of the latest manifest; or, with `wanted`, at the end
+        of the segment that contains the record before that offset."""
         manifest = await self.manifest.refresh()
         return await bootstrap(self, self._parts, manifest, wanted)
 

@@ -1,7 +1,7 @@
-"""Fetches ranges of offsets from an object store by chunks, with prefetch while the caller decodes.
+"""Fetch offset ranges from an object store by chunks, with prefetch while the caller decodes.
 
-For readers without a broker. The manifests list the segments (`segment_ranges`); of each, this reads the
-footer, for readers of committed records what was aborted, and the chunks that hold the range.
+For readers without a broker. The manifests list the segments (`segment_ranges`). Of each segment this reads the footer,
+for read_committed the aborted transactions, and the chunks of the range.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from barnabas.tiering.stores.store import MissingObjectError, ObjectReader
 T = TypeVar("T")
 
 CHUNKS_AHEAD = 4
-"""4 MiB each. One connection of S3 gives some 50 to 90 MB/s; four fill a Python worker that decodes."""
+"""Concurrent chunks of 4 MiB. An S3 connection delivers 50 to 90 MB/s; four saturate a Python worker that decodes."""
 
 
 class _Segment(NamedTuple):
@@ -40,7 +40,7 @@ class _Segment(NamedTuple):
 
     @property
     def chunks(self) -> range:
-        """The numbers of those that hold the range."""
+        """Numbers of the chunks that contain the range."""
         return range(self.footer.chunk_at(self.part.first), self.footer.chunk_at(self.part.until - 1) + 1)
 
     def aborted_in(self, number: int) -> tuple[tuple[int, int], ...]:
@@ -57,7 +57,7 @@ class _Chunk(NamedTuple):
 
 
 class SegmentFetcher:
-    """A BatchSource. `on_loss` is called when an object was deleted: it raises, or the fetcher skips it."""
+    """BatchSource. `on_loss` is called for a deleted object: it raises, or the fetcher skips the object."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SegmentFetcher:
         self._committed = committed
         self._on_loss = on_loss
         self._ahead = ahead
-        self._opening: asyncio.Task[_Segment] | None = None  # of the first of the parts
+        self._opening: asyncio.Task[_Segment] | None = None  # for the first of the parts
         self._wanted: deque[tuple[_Segment, int]] = deque()
         self._under_way: deque[_Chunk] = deque()
 
@@ -93,7 +93,7 @@ class SegmentFetcher:
             return []
         found = _planned(chunk, data)
         await self._ask()
-        await asyncio.sleep(0)  # lets the requests leave, before this side is busy
+        await asyncio.sleep(0)  # sends the requests before the caller blocks the loop
         return [found] if found.planned.batches else []
 
     async def close(self) -> None:
@@ -105,7 +105,7 @@ class SegmentFetcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- asking ---------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------
 
     async def _ask(self) -> None:
         """Keep enough chunk requests in flight. The footer of the next segment is prefetched."""
@@ -118,7 +118,8 @@ class SegmentFetcher:
                 self._under_way.append(_Chunk(segment, number, loading))
 
     async def _open_next(self) -> bool:
-        """False after the last segment, or if chunks should be taken first because its footer is not here."""
+        """Open the next segment; False after the last one, or while chunks are pending and its footer has not
+        arrived."""
         self._begin_opening()
         if self._opening is None or (self._under_way and not self._opening.done()):
             return False
@@ -152,7 +153,7 @@ class SegmentFetcher:
     # -- deleted objects --------------------------------------------------------------------------------
 
     async def _skip(self, segment: _Segment) -> None:
-        """The object has been deleted since its footer was read."""
+        """Skip a segment whose object was deleted after its footer was read."""
         gone = [chunk.data for chunk in self._under_way if chunk.segment is segment]
         self._under_way = deque(chunk for chunk in self._under_way if chunk.segment is not segment)
         self._wanted = deque(each for each in self._wanted if each[0] is not segment)
@@ -165,7 +166,7 @@ class SegmentFetcher:
 
 
 async def _twice(read: Callable[[], Awaitable[T]]) -> T:
-    """A checksum that is wrong may be the network's fault."""
+    """Retry once: a wrong checksum may be a transmission error."""
     try:
         return await read()
     except BadObjectError:

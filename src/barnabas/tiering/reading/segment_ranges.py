@@ -1,4 +1,4 @@
-"""From offsets to parts of segments, for readers without a broker: pure but for the pages of large manifests."""
+"""Map offsets to ranges of segments, for readers without a broker. Pure, except for reading manifest pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barnabas.tiering.stores.store import ObjectReader
 
 
 class SegmentRange(NamedTuple):
-    """Offsets of one segment: from `first` up to, without, `until`."""
+    """Offsets [first, until) of one segment."""
 
     tp: TopicPartition
     first: int
@@ -37,7 +37,7 @@ class SegmentRange(NamedTuple):
 async def entries_between(
     reader: ObjectReader, partition: BucketPartition, first: int, until: int
 ) -> list[SegmentEntry]:
-    """Those with offsets of [first, until). Only pages that hold some are read."""
+    """Return the entries that overlap [first, until). Reads only the required pages."""
     folder, manifest = partition
     found: list[SegmentEntry] = []
     for page in manifest.pages:
@@ -50,7 +50,7 @@ async def entries_between(
 def segment_ranges(
     partition: BucketPartition, entries: Iterable[SegmentEntry], wanted: OffsetRange
 ) -> list[SegmentRange]:
-    """The parts of segments that a range consists of, in its order."""
+    """Split a range of offsets by segment."""
     tp, first, until = wanted
     return [
         SegmentRange(
@@ -64,7 +64,7 @@ def segment_ranges(
 def divide_by_size(
     wanted: OffsetRange, entries: Iterable[SegmentEntry], most_bytes: int
 ) -> list[OffsetRange]:
-    """The same offsets in several ranges that end where segments do, each of at most so many bytes, or one segment."""
+    """Split a range at segment boundaries into ranges of at most `most_bytes`, or one segment."""
     found: list[OffsetRange] = []
     first, size = wanted.first, 0
     for entry in entries:
@@ -81,7 +81,7 @@ def divide_by_size(
 async def offset_for_timestamp(
     reader: ObjectReader, partition: BucketPartition, timestamp: int
 ) -> int | None:
-    """The first offset whose record is as late as `timestamp`."""
+    """Return the first offset with at least this timestamp."""
     folder, manifest = partition
     for part in manifest.parts:
         if part.largest_timestamp < timestamp:
@@ -113,7 +113,7 @@ async def _first_in_segment(
 
 
 def _first_in_chunk(data: Bytes, timestamp: int, log_start: int) -> int | None:
-    """As `log.searching` does it in files: a batch that cannot be read counts as its header says."""
+    """Search as `log.searching` does in files: an unreadable batch counts with the timestamp of its header."""
     view = memoryview(data)
     for start, header in iterate_headers(view):
         if header.max_timestamp < timestamp or header.last_offset < log_start:

@@ -1,7 +1,8 @@
 """Reads from the store with retries and a circuit breaker.
 
-Three attempts of ten seconds, thirty seconds in all. After that the store counts as down: one call a second tries, all
-others fail at once, until one succeeds. A missing object or a refusal is an answer, so the store is not down.
+Three attempts of ten seconds, thirty seconds in total. After that the store counts as down: one call per second is
+attempted, all others fail immediately, until one succeeds. A missing object or a refusal is a response: the store is
+up.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ ATTEMPTS = 3
 ATTEMPT_SECONDS = 10.0
 SECONDS_IN_ALL = 30.0
 FIRST_PAUSE = 0.1
-"""Between two attempts, doubled each time."""
+"""Delay before the second attempt, doubled each time."""
 TRIAL_SECONDS = 1.0
-"""How often a store that is down is asked."""
+"""Interval of attempts while the store is down."""
 
 logger = rate_limited_logger(__name__)
 T = TypeVar("T")
 
 
 class StoreReader:
-    """One for all remote logs of a broker: what one of them learns of the store holds for all."""
+    """Shared by all remote logs of a broker, including the state of the circuit breaker."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class StoreReader:
         return self._next_trial is not None
 
     async def get(self, key: str) -> Versioned:
-        """A whole small object."""
+        """Read a whole small object."""
         return await self._patiently(lambda: self._store.get(key), key)
 
     async def get_range(self, key: str, start: int, end: int) -> Bytes:
-        """The bytes [start, end) of an object."""
+        """Read the bytes [start, end) of an object."""
         return await self._patiently(lambda: self._store.get_range(key, start, end), key)
 
     async def _patiently(self, call: Callable[[], Awaitable[T]], key: str) -> T:
@@ -77,7 +78,7 @@ class StoreReader:
                     raise self._note_down(key, error) from error
                 await self._sleep(delay_after(attempt - 1, FIRST_PAUSE))
             except StoreError:
-                self._note_up()  # it answers, if only to say no
+                self._note_up()  # an error response also shows that the store is up
                 raise
             else:
                 self._note_up()
@@ -90,7 +91,7 @@ class StoreReader:
             self.requests += 1
             return await call()
 
-    # -- is the store down? -------------------------------------------------------------------------
+    # -- circuit breaker ----------------------------------------------------------------------------
 
     def _allowed_attempts(self, key: str) -> int:
         if self._next_trial is None:

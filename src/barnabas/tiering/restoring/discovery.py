@@ -1,7 +1,7 @@
-"""Clusters of a bucket, and their partitions.
+"""Find the clusters of a bucket and their partitions.
 
-A list can begin behind any key, so what is known is jumped over: there is one request for each cluster or topic, not
-one for each thousand objects.
+A LIST can start after any key, so known prefixes are skipped: it takes one request per cluster or partition, not one
+per thousand objects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from barnabas.tiering.stores.store import (
     StoreUnavailableError,
 )
 
-# -- The incarnation of a cluster: 0, and one more with each restore -----------------------------------
+# -- Incarnation of a cluster: 0 at first, incremented by each restore ---------------------------------
 
 ATTEMPTS = 5
 
@@ -42,11 +42,11 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 class DamagedStateError(StoreError):
-    """The stored state of a cluster cannot be read. It is never overwritten."""
+    """Damaged stored state of a cluster. It is never overwritten."""
 
 
 async def read_incarnation(store: ObjectStore, cluster_id: str) -> int:
-    """The incarnation that may write; 0 if none is stored."""
+    """Return the incarnation that may write; 0 if none is stored."""
     return (await _read(store, cluster_id))[0]
 
 
@@ -59,8 +59,8 @@ async def begin_incarnation(store: ObjectStore, cluster_id: str, now_ms: int) ->
 
 
 async def raise_incarnation(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
-    """The number of a new one. Repeated after a death it gives a later number, which does no harm: the one before
-    has fenced the old cluster, and is fenced itself."""
+    """Increment the incarnation and return it. A repetition after a crash increments it again, which is harmless: the
+    previous incarnation has fenced the old cluster and is then fenced too."""
     key = incarnation_key(cluster_id)
     for _ in range(ATTEMPTS):
         number, version = await _read(store, cluster_id)
@@ -88,7 +88,7 @@ OF_A_CLUSTER = frozenset(("topics", "cluster", "groups", "snapshots", "incarnati
 
 
 async def find_clusters(store: ObjectStore) -> list[str]:
-    """The ids of the clusters that have written here."""
+    """Return the ids of the clusters that have written to the bucket."""
     found: list[str] = []
     after = ""
     while (key := await _first(store, "", after)) is not None:
@@ -102,7 +102,7 @@ async def find_clusters(store: ObjectStore) -> list[str]:
 async def find_partitions(
     store: ObjectStore, cluster_id: str, known: Iterable[tuple[str, Uuid]]
 ) -> AsyncIterator[PartitionFolder]:
-    """The folders of partitions whose topics are not among the known ones (name and id)."""
+    """Yield the folders of partitions whose topics (name and id) are not in `known`."""
     jumped = {topic_prefix(cluster_id, name, topic_id) for name, topic_id in known}
     prefix, after = topics_prefix(cluster_id), ""
     while (key := await _first(store, prefix, after)) is not None:

@@ -1,9 +1,9 @@
-"""Partitions of a lost cluster: checks each and claims it for the restored one.
+"""Check the partitions of a lost cluster and claim them for the restored one.
 
-`look` changes nothing. A bucket that is replicated elsewhere arrives in any order: a manifest may list objects that are
-not there yet. The first that is missing, or not whole, cuts the partition there; what was listed behind goes into
-quarantine and is deleted by command only. `take` puts the new incarnation into the manifest: whatever the old cluster
-sends fails from then on.
+`look` changes nothing. A replicated bucket may be incomplete: objects arrive in any order, so a manifest may list
+missing ones. The partition is cut at the first missing or incomplete object; later segments go to quarantine, which
+only an operator deletes. `take` writes the new incarnation into the manifest, after which all writes of the old cluster
+fail.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ R = TypeVar("R")
 
 
 class RestoredPartition(NamedTuple):
-    """Checked partition. Without a manifest: nothing was copied, or only segments have arrived."""
+    """Checked partition. `seen` is None without a stored manifest: nothing was copied, or only segments have
+    arrived."""
 
     folder: PartitionFolder
     manifest: Manifest
     seen: ManifestVersion | None
     cut_at: int | None = None
-    missing: str = ""  # why it is cut
+    missing: str = ""  # reason for the cut
 
     @property
     def is_deleted(self) -> bool:
@@ -70,7 +71,7 @@ class RestoredPartition(NamedTuple):
 
 
 async def look(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition:
-    """BadManifestError if the manifest cannot be used."""
+    """Check a partition; BadManifestError if the manifest is unusable."""
     seen = await read_manifest(store, folder)
     if seen is None:
         return await _without_manifest(store, folder)
@@ -85,7 +86,7 @@ async def look(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition
 
 
 async def _without_manifest(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition:
-    """A new one, from the footers of what has come."""
+    """Build a new manifest from the footers of the existing segments."""
     names = [info.key.removeprefix(folder.prefix) async for info in store.list(folder.prefix)]
     if not any(map(parse_segment_name, names)):
         return RestoredPartition(folder, new_manifest(folder, ManifestWriter(0, -1, RESTORER), 0), None)
@@ -99,7 +100,7 @@ async def _cut(store: ObjectStore, folder: PartitionFolder, manifest: Manifest, 
     except StoreUnavailableError:
         raise
     except StoreError:
-        page = ()  # the page itself is missing: the partition is cut where it begins
+        page = ()  # the page is missing: the partition is cut at its base
     return cut(manifest, offset, _now_ms(), page)
 
 
@@ -129,7 +130,7 @@ async def _first_missing(
 async def _check_footer(
     store: ObjectStore, folder: PartitionFolder, last: SegmentEntry
 ) -> tuple[int, str] | None:
-    """A log begins with what the last footer says: it must be sound."""
+    """Verify the last footer, which holds the initial state of the restored log."""
     try:
         await read_footer(store, entry_key(folder, last), last)
     except (BadObjectError, MissingObjectError) as error:
@@ -157,11 +158,11 @@ class _There:
         return self._sizes[prefix].get(key)
 
 
-# -- taking -------------------------------------------------------------------------------------------
+# -- claiming -----------------------------------------------------------------------------------------
 
 
 async def take(store: ObjectStore, found: RestoredPartition, incarnation: int) -> Manifest:
-    """The manifest, claimed for the incarnation. FencedError if a later one has it, or the topic is deleted."""
+    """Claim the manifest for the incarnation. FencedError if a later one has claimed it, or the topic is deleted."""
     folder = found.folder
     if found.seen is None:
         return await _create(store, found, incarnation)
@@ -192,13 +193,13 @@ async def _create(store: ObjectStore, found: RestoredPartition, incarnation: int
     return manifest
 
 
-# -- many at once -------------------------------------------------------------------------------------
+# -- concurrency --------------------------------------------------------------------------------------
 
 
 async def for_each(
     items: Iterable[T], work: Callable[[T], Awaitable[R]], done: Callable[[], None], at_once: int = AT_ONCE
 ) -> list[R | StoreError]:
-    """The results in the order of the items; what failed in the store is among them. Other errors end it."""
+    """Return the results, including StoreErrors, in the order of the items. Other errors are raised."""
     room = asyncio.Semaphore(at_once)
 
     async def one(item: T) -> R | StoreError:

@@ -1,11 +1,10 @@
-"""State that a running cluster stores at most once a minute: its metadata and committed offsets.
+"""Metadata and committed offsets that a running cluster stores at most once a minute.
 
-    <cluster id>/cluster/<incarnation:010>-<metadata offset:020>     the newest few are kept
+    <cluster id>/cluster/<incarnation:010>-<metadata offset:020>     the latest few are kept
                 /groups/<incarnation:010>-<partition>                of `__consumer_offsets`, each replaced
 
-The bytes of the metadata are the cluster's own affair: an entry of its log that holds a whole image. The incarnation is
-part of every key, so an earlier incarnation overwrites nothing of a later one; and it stops when it sees that there is
-a later one.
+The metadata is opaque here: an entry of the cluster's metadata log with a whole image. Every key contains the
+incarnation, so an earlier incarnation cannot overwrite data of a later one; it stops when it detects a later one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from barnabas.tiering.stores.store import (
 )
 
 KEPT = 3
-"""Of the metadata: the one before helps if the newest is damaged."""
+"""Number of metadata images kept: the previous one is used if the latest is damaged."""
 
 
 class SavedGroupOffset(msgspec.Struct, frozen=True, array_like=True):
@@ -40,7 +39,7 @@ class SavedGroupOffset(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SavedGroupState(msgspec.Struct, frozen=True):
-    """All offsets of one partition of `__consumer_offsets`, as its coordinator of `leader_epoch` saw them."""
+    """All committed offsets of one partition of `__consumer_offsets`, from its coordinator of `leader_epoch`."""
 
     leader_epoch: int
     log_end: int
@@ -48,7 +47,7 @@ class SavedGroupState(msgspec.Struct, frozen=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """One written image, as bytes."""
+    """Stored metadata image, encoded."""
 
     key: str
     incarnation: int
@@ -58,7 +57,7 @@ class ClusterState(msgspec.Struct, frozen=True):
 async def write_cluster_state(
     store: ObjectStore, cluster_id: str, incarnation: int, offset: int, data: bytes
 ) -> None:
-    """Then older ones go, also those of earlier incarnations."""
+    """Store a metadata image, then delete old ones, including those of earlier incarnations."""
     prefix = cluster_state_prefix(cluster_id)
     await store.put(f"{prefix}{incarnation:010}-{offset:020}", data)
     keys = [info.key async for info in store.list(prefix)]
@@ -67,7 +66,7 @@ async def write_cluster_state(
 
 
 async def read_cluster_state(store: ObjectStore, cluster_id: str) -> ClusterState | None:
-    """The newest of the latest incarnation."""
+    """Return the latest image of the latest incarnation; None if there is none."""
     prefix = cluster_state_prefix(cluster_id)
     keys = [info.key async for info in store.list(prefix)]
     if not keys:
@@ -88,7 +87,7 @@ def encode_group_state(state: SavedGroupState) -> bytes:
 async def write_group_state(
     store: ObjectStore, key: str, leader_epoch: int, data: bytes, version: str | None = None
 ) -> str | None:
-    """Its version, which the next write takes. None if a later coordinator has written, or has been faster."""
+    """Write the state and return its version for the next write; None if another coordinator has written first."""
     try:
         if version is not None:
             return await store.replace(key, data, version)

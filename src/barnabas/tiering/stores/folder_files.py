@@ -1,11 +1,11 @@
-"""The files of a folder that is an object store. All of it blocks: `folder_store` calls it from threads.
+"""Files of a folder used as an object store. Blocking: `folder_store` calls it from threads.
 
-<root>/<key>          an object: its bytes, and nothing else
-<root>/.writing/<n>   an object that is being written; it moves to its key when it is whole and on the disk
-<root>/.lock          held (flock) while names change, so that several processes of one machine may share the folder
+<root>/<key>          an object: only its bytes
+<root>/.writing/<n>   an object being written; renamed to its key when it is complete and synced
+<root>/.lock          locked (flock) while names change, so that several processes of one machine can share the folder
 
-An object is never changed in place. Its version is its file's modification time, which every write sets above that of
-the object it replaces, and its inode. Between machines neither locks nor times are dependable.
+Objects are immutable. The version of an object is its file's modification time, which every write sets above that of
+the replaced object, and its inode. Across machines, neither locks nor times are reliable.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 Condition: TypeAlias = Callable[[str, os.stat_result | None], None]
-"""Raises if an object, or that there is none, is not what the caller expects."""
+"""Raises if the current object, or its absence, does not meet the condition of a write."""
 
 
 class Writing(LocalFile):
-    """An object that has no key yet. If it is never finished, its file is removed with it."""
+    """Object without a key yet. If it is never finished, its file is deleted."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ class FolderFiles:
         return data
 
     def entries(self, folder: str, after: str) -> list[ObjectInfo | str]:
-        """The objects in a folder, and the folders in it (their names end with `/`), by key."""
+        """Return the objects and subfolders (names with a trailing `/`) of a folder, sorted by key."""
         found: dict[str, ObjectInfo | str] = {}
         with suppress(FileNotFoundError), os.scandir(f"{self.root}/{folder}") as entries:
             for entry in entries:
@@ -87,7 +87,7 @@ class FolderFiles:
                     if f"{key}/" > after or after.startswith(f"{key}/"):
                         found[f"{key}/"] = f"{key}/"
                 elif key > after:
-                    with suppress(FileNotFoundError):  # removed meanwhile
+                    with suppress(FileNotFoundError):  # removed in the meantime
                         found[key] = _info(key, entry.stat())
         return [found[key] for key in sorted(found)]
 
@@ -104,7 +104,7 @@ class FolderFiles:
             raise
 
     def begin(self, key: str) -> Writing:
-        """Its lock says that its process lives: what a killed one has left is not locked."""
+        """Create a file for writing. Its lock shows that its process runs: files of killed processes are not locked."""
         self._path(key)
         if not self._is_swept:
             self._is_swept = True
@@ -118,7 +118,7 @@ class FolderFiles:
             return file
 
     def finish(self, file: Writing, key: str, condition: Condition) -> str:
-        """Under its key, if the condition holds. Its bytes reach the disk before its name does."""
+        """Rename the file to its key if the condition holds. The contents are synced before the rename."""
         path = self._path(key)
         file.sync()
         with self._locked():
@@ -128,18 +128,18 @@ class FolderFiles:
             version = _stamp(file, current)
             os.replace(file.path, path)
         for folder in changed:
-            with suppress(FileNotFoundError):  # the object has been removed, and its folder with it
+            with suppress(FileNotFoundError):  # the object was removed together with its folder
                 self._files.sync_folder(folder)
         return version
 
     def remove(self, key: str) -> None:
-        """And the folders that are empty without it."""
+        """Remove an object, and folders that become empty."""
         path = self._path(key)
         with self._locked():
             with suppress(FileNotFoundError):
                 os.remove(path)
             folder = os.path.dirname(path)
-            with suppress(OSError):  # not empty, or not there
+            with suppress(OSError):  # not empty, or missing
                 while len(folder) > len(self.root):
                     os.rmdir(folder)
                     folder = os.path.dirname(folder)
@@ -203,14 +203,14 @@ def _if_version(version: str, key: str, current: os.stat_result | None) -> None:
 
 
 def _stamp(file: Writing, replaced: os.stat_result | None) -> str:
-    """A version that no object of this key has had."""
+    """Set the modification time and return the version, which is unique for this key."""
     moment = time.time_ns() if replaced is None else max(time.time_ns(), replaced.st_mtime_ns + 1)
     os.utime(file.fileno(), ns=(moment, moment))
     return _version(os.fstat(file.fileno()))
 
 
 def _make_folder_of(path: str) -> list[str]:
-    """The folders in which there is a new name then."""
+    """Create missing folders; return the folders that get a new entry, for syncing."""
     changed = [os.path.dirname(path)]
     while not os.path.isdir(changed[-1]):
         changed.append(os.path.dirname(changed[-1]))

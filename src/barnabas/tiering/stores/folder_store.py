@@ -1,6 +1,6 @@
-"""A folder as an object store: for one machine, for tests, and to try tiering without a bucket. It needs nothing.
+"""Object store in a folder: for single machines, tests and trying out tiering without a bucket.
 
-Several processes of one machine may share it. `folder_files` says how.
+Several processes of one machine can share it (`folder_files`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from barnabas.tiering.stores.folder_files import (
 from barnabas.tiering.stores.store import ObjectInfo, Versioned
 
 T = TypeVar("T")
-THREADS = 4  # more do not make one disk faster
+THREADS = 4  # more threads do not make a disk faster
 
 
 class FolderStore:
-    """Nothing is done on the loop: every call is work for a thread. Only one loop may use it."""
+    """Runs all operations in threads. Bound to one event loop."""
 
     def __init__(self, root: str) -> None:
         self._files = FolderFiles(root.rstrip("/"))
@@ -64,7 +64,7 @@ class FolderStore:
         await self._do(key, partial(self._files.remove, key))
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
-        """One folder is read at a time."""
+        """List objects, reading one folder at a time."""
         waiting: list[ObjectInfo | str] = [prefix]
         while waiting:
             entry = waiting.pop()

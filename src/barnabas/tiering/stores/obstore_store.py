@@ -1,7 +1,7 @@
-"""Buckets of S3, Google and Azure, by obstore. No other module imports it.
+"""Buckets of S3, Google and Azure through obstore. No other module imports obstore.
 
-Three clients for one bucket: reads and unconditional writes are repeated; conditional writes are not, because a
-repeated one could see its own effect and report a conflict; uploads have longer timeouts.
+Three clients per bucket: reads and unconditional writes are retried; conditional writes are not, because a retry could
+see its own effect and report a conflict; uploads have longer timeouts.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ REPEATED = {
 ONCE = {"max_retries": 0, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)}
 WITHOUT_PROGRESS_SECONDS = 60.0
 LAST_SECONDS = 0.25
-PART_BYTES = 16 << 20  # S3 takes 10,000 parts: 156 GiB
+PART_BYTES = 16 << 20  # S3 allows 10,000 parts: 156 GiB
 PARTS_AT_ONCE = 2
 LARGE = (
     1 << 20
-)  # bytes that are not copied: new memory for 4 MiB takes 2 to 7 ms in a virtual machine and blocks the loop
+)  # larger buffers are not copied: allocating 4 MiB takes 2 to 7 ms in a virtual machine and blocks the loop
 MAX_REQUESTS = 128
-"""At once. Leaders of thousands of partitions claim their manifests at the same moment, each with a connection."""
+"""Maximum concurrent requests. New leaders of thousands of partitions claim their manifests simultaneously."""
 
 RAISED = (exceptions.BaseError, OSError, NotImplementedError, ValueError)
 CONDITION_FAILED = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
@@ -79,7 +79,7 @@ CLIENT_OPTIONS = frozenset({
 
 
 class UnknownOptionError(ValueError):
-    """An option that this kind of store does not have, or a value that it cannot read."""
+    """Unknown option, or invalid value, for this type of store."""
 
 
 class BucketUrl(NamedTuple):
@@ -137,7 +137,7 @@ class ObstoreStore:
         while some := await self._do(prefix, lambda: _next(found)):
             for item in some:
                 if item["path"] <= after:
-                    continue  # Azurite does not know where a list should begin
+                    continue  # Azurite ignores the start key
                 yield ObjectInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
 
     async def folders(self, prefix: str) -> Sequence[str]:
@@ -168,7 +168,7 @@ class ObstoreStore:
         await self._do(key, lambda: obstore.put_async(self._store, key, data, use_multipart=False))
 
     async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
-        """The writer is opened late: one that is never used can abort the process at its end (seen with 0.12.1)."""
+        """Upload in parts. Opens the writer late: an unused one can abort the process at exit (seen with 0.12.1)."""
         source = aiter(pieces)
         first = await anext(source, b"")
         writer = obstore.open_writer_async(
@@ -200,7 +200,7 @@ class ObstoreStore:
             await self._do(key, lambda: obstore.delete_async(self._store, key), missing=self._missing(key))
 
     async def close(self) -> None:
-        """obstore closes its connections when the last reference goes."""
+        """No action: obstore closes its connections with the last reference."""
         del self._store, self._conditional, self._uploading
 
     # -- errors ---------------------------------------------------------------------------------------
@@ -213,13 +213,13 @@ class ObstoreStore:
         missing: StoreError | None = None,
     ) -> T:
         """`lost`: error if the condition of a write fails; `missing`: error if the object does not exist.
-        obstore begins when it is called, not when it is awaited: hence a function."""
+        obstore starts a request on the call, not on the await: hence a function."""
         try:
             async with self._slots:
                 return await work()
         except RAISED as error:
             problem = self._described(error, key, lost, missing)
-        raise problem  # here, so that obstore's text, which may contain a signed address, is not printed with it
+        raise problem  # outside `except`: obstore's message may contain a signed URL and must not be chained
 
     def _described(
         self, error: Exception, key: str, lost: StoreError | None, missing: StoreError | None
@@ -247,14 +247,14 @@ class ObstoreStore:
 
 
 async def _next(found: AsyncIterator[Any]) -> Any:
-    """The next objects of a list; None at its end."""
+    """Return the next objects of a list; None at its end."""
     return await anext(found, None)
 
 
 @cache
 def _end_quietly() -> None:
-    """Threads of obstore let go of Python objects some time after an answer was given. If the interpreter ends
-    meanwhile, signal 6 or 7 kills the process, after all is done: 12 of 25 readers of many ranges, 0 after a pause."""
+    """Wait at exit: threads of obstore release Python objects shortly after a response. If the interpreter exits
+    before, signal 6 or 7 kills the process: 12 of 25 readers of many ranges, 0 with this pause."""
     atexit.register(time.sleep, LAST_SECONDS)
 
 

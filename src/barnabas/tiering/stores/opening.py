@@ -1,4 +1,4 @@
-"""From `barnabas.remote.storage.url` and `rsm.config.*` to an object store."""
+"""Open an object store from `barnabas.remote.storage.url` and `rsm.config.*`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
 
 
 def open_store(url: str, options: Mapping[str, str]) -> BrowsableStore:
-    """`options` are those of `rsm.config.*`, without that beginning. Nothing is asked of the store yet."""
+    """Open a store without contacting it. `options`: the settings `rsm.config.*` without this prefix."""
     parts = _split(url)
     if parts.scheme == "file":
         return _folder(parts)

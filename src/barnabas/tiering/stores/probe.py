@@ -1,7 +1,7 @@
-"""Verifies conditional writes of a store. Manifests depend on them: exactly one of several writers may win.
+"""Verify the conditional writes of a store. Manifests depend on them: exactly one of several writers may win.
 
-Some S3-compatible stores ignore the condition, others check and then write. One conflicting write detects the first
-kind; the second shows only in some races: hence several rounds.
+Some S3-compatible stores ignore the condition; others check it non-atomically. One conflicting write detects the
+former; the latter fail only in some races, hence several rounds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from barnabas.tiering.stores.store import (
 FOLDER = "probe/"
 WRITERS = 8
 LOST = (ObjectExistsError, StaleVersionError)
-ROUNDS = 10  # one round of Adobe's s3mock 4.8.0 in two looks right: of 20 probes of 4 rounds, 19 refused it
+ROUNDS = 10  # Adobe's s3mock 4.8.0 passes half of the rounds: of 20 probes of 4 rounds, 19 detected it
 
 
 class UnsoundStoreError(StoreError):
-    """Conditional writes do not hold: nothing may be tiered to this store."""
+    """Conditional writes do not work: the store must not be used for tiering."""
 
 
 async def probe(store: ObjectStore, rounds: int = ROUNDS) -> None:
-    """Raises UnsoundStoreError; a store that cannot be asked raises what it raises.
+    """Raise UnsoundStoreError if the store is unsuitable; pass on its errors.
 
-    Leaves nothing behind, unless it is cancelled: a store that has not answered in time may not answer a delete either.
+    Deletes its objects unless it is cancelled: a store that did not respond in time may not respond to a delete either.
     """
     key = f"{FOLDER}{uuid.uuid4().hex}"
     try:
@@ -47,8 +47,8 @@ async def probe(store: ObjectStore, rounds: int = ROUNDS) -> None:
                 raise
             await store.delete(key)
     except StoreUnavailableError:
-        # Some close the connection of a PUT without rights; a GET returns the reason. The object may remain: it is
-        # unknown whether the delete request has arrived.
+        # Some stores close the connection of an unauthorized PUT; a GET returns the reason. The object may remain:
+        # it is unknown if the delete request has arrived.
         with suppress(MissingObjectError):
             await store.get(key)
         raise
@@ -71,7 +71,7 @@ async def _round(store: ObjectStore, key: str) -> None:
 async def _race(
     store: ObjectStore, key: str, what: str, contents: Sequence[bytes], writers: Sequence[Awaitable[str]]
 ) -> str:
-    """The version that the one winner has written."""
+    """Let several writers compete; return the version written by the winner."""
     results = await asyncio.gather(*writers, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, LOST):

@@ -1,7 +1,7 @@
-"""Translates errors of a bucket into messages with advice.
+"""Translate errors of a bucket into messages with advice.
 
-obstore has one class for most of them; the rest is in its texts: the HTTP status, the store's own code, and what went
-wrong with the connection. Nothing else of a text is passed on: addresses in it may carry signatures.
+obstore has one class for most errors; the details are in the text: HTTP status, error code of the store, type of
+connection failure. The rest of the text is dropped, because URLs in it may contain signatures.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUna
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 _CONNECTION = re.compile(r"HttpError \{\s*kind: (\w{1,40})")
-# Where object_store asks for credentials if it was given none: the metadata services of Amazon, Google and Azure.
+# Sources of credentials if none are configured: the metadata services of Amazon, Google and Azure.
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 
 NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName"})
-# Amazon's buckets have no end; those of others do. 507 is the status for it.
+# Amazon's buckets are unlimited, others are not. 507 is the status of a full one.
 FULL = frozenset({"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage",
                   "AccountQuotaExceeded"})  # fmt: skip
 ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "TemporaryRedirect"})
@@ -29,7 +29,7 @@ class StoreErrorDetails(NamedTuple):
     """Facts extracted from an obstore error."""
 
     status: int
-    """0: none came."""
+    """0: no response."""
     code: str
     connection: str
     is_about_credentials: bool
@@ -51,7 +51,7 @@ def answer_in(text: str) -> StoreErrorDetails:
 
 
 def failure(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
-    """For everything that is not about the condition of a write, or a missing object."""
+    """Return the error for failures other than a failed condition or a missing object."""
     if answer.is_about_credentials:
         return StoreUnavailableError(
             f"{bucket}: no credentials are set, and this machine's metadata service gave none ({answer}). "

@@ -40,8 +40,8 @@ class Traffic:
 
 
 class ReadQuota(TokenBucket):
-    """`remote.log.manager.fetch.max.bytes.per.second`: all remote reads of a broker share one. A second's worth may be
-    read at once; then reads wait until what was read too much is made up for."""
+    """`remote.log.manager.fetch.max.bytes.per.second`, shared by all remote reads of a broker. Allows bursts of one
+    second; then reads wait until the excess is repaid."""
 
     def __init__(self, monotonic: Callable[[], float], bytes_per_second: float = MAX_LONG) -> None:
         super().__init__(bytes_per_second, clock=monotonic)

@@ -1,4 +1,4 @@
-"""The writing side of a led partition: claim, sweep, copy, expire."""
+"""Copies a led partition to the object store: claim, sweep, copy, expire."""
 
 from __future__ import annotations
 

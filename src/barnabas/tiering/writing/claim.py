@@ -1,23 +1,23 @@
-"""Claiming a manifest: the first step of a new leader before it writes to the store.
+"""Claim a manifest: the first step of a new leader before it writes to the store.
 
-One writer per leader epoch. The claim is a CAS that puts the leader's own epoch into the manifest; whatever an earlier
-leader has sent, its CAS fails from then on, because it names an older version. A restored cluster has a higher
-incarnation, which counts before the epochs.
+There is one writer per leader epoch. The claim is a CAS that writes the leader's epoch into the manifest. Any later CAS
+of an earlier leader fails, because it is based on an older version. A restored cluster has a higher incarnation, which
+takes precedence over epochs.
 
-The claim also compares the log with the manifest. After a clean election the log has everything that was copied; after
-an unclean one it may be behind or have diverged:
+The claim also compares the log with the manifest. After a clean election the log contains all copied records; after an
+unclean one it may be behind or have diverged:
 
 | the log                               | decision                                                   |
 |---------------------------------------|------------------------------------------------------------|
 | has all below T, with the same epochs | KEEP                                                       |
-| ends below T, same epochs so far      | START_AT T: what is copied was committed                   |
-| has other epochs from some offset on  | KEEP; the manifest is cut there, what was behind it        |
-|                                       | goes into quarantine                                       |
+| ends below T, same epochs so far      | START_AT T: copied records were committed                  |
+| has other epochs from some offset on  | KEEP; the manifest is cut there, and later segments        |
+|                                       | go to quarantine                                           |
 
-A compacted log stays where it is as a whole, and the copier replaces all that is listed by it. Which epochs its records
-have depends on what compaction has left, so they are not compared. Only if it ends below T the manifest is cut there;
-and if it is lost, it is rebuilt from the copy (START_AT). An empty log that others write to already is refused, so
-that the copy is not replaced by it.
+A compacted log is always kept locally as a whole, and the copier replaces all listed segments. Its epochs are not
+compared, because they depend on the progress of compaction. If it ends below T, the manifest is cut there; if it is
+lost, it is rebuilt from the copy (START_AT). An empty log that already accepts writes is refused, so that it does not
+replace the copy.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from barnabas.tiering.stores.store import ObjectExistsError, ObjectStore, StoreU
 
 
 class LogView(NamedTuple):
-    """The leader's log as a claim sees it."""
+    """State of the leader's log that a claim depends on."""
 
     start: int
     local_start: int
     end: int
     epochs: Epochs  # from the log start on
-    is_lost: bool = False  # a compacted one that has to be rebuilt and accepts no writes
+    is_lost: bool = False  # compacted log that must be rebuilt and accepts no writes
 
 
 class Decision(Enum):
@@ -57,13 +57,13 @@ class Decision(Enum):
 
 
 class Claim(NamedTuple):
-    """The manifest, claimed, and what the broker does with its log before it accepts records. Its log start becomes
-    the manifest's in any case."""
+    """Claimed manifest, and the change of the log required before the broker accepts records. The log always takes the
+    manifest's log start."""
 
     file: ManifestFile
     decision: Decision
     start_at: int  # for START_AT: the tiered end
-    cut_at: int | None  # the manifest was cut there
+    cut_at: int | None  # offset at which the manifest was cut
 
     @property
     def log_start(self) -> int:
@@ -79,8 +79,8 @@ async def claim_manifest(
     *,
     whole: bool = False,
 ) -> Claim:
-    """FencedError if a later writer has been faster; BadManifestError if the manifest cannot be used. `whole`: a
-    compacted log, of which nothing has left the disk."""
+    """Claim the manifest. FencedError if a later writer has claimed it; BadManifestError if it is unusable. `whole`: a
+    compacted log, which is completely local."""
     cut_at: int | None = None
 
     async def claimed(manifest: Manifest) -> Manifest:
@@ -150,7 +150,7 @@ def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int
 
 
 def divergence(manifest: Manifest, log: LogView) -> int | None:
-    """The first offset whose record has one epoch in the log and another in the segments; None if there is none."""
+    """First offset with different epochs in the log and in the segments; None if they agree."""
     remote, local = manifest.epochs, log.epochs
     if not remote or not local:
         return None

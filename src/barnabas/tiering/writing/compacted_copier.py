@@ -1,19 +1,20 @@
-"""Copying a compacted log (`barnabas.remote.compacted=copy`): all of it stays local, and the store has a copy.
+"""Copy a compacted log (`barnabas.remote.compacted=copy`): the whole log stays local, and the store has a copy.
 
-Compaction leaves a record out because it knows a later one. So segments of two moments, or of two replicas, do not fit
-together: a key could be lost, or a deleted one come back. What is listed is therefore always the log of one replica at
-one moment, all of its sealed segments:
+Compaction removes a record because of a later one. Segments of different times or replicas must therefore not be
+combined: a key could be lost, or a deleted one reappear. The manifest always lists all sealed segments of one replica
+at one point in time:
 
-U1  chosen         a segment that is not in the store as it is here
+U1  chosen         a segment whose current version is not in the store
 U2  first part     as in copier.py
-U3  object whole   it is not listed; U1 to U3 are repeated until nothing of the log is missing
-U4  CAS sent       one manifest in which the new segments replace all that were listed before
-U5  answered       what was replaced is garbage
-U6  T noted        objects that were overtaken by a compaction before they were listed are deleted
+U3  object whole   not listed yet; U1 to U3 are repeated until all segments are copied
+U4  CAS sent       one manifest in which the new segments replace all listed ones
+U5  answered       the replaced segments are garbage
+U6  T noted        objects superseded by a compaction before they were listed are deleted
 
-While nothing is compacted, only the segments that are new are missing. After a compaction that is everything below its
-upper bound. A new leader compares its segments with those that are listed, chunk by chunk, and copies what differs; it
-begins when all that it got from earlier leaders is sealed, because these may have compacted with the knowledge of it.
+Without compaction only new segments are copied. After a compaction, all segments below its upper bound are copied
+again. A new leader compares its segments with the listed ones, chunk by chunk, and copies those that differ. It starts
+when all records from earlier leaders are in sealed segments, because the earlier leaders may have used them for
+compaction.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ Parts = tuple[CompactedSegment, ...]
 
 
 class WholeLog(Protocol):
-    """The leader's log as this copier uses it."""
+    """Interface of the leader's log used by this copier."""
 
     def parts(self) -> Parts:
-        """All sealed segments of this moment below high watermark, last stable offset and recovery point, from the log
-        start on; each begins where the one before it ends."""
+        """Return all current sealed segments below high watermark, last stable offset and recovery point, from the log
+        start; contiguous."""
         ...
 
     async def read(self, part: CompactedSegment) -> SealedSegment | None:
-        """None if the log no longer has it."""
+        """Return the contents of a segment; None if the log no longer has it."""
         ...
 
 
 class _Copy:
-    """A segment on its way, or in the store."""
+    """Segment that is being copied or is in the store."""
 
     def __init__(self, name: str, entry: SegmentEntry | None = None) -> None:
-        self.name = name  # "" for an object that was listed before: it is not ours to delete
-        self.entry = entry  # once the object is there, and whole
+        self.name = name  # "" for an object listed before: this copier must not delete it
+        self.entry = entry  # set when the object is complete
 
 
 class WholeLogCopier:
@@ -78,7 +79,7 @@ class WholeLogCopier:
         new_nonce: Callable[[], str] = random_nonce,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
-        """`inherited_end`: where the log ended when this leader began."""
+        """`inherited_end`: log end offset at the start of this leader."""
         self._store = store
         self._file = file
         self._log = log
@@ -93,22 +94,22 @@ class WholeLogCopier:
         parts = log.parts()
         is_complete = bool(parts) and parts[-1].end == file.manifest.tiered_end
         self._listed: Parts = parts if is_complete else ()
-        """What the manifest shows."""
+        """Segments that the manifest lists."""
 
     @property
     def under_way(self) -> UploadProgress | None:
         return self._uploads.under_way
 
     def pending_sizes(self) -> list[int]:
-        """Bytes of each segment that the store does not have as it is here."""
+        """Sizes of the segments whose current version is not in the store."""
         parts = self._log.parts()
         if parts == self._listed:
             return []
         return [part.segment.size for part in parts if not self._is_copied(part)]
 
     async def copy_next(self) -> SegmentEntry | None:
-        """Copy one segment, or list those that are copied; None if there is nothing left to copy. After an error, call
-        it again to resume."""
+        """Copy one segment, or list the copied ones; None if there is nothing left to copy. After an error, call it
+        again to resume."""
         while parts := self._to_show():
             missing = next((part for part in parts if not self._is_copied(part)), None)
             if missing is None:
@@ -118,7 +119,7 @@ class WholeLogCopier:
         return None
 
     def _to_show(self) -> Parts:
-        """Empty if the manifest shows all there is."""
+        """Return the segments to list; empty if the manifest is up to date or inherited records are not sealed yet."""
         parts = self._log.parts()
         is_due = bool(parts) and parts != self._listed and parts[-1].end >= self._inherited_end
         return parts if is_due else ()
@@ -130,7 +131,7 @@ class WholeLogCopier:
     # -- one segment ----------------------------------------------------------------------------------
 
     async def _copy(self, part: CompactedSegment) -> SegmentEntry | None:
-        """None if nothing had to be copied: an object has the same bytes, or the segment was deleted."""
+        """Copy a segment; None if an identical object exists or the segment was deleted."""
         segment = await self._log.read(part)
         if segment is None:
             return None
@@ -151,7 +152,7 @@ class WholeLogCopier:
         return str(SegmentName(part.base, self._file.writer.leader_epoch, self._new_nonce()))
 
     async def _find_alike(self, segment: SealedSegment) -> SegmentEntry | None:
-        """A listed object with just these batches. What is damaged or missing is not alike: it is replaced."""
+        """Find a listed object with the same batches. Damaged or missing objects do not match and are replaced."""
         entry = self._file.manifest.entry_at(segment.base)
         if entry is None or (entry.base, entry.end, entry.size) != (
             segment.base,
@@ -197,14 +198,14 @@ class WholeLogCopier:
         self._at(Step.NOTED)
 
     async def _forget_others(self, parts: Parts, entries: tuple[SegmentEntry, ...]) -> None:
-        """No CAS is unanswered, so what is not named now never will be."""
+        """Delete superseded objects. No CAS is pending, so an object that is not listed now never will be."""
         current = frozenset(parts)
         await self._remove_unlisted({entry.key for entry in entries})
         self._copies = {part: copy for part, copy in self._copies.items() if part in current}
 
     async def _remove_unlisted(self, listed: set[str] | None = None) -> None:
-        """Delete the objects of this leader that the manifest does not name. In doubt one stays, and a sweep finds
-        it. `listed`: the names of all that are live, if they are known."""
+        """Delete this leader's objects that the manifest does not list. If in doubt, keep them: a sweep deletes them
+        later. `listed`: names of all live objects, if known."""
         manifest = self._file.manifest
         written = [(copy.name, part.base) for part, copy in self._copies.items() if copy.name]
         unnamed = [name for name, base in written if not _may_name(manifest, name, base, listed)]
@@ -213,7 +214,7 @@ class WholeLogCopier:
         self._pages.clear()
 
     def note_tiered_end(self) -> None:
-        """The log stays here as a whole: it need not know."""
+        """No action: the whole log stays local."""
 
 
 def _may_name(manifest: Manifest, name: str, base: int, listed: set[str] | None) -> bool:

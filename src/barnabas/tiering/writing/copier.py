@@ -1,14 +1,14 @@
-"""Copying the sealed segments of one led partition, each exactly once.
+"""Copy the sealed segments of one led partition, each exactly once.
 
 U1  chosen         the next segment, which begins exactly at T
 U2  first part     a part of the object is in the store, not visible
-U3  object whole   its end was read back; not listed yet: an orphan if the leader dies now
+U3  object whole   footer verified, not listed yet: an orphan if the leader fails now
 U4  CAS sent       the manifest with the segment
-U5  answered       from here on it is copied
-U6  T noted        local retention may remove the local one
+U5  answered       the segment is copied
+U6  T noted        local retention may delete the local segment
 
-A repetition in the same epoch takes the same name and the same bytes, so it leaves no orphan. Whatever a dead leader
-left has a base of T or more and a lower epoch: the next one sweeps it (sweep.py).
+A retry in the same epoch uses the same name and the same bytes, so it leaves no orphan. Orphans of a failed leader have
+a base of T or more and a lower epoch; the next leader sweeps them (sweep.py).
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from barnabas.tiering.writing.uploading import (
 
 
 class LocalSegments(Protocol):
-    """The leader's log as the copier uses it."""
+    """Interface of the leader's log used by the copier."""
 
     async def next_sealed(self, start: int) -> SealedSegment | None:
-        """The batches from `start` on of the segment that holds it, if that is sealed and all of it is below high
-        watermark, last stable offset and recovery point. They begin with the batch that holds `start`, if nothing is
-        copied yet; else exactly at `start`."""
+        """Return the batches from `start` of the segment that contains it, if that is sealed and completely below high
+        watermark, last stable offset and recovery point. The first batch begins exactly at `start`; if nothing is
+        copied yet, it is the one that contains `start`."""
         ...
 
     def note_tiered_end(self, offset: int) -> None:
-        """Everything below is copied: it may be removed here."""
+        """Allow local retention to delete segments below `offset`: they are copied."""
         ...
 
 
 class _Planned:
-    """A segment on its way: all that a repetition needs to do the same again."""
+    """Segment being copied, with everything that a retry needs to produce the same object."""
 
     def __init__(self, start: int, segment: SealedSegment, name: str) -> None:
         self.start = start
         self.segment = segment
         self.name = name
-        self.entry: SegmentEntry | None = None  # once the object is written
+        self.entry: SegmentEntry | None = None  # set when the object is written
         self.is_checked = False
 
 
@@ -118,8 +118,8 @@ class SegmentCopier:
         return self._planned
 
     async def _abandon(self) -> None:
-        """T has moved since a segment was planned: it was listed without a response, or it expired. Then it is
-        never listed: a CAS that names it is older than the one that moved T, and fails."""
+        """Drop the planned segment after T has moved: it was listed by a CAS without a response, or it expired. An
+        expired one is never listed: a CAS that names it is older than the one that moved T, and fails."""
         planned = self._planned
         if planned is not None:
             await self._remove_unlisted(planned.name, planned.segment.base)
@@ -135,7 +135,7 @@ class SegmentCopier:
         except StoreUnavailableError:
             raise
         except StoreError:
-            planned.entry = None  # it is written again
+            planned.entry = None  # upload it again
             raise
 
     async def _list(self, entry: SegmentEntry) -> None:
@@ -153,7 +153,7 @@ class SegmentCopier:
             raise
 
     async def _remove_unlisted(self, name: str, base: int) -> None:
-        """The manifest has changed since, and does not name the object: no CAS of ours can do that now. In doubt it
-        stays, and a sweep finds it."""
+        """Delete an object that the changed manifest does not list: no pending CAS can list it any more. If in doubt,
+        keep it: a sweep deletes it later."""
         if not self._file.manifest.may_name(name, base):
             await self._store.delete(self._file.folder.key(name))

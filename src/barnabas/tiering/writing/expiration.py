@@ -1,9 +1,9 @@
-"""Removing what has expired, and deleting topics. Only the log start causes a deletion, never an epoch.
+"""Delete expired segments and deleted topics. Only the log start triggers a deletion, never an epoch.
 
-D1  log start raised     by retention or DeleteRecords: in the log, before all else
+D1  log start raised     by retention or DeleteRecords: in the log, before all other steps
 D2  listed as garbage    CAS: readers of the manifest no longer find the segment
-D3  objects deleted      after `barnabas.remote.delete.delay.ms`, for those who read an older manifest; not while a
-                         pin keeps them. A missing object counts as deleted
+D3  objects deleted      after `barnabas.remote.delete.delay.ms`, for readers of an older manifest, and not while
+                         pinned. A missing object counts as deleted
 D4  garbage collected    CAS
 """
 
@@ -46,13 +46,13 @@ from barnabas.tiering.writing.uploading import page_pinned_garbage
 
 DELETES_AT_ONCE = 16
 MAX_IN_A_ROUND = 1000
-"""Then there is a CAS, so that a restart does not begin again."""
+"""Deletions per CAS, so that a restart does not repeat all of them."""
 
 
 async def expire(
     store: ObjectStore, file: ManifestFile, log_start: int, now_ms: int, delay_ms: int, at: At = nowhere
 ) -> int:
-    """Bring the store to the log start of the log. How many listed objects were deleted."""
+    """Apply the log start of the log to the store; return the number of deleted listed objects."""
     at(Step.LOG_START_RAISED)
 
     async def raised(manifest: Manifest) -> Manifest:
@@ -87,20 +87,20 @@ async def _collect(store: ObjectStore, file: ManifestFile, due: Iterable[Removed
 
 
 async def _objects_of(store: ObjectStore, folder: PartitionFolder, removed: Removed) -> list[str]:
-    """Keys, a page after its segments: as long as it is there, they are found."""
+    """Return the keys to delete. A page comes after its segments: they can be found until it is deleted."""
     key = entry_key(folder, removed)
     if removed.kind is not RemovedKind.PAGE:
         return [key]
     try:
         entries = decode_page((await store.get(key)).data, key)
     except MissingObjectError:
-        return []  # deleted before, without an answer
+        return []  # already deleted by a request without a response
     await delete_all(store, [folder.key(entry.key) for entry in entries if entry.end > removed.base])
     return [key]
 
 
 async def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
-    """All of them, or the first error."""
+    """Delete all keys; raise the first error."""
     for some in pieces(keys, DELETES_AT_ONCE):
         results = await asyncio.gather(*map(store.delete, some), return_exceptions=True)
         for error in results:
@@ -112,7 +112,7 @@ async def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
 
 
 async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
-    """A clone that lists nothing of its source any more lets it go, unless a snapshot of the clone does."""
+    """Remove a clone's pins on sources that neither the clone nor its snapshots list any more."""
     if file.manifest.pins:
         return
     for source in file.manifest.sources:
@@ -126,8 +126,8 @@ async def _forgotten(source: ManifestSource, manifest: Manifest) -> Manifest:
 
 
 async def release(store: ObjectStore, source: ManifestSource) -> None:
-    """Remove a pin. A deleted source keeps nothing. The manifest is replaced in any case: a CAS that would set the
-    pin, and got no answer, fails from then on."""
+    """Remove a pin; no-op if the source is deleted. The manifest is always replaced, so that a pending CAS that would
+    set the pin fails."""
     folder = parse_partition_prefix(source.prefix)
 
     async def unpinned(manifest: Manifest) -> Manifest:
@@ -151,13 +151,13 @@ async def release_source(store: ObjectStore, source: ManifestSource) -> None:
 
 
 async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnation: int) -> bool:
-    """All objects of a deleted topic's partition; False as long as pins keep them. Resumes when repeated."""
+    """Delete all objects of a deleted topic's partition; False while pins retain them. Can be repeated to resume."""
 
     async def deleted(manifest: Manifest) -> Manifest:
         return mark_deleted(manifest)
 
     def check(manifest: Manifest) -> None:
-        # A restored cluster continues deletions that the old one had begun.
+        # A restored cluster continues the deletions of the old one.
         has_begun = manifest.state is ManifestState.DELETED and manifest.incarnation < incarnation
         if manifest.incarnation != incarnation and not has_begun:
             raise FencedError(

@@ -11,7 +11,7 @@ from barnabas.common.retry import Backoff
 from barnabas.tiering.stores.store import StoreDeniedError
 from barnabas.tiering.stores.traffic import Traffic
 
-# -- The steps of copying and expiring by name: tests and the simulator stop a writer at each of them --
+# -- Named steps of copying and expiration: tests and the simulator stop a writer at each of them ------
 
 
 class Step(StrEnum):
@@ -28,7 +28,7 @@ class Step(StrEnum):
 
 
 At = Callable[[Step], None]
-"""Called at each step; tests die there."""
+"""Callback for each step; tests raise in it."""
 
 
 def nowhere(_: Step) -> None:
@@ -37,16 +37,16 @@ def nowhere(_: Step) -> None:
 
 FIRST_WAIT_SECONDS = 1.0
 FIRST_WAIT_IF_DENIED_SECONDS = 15.0
-"""For missing rights and full buckets, which need an operator."""
+"""For missing permissions and full buckets, which need an operator."""
 MAX_WAIT_SECONDS = 300.0
 DEFAULT_UPLOADS = 10  # remote.log.manager.copier.thread.pool.size
 
 
 class UploadLimiter:
-    """All copying of a broker shares one: each piece waits until those before it would have been sent at this rate.
-    Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s no stall is measurable.
+    """Upload rate limit shared by all copiers of a broker: each piece waits until the earlier ones would have been sent
+    at this rate. Unpaced copying stalls the loop for up to 150 ms; at 50 MB/s no stall is measurable.
 
-    `uploads`: what is copied at once takes a slot. Each holds some parts of 16 MiB in memory."""
+    `uploads` limits concurrent uploads. Each holds several parts of 16 MiB in memory."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class UploadLimiter:
         self.traffic = Traffic(monotonic)
 
     def allow(self, bytes_per_second: float, most_uploads: int) -> None:
-        """From now on. Uploads that run are not counted among those of a new limit."""
+        """Set new limits. Uploads in progress do not count against the new limit."""
         self._pacing.rate = bytes_per_second
         if most_uploads != self._most_uploads:
             self._most_uploads = most_uploads

@@ -1,7 +1,7 @@
-"""The writing side of one led partition: claim, sweep, and then copy and expire until another leads.
+"""Writer of one led partition: claims and sweeps, then copies and expires segments until another broker leads.
 
-One sequential task, so there is at most one change of the manifest in progress. Whatever the store does,
-produce and local reads continue; what cannot be copied stays on the disk.
+One sequential task, so at most one change of the manifest is in progress. Produce and local reads continue regardless
+of the store; segments that cannot be copied stay on disk.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
 
 LOOK_SECONDS = 600.0
-"""Interval for reading the claimed manifest again: others may have changed it."""
+"""Interval for reading the claimed manifest again: a snapshot or repair may have changed it."""
 MAX_WAIT_OFFLINE = 10.0
-"""Seconds between two attempts to claim, while clients wait for that."""
+"""Seconds between two attempts to claim while clients wait for the claim."""
 
 logger = rate_limited_logger(__name__)
 
 
 class SourceLog(LocalSegments, Protocol):
-    """The log of a partition that this broker leads."""
+    """Log of a partition that this broker leads."""
 
     @property
     def is_offline(self) -> bool:
-        """True while it waits for the claim and serves no clients."""
+        """True while the log waits for the claim and does not serve clients."""
         ...
 
     def view(self) -> LogView: ...
 
     async def follow_claim(self, claim: Claim) -> None:
-        """Take the manifest's log start, restart at the tiered end if the claim says so, and serve clients."""
+        """Apply the manifest's log start, restart at the tiered end if the claim requires it, and start serving
+        clients."""
         ...
 
     def note_log_start(self, offset: int) -> None:
-        """The store has nothing below: nor has the log, as far as it is committed."""
+        """Raise the log start to that of the store, up to the high watermark."""
         ...
 
 
 class WriterSettings(NamedTuple):
-    """Of the topic and the broker, as they are now."""
+    """Current settings of the topic and the broker."""
 
     copies: bool = True  # not remote.log.copy.disable
     delete_delay_ms: int = 3_600_000  # barnabas.remote.delete.delay.ms
@@ -68,13 +69,13 @@ class WriterSettings(NamedTuple):
 class WriterState(StrEnum):
     CLAIMING = "claiming"
     WORKING = "working"
-    WAITING = "waiting"  # for something to do
+    WAITING = "waiting"  # nothing to do
     PAUSED = "paused"  # after an error
-    FENCED = "fenced"  # another leads, or the topic is deleted
+    FENCED = "fenced"  # another broker leads, or the topic is deleted
 
 
 class RemoteWriter:
-    """`run` is its task; cancelling that stops it wherever it is."""
+    """Writer task of one partition: `run`; cancel it to stop."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class RemoteWriter:
         counters: TopicCounters | None = None,
         whole: WholeLog | None = None,
     ) -> None:
-        """`whole`: the log again, if it is a compacted one, which is copied as a whole."""
+        """`whole`: the same log, if it is compacted and therefore copied as a whole."""
         self._whole = whole
         self._counters = counters or TopicCounters()
         self._store = store
@@ -109,14 +110,14 @@ class RemoteWriter:
         self._looked_at = 0.0
         self.state = WriterState.CLAIMING
         self.error: str | None = None
-        """Why it pauses, or has ended."""
+        """Reason for a pause or for the end."""
         self.error_since_ms = -1
         self.copied_segments = 0
         self.copied_bytes = 0
 
     @property
     def manifest(self) -> Manifest | None:
-        """As far as is known; None until it is claimed."""
+        """Latest known manifest; None until it is claimed."""
         return self._file.manifest if self._file else None
 
     @property
@@ -124,16 +125,16 @@ class RemoteWriter:
         return self._copier.under_way if self._copier is not None else None
 
     def pending_sizes(self) -> list[int] | None:
-        """Of a compacted log: bytes of each segment that is not copied as it is. None: the log itself knows."""
+        """Sizes of the uncopied segments of a compacted log; None for other logs, which compute it themselves."""
         copier = self._copier
         return copier.pending_sizes() if isinstance(copier, WholeLogCopier) else None
 
     def wake(self) -> None:
-        """There may be something to do: a segment was sealed, the log start has risen, a setting has changed."""
+        """Wake the task after a segment was sealed, the log start was raised or a setting was changed."""
         self._news.set()
 
     async def run(self) -> None:
-        """Returns when another writer has claimed the manifest."""
+        """Run until another writer claims the manifest."""
         try:
             while True:
                 await self._run_until_replaced()
@@ -153,7 +154,7 @@ class RemoteWriter:
             self.state = WriterState.CLAIMING
 
     async def _insist(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Repeat it until it succeeds, with longer and longer pauses."""
+        """Repeat the action until it succeeds, with exponential backoff."""
         while True:
             try:
                 await action()
@@ -225,7 +226,8 @@ class RemoteWriter:
             self._looked_at = now
 
     def _follow_manifest(self) -> None:
-        """Again and again: what the high watermark of a new leader did not allow yet is noted later."""
+        """Pass the manifest's offsets to the log. Repeated in each round: a new leader's high watermark may limit
+        them."""
         if self._file is not None and self._copier is not None:
             self._log.note_log_start(self._file.manifest.log_start)
             self._copier.note_tiered_end()
@@ -246,7 +248,7 @@ class RemoteWriter:
         return True
 
     async def _expire(self) -> None:
-        """First of all: what has expired is not copied."""
+        """Delete expired segments. Runs before copying, so that expired segments are not copied."""
         if self._file is not None:
             delay = self._settings().delete_delay_ms
             start, now_ms = self._log.view().start, self._clock.expiry_ms()

@@ -1,11 +1,11 @@
-"""Finding and removing objects that no manifest names: what leaders leave behind that die while they copy.
+"""Find and delete orphans: objects of failed leaders that no manifest lists.
 
-After a claim nothing of an earlier epoch can be listed any more, because its CAS names an older version of the
-manifest. So an object of a lower epoch that is not named is an orphan: no clock is needed. It begins at or above the T
-of its leader, hence above the sweep mark, and one LIST from there finds all. A leader that is cut off from the cluster,
-yet not from the store, may leave one later, and below the mark: for those everything is listed once a day.
+After a claim no object of an earlier epoch can be listed any more, because its CAS is based on an older version of the
+manifest. An unlisted object of a lower epoch is therefore an orphan, without reference to time. It begins at or above
+the T of its leader, hence above the sweep mark, and one LIST from there finds all. A leader that lost contact with the
+cluster but not with the store may leave an orphan later and below the mark; a daily full LIST finds those.
 
-Pins need no check: what they keep is named as garbage until they are removed.
+Pins need no check: pinned objects are listed as garbage until the pins are removed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FULL_SWEEP_INTERVAL_MS = 24 * 3600 * 1000
 
 
 async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = False) -> list[str]:
-    """After a claim: what earlier leaders left above the sweep mark, or `everywhere`: those of a compacted log replace
-    segments at all offsets. The keys of what was removed."""
+    """Delete orphans of earlier leaders above the sweep mark after a claim, and return their keys. `everywhere`: at all
+    offsets, for compacted logs, whose leaders replace segments anywhere."""
     manifest = file.manifest
     start = 0 if everywhere else manifest.sweep
     orphans = [info.key async for info in find_orphans(store, file, start)]
@@ -39,12 +39,12 @@ async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = Fa
 
 
 def is_full_sweep_due(manifest: Manifest, now_ms: int) -> bool:
-    """True once a day, also across leader changes: the manifest holds the time of the last sweep."""
+    """True once a day, also across leader changes: the manifest stores the time of the last sweep."""
     return manifest.swept_ms + FULL_SWEEP_INTERVAL_MS <= now_ms
 
 
 async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list[str]:
-    """Once a day: whatever is not named, and older than a day."""
+    """Delete orphans at all offsets that are older than a day; runs daily."""
     orphans = [
         info.key
         async for info in find_orphans(store, file, 0)
@@ -60,7 +60,7 @@ async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list
 
 
 async def find_orphans(store: ObjectStore, file: ManifestFile, start: int) -> AsyncIterator[ObjectInfo]:
-    """Objects of earlier epochs that begin at `start` or later and are not named."""
+    """Yield unlisted objects of earlier epochs with a base of `start` or more."""
     prefix = file.folder.prefix
     known = _Named(store, prefix, file.manifest)
     async for info in store.list(prefix, prefix + first_name_from(start)):
@@ -72,7 +72,7 @@ async def find_orphans(store: ObjectStore, file: ManifestFile, start: int) -> As
 
 
 class _Named:
-    """The names in a manifest and its pages. Objects come in the order of their offsets: one page at a time is read."""
+    """Names listed in a manifest and its pages. Queries come in offset order, so one page at a time is loaded."""
 
     def __init__(self, store: ObjectStore, prefix: str, manifest: Manifest) -> None:
         self._store = store

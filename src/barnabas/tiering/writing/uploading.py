@@ -17,16 +17,16 @@ from barnabas.tiering.stores.store import ObjectStore, StoreError, StoreUnavaila
 from barnabas.tiering.writing.pacing import At, Step, UploadLimiter, nowhere
 
 STALL_SECONDS = 60.0
-"""An upload without progress for so long is cancelled."""
+"""An upload is cancelled after this time without progress."""
 
 
 def random_nonce() -> str:
-    """No two objects of a leader have the same name."""
+    """Random part of object names: makes the names of a leader's objects unique."""
     return secrets.token_hex(4)
 
 
 class UploadProgress:
-    """Of the object on its way. Indexes and footer count when they are sent: a little more than `size` may be."""
+    """Progress of an upload. Includes indexes and footer, so `sent` may slightly exceed `size`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -81,7 +81,8 @@ class SegmentUploads:
         await read_footer(self._store, self._file.folder.key(name), entry)
 
     async def _paced(self, build: SegmentBuild, limit: asyncio.Timeout) -> AsyncGenerator[bytes]:
-        """Waiting for our own turn is not the store's delay."""
+        """Yield the pieces at the limited rate. Time spent waiting for the limiter does not count towards the
+        timeout."""
         is_first = True
         async with aclosing(build.pieces(self._in_thread)) as pieces:
             limit.reschedule(None)
@@ -99,15 +100,15 @@ class SegmentUploads:
 
 
 async def write_page(store: ObjectStore, file: ManifestFile, manifest: Manifest) -> Manifest:
-    """Move the oldest entries of a manifest that has too many to a page, which is written at once."""
+    """Move the oldest entries of a manifest with too many to a page, and write the page."""
     after, page, data = move_to_page(manifest, file.writer.leader_epoch)
     await store.put(file.folder.key(page), data)
     return after
 
 
 async def page_pinned_garbage(store: ObjectStore, file: ManifestFile, manifest: Manifest) -> Manifest:
-    """Move removed segments that pins keep to a page, if there are many: a manifest is written with every segment. One
-    page in a round, so that a manifest with a month of garbage does not block copying."""
+    """Move pinned garbage to a page if there is much of it, because the manifest is written with every segment. One
+    page per round, so that a month of garbage does not delay copying."""
     run = pinned_run(manifest)
     if not run:
         return manifest

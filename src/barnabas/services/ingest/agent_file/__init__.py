@@ -1,4 +1,4 @@
-"""`agent.yml`: the sources of an agent, in words."""
+"""`agent.yml`: configuration file of an agent and its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the file of an agent to its sources."""
+"""Read `agent.yml` and create the sources of an agent."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from barnabas.services.ingest.http.source import HttpSource
 from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 
-# -- The words of `agent.yml`. What is said for the whole agent holds for its sources that do not say otherwise
+# -- Keys of `agent.yml`. Values at agent level are defaults for all sources ----------------------------
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class SourceWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every source may say."""
+    """Keys common to all sources."""
 
     name: str | None = None
-    """Positions are stored under it; the kind of the source if it says none."""
+    """Name under which positions are stored; default: the kind of the source."""
     topic: str | None = None
     key: str | None = None
     headers: dict[str, str] = {}
@@ -38,7 +38,7 @@ class SourceWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class Multiline(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     start: str
-    """RE2: a line in which it is found begins a record."""
+    """RE2 pattern: a matching line begins a new record."""
     timeout: str = "5s"
 
 
@@ -109,24 +109,24 @@ class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
 class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sources: list[dict[str, object]]
     agent: str | None = None
-    """The name; HOST and the name of the file if there is none."""
+    """Name of the agent; default: the host name and the stem of the file name."""
     host: str | None = None
     topic: str | None = None
     key: str | None = None
     headers: dict[str, str] = {}
     metrics: str | None = None
-    """Where a Prometheus page is served: HOST:PORT."""
+    """HOST:PORT of the Prometheus endpoint."""
 
 
-# -- The kinds of sources: the words of each, and how a source is made of them. A new kind is one line of `KINDS`
+# -- Source kinds: the keys of each and its factory. A new kind is one line of `KINDS` ------------------
 
 T = TypeVar("T", bound=msgspec.Struct)
 MIN_MOST = 1024
-"""Of `max_line_bytes`."""
+"""Minimum of `max_line_bytes`."""
 
 
 class Common(NamedTuple):
-    """What a source has from the agent, or says itself."""
+    """Values of the source or, by default, of the agent."""
 
     name: str
     host: str
@@ -138,7 +138,7 @@ class Common(NamedTuple):
 class SourceKind(NamedTuple):
     words: type[SourceWords]
     make: Callable[[Any, Common], IngestSource]
-    """ValueError for words that cannot be; its text says why."""
+    """Factory; raises ValueError with the reason for invalid values."""
 
 
 def make_files(words: FilesWords, common: Common) -> FilesSource:
@@ -216,7 +216,7 @@ KINDS = {
 
 
 def _settings(kind: type[T], words: SourceWords, common: Common, **changed: object) -> T:
-    """Settings that have the words' names."""
+    """Create settings whose fields have the same names as the keys of the file."""
     said = msgspec.structs.asdict(words)
     del said["name"]
     return kind(**{**said, "topic": common.topic, "key": common.key, "headers": common.headers, **changed})
@@ -234,7 +234,7 @@ def _compiled(pattern: str) -> Any:
 
 
 class AgentFileError(IngestError):
-    """Something in the file is wrong; the text begins with the file and the line."""
+    """Invalid agent file; the message begins with the file and the line."""
 
 
 class ConfiguredAgent(NamedTuple):
@@ -244,7 +244,7 @@ class ConfiguredAgent(NamedTuple):
 
 
 def read_agent(path: Path, host: str) -> ConfiguredAgent:
-    """AgentFileError for anything that is wrong in it, with the line."""
+    """Read an agent file; AgentFileError, with the line, if it is invalid."""
     document = read_document(path, AgentFileError, needs="sources")
     words = document.value(AgentWords)
     sources: dict[str, IngestSource] = {}
@@ -292,7 +292,7 @@ def _common(kind: str, words: SourceWords, agent: AgentWords, host: str) -> Comm
 
 
 def describe(agent: ConfiguredAgent) -> list[dict[str, object]]:
-    """For `--check`: the sources, and the topics that they write."""
+    """Sources and their target topics, for `--check`."""
     return [
         {
             "source": source.name,

@@ -1,4 +1,4 @@
-"""Files into a topic: found by patterns, recognised after rotation, read line by line."""
+"""Tail log files into a topic: discovery by glob pattern, rotation handling, one record per line or event."""
 
 from __future__ import annotations
 

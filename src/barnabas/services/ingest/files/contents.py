@@ -1,4 +1,4 @@
-"""The bytes of files, plain or compressed with gzip, by offset."""
+"""Read plain and gzip files by offset."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class FileId(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Differs after every write: a file that was truncated may have its old size again."""
+    """Fingerprint of a file's state. The modification time detects a truncated file that has its old size again."""
 
     size: int
     modified_ns: int
 
 
 class UnfinishedError(Exception):
-    """A compressed file that does not end yet: it is being written, or was cut."""
+    """Incomplete or corrupt gzip file: still being written, or truncated."""
 
 
 class PlainFile:
-    """Stays readable after a rename, and after its last name is removed."""
+    """Open file; stays readable after it is renamed or unlinked."""
 
     compressed = False
 
@@ -41,7 +41,7 @@ class PlainFile:
         return os.fstat(self._descriptor).st_size
 
     def consumed(self, offset: int) -> int:
-        """Of the bytes on the disk, how many lie before this offset."""
+        """Number of bytes on disk before this offset."""
         return offset
 
     @property
@@ -60,7 +60,7 @@ class PlainFile:
 
 
 class GzipFile:
-    """Offsets are those of the decompressed bytes. Going back means decompressing from the beginning."""
+    """Gzip file addressed by decompressed offset. Seeking backwards decompresses from the beginning."""
 
     compressed = True
 
@@ -75,15 +75,15 @@ class GzipFile:
         self._stream = gzip.GzipFile(fileobj=self._file)
         self._position = 0
         self._before = b""
-        """What was read last: who reads on asks for the bytes before the new offset, too."""
+        """Bytes read last: the tail digest rereads the bytes before the new offset."""
 
     @property
     def size(self) -> int:
-        """Of the compressed bytes: the others are known only at their end."""
+        """Compressed size: the decompressed size is known only at the end."""
         return os.fstat(self._file.fileno()).st_size
 
     def consumed(self, offset: int) -> int:
-        """Of the compressed bytes, how many were decompressed so far."""
+        """Number of compressed bytes read so far."""
         return self._file.tell()
 
     @property

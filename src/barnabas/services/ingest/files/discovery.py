@@ -1,4 +1,4 @@
-"""Which files there are: what patterns match, and what may have become of a file that is missing."""
+"""Find files by glob pattern, and rotation candidates of a missing file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _logger = safe_logger(__name__)
 
 
 class Discovery:
-    """Looks at the names. A file that may not be read is named once."""
+    """Lists readable regular files. Logs each unreadable file once."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._patterns = tuple(os.path.abspath(os.path.expanduser(pattern)) for pattern in patterns)
         self._refused: set[str] = set()
 
     def matching(self) -> dict[FileId, str]:
-        """Regular files by identity. Several names of one file count once, the first in order."""
+        """Return matching regular files by identity; of several hard links, the first path in sorted order."""
         return self._identified(
             path for pattern in self._patterns for path in sorted(glob.iglob(pattern, recursive=True))
         )
 
     def relatives(self, path: str) -> dict[FileId, str]:
-        """Files that a rotation may have made of this one: app.log.1, app.log-20261117.gz, app.1.log."""
+        """Return possible results of rotating this file: app.log.1, app.log-20261117.gz, app.1.log."""
         folder, name = os.path.split(path)
         stem = name.split(".")[0]
         return self._identified(
@@ -40,7 +40,7 @@ class Discovery:
             try:
                 status = os.stat(path)
             except OSError:
-                continue  # it went away between the two looks
+                continue  # deleted since it was listed
             if stat.S_ISREG(status.st_mode) and self._may_read(path):
                 found.setdefault(FileId(status.st_dev, status.st_ino), path)
         return found

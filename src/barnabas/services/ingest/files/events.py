@@ -1,6 +1,6 @@
-"""Lines and events in the bytes of a file. Pure: bytes in, events and how far they reach out.
+"""Split the bytes of a file into lines and multiline events. Pure: bytes in, events and their end offset out.
 
-Nothing is kept between two calls. Who reads comes again with the bytes from where the last complete event ended.
+No state between calls: the caller passes the bytes after the last complete event again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ NEWLINE = b"\n"
 class Events(NamedTuple):
     values: list[bytes]
     offsets: list[int]
-    """Where each begins in the file."""
+    """Offset in the file of the start of each event."""
     end: int
-    """Where the next event begins."""
+    """Offset of the next event."""
 
 
 def split_lines(data: bytes, offset: int, *, final: bool) -> Events:
-    """Whole lines; what follows the last newline counts as a line only if the file will not grow."""
+    """Split into complete lines. With `final`, the file no longer grows and an unterminated last line counts too."""
     last = data.rfind(NEWLINE)
     if last + 1 < len(data) and final:
         data += NEWLINE
@@ -38,9 +38,9 @@ def split_lines(data: bytes, offset: int, *, final: bool) -> Events:
 
 
 def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
-    """Events that begin with a line in which the pattern is found, and go on until the next one.
+    """Join lines into events: each line that matches `start` begins a new event.
 
-    The last event is incomplete until the next begins, unless `final`: then no more lines are expected.
+    The last event is complete only when the next one begins or if `final`: no more lines are expected.
     """
     beginnings = [
         index for index, line in enumerate(lines.values) if index == 0 or start.search(line) is not None
@@ -56,7 +56,7 @@ def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
 
 
 class Separated(NamedTuple):
-    """Events that fit into a record, and those that do not."""
+    """Events within the size limit, and (offset, value) of longer ones."""
 
     events: Events
     too_long: list[tuple[int, bytes]]

@@ -1,8 +1,8 @@
-"""How a file is known again: by its beginning, and by what stands before the place that was reached.
+"""Identify a file after rotation by digests of its head and of the bytes before the read offset.
 
-Device and inode alone will not do: an inode is given to the next file as soon as it is free, and a copy of a file has
-another one. The beginning is a digest of at most 1 KiB, kept with its length, which grows with a short file. The tail
-is a digest of at most 4 KiB before the offset: what was truncated and written again has another one.
+Device and inode are not sufficient: file systems reuse inodes, and a copy has a different one. The head digest covers
+up to 1 KiB and is stored with its length, which increases while a short file grows. The tail digest covers up to 4 KiB
+before the offset and detects a file that was truncated and rewritten.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ TAIL_BYTES = 4096
 
 
 class Contents(Protocol):
-    """The bytes of a file, decompressed if they are compressed."""
+    """Bytes of a file, decompressed if necessary."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Fewer bytes than asked for only at the end."""
+        """Return `length` bytes, or fewer at the end of the file."""
         ...
 
 
 class FilePosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a file was read, and how to know it again. This is what the positions topic stores, as JSON."""
+    """Read offset and identity of a file; stored as JSON in the positions topic."""
 
     path: str
     device: int
@@ -36,7 +36,7 @@ class FilePosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tail: str = ""
     compressed: bool = False
     gone_ms: int = 0
-    """When it was noticed that no file of this identity is there any more; 0: it is there."""
+    """Unix time in milliseconds at which the file was found missing; 0: it exists."""
 
     @property
     def inode_key(self) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def digest(data: bytes) -> str:
 
 
 def begins_alike(contents: Contents, known: FilePosition) -> bool:
-    """Whether the contents begin as the known file does. Of an empty file nothing is known."""
+    """True if the contents match the head digest of the known file; False if that file was empty."""
     if known.head_length == 0:
         return False
     head = contents.read(0, known.head_length)
@@ -56,12 +56,12 @@ def begins_alike(contents: Contents, known: FilePosition) -> bool:
 
 
 def starts_alike(data: bytes, known: FilePosition) -> bool:
-    """Whether the first bytes of a file, as they were read, are those of the known one."""
+    """True if `data`, the first bytes read from a file, matches the head digest of the known file."""
     return digest(data[: known.head_length]) == known.head
 
 
 def continues(contents: Contents, known: FilePosition) -> bool:
-    """Whether the contents before the offset are those that were read."""
+    """True if the bytes before the offset match the tail digest."""
     length = min(known.offset, TAIL_BYTES)
     tail = contents.read(known.offset - length, length)
     return len(tail) == length and digest(tail) == known.tail
@@ -72,7 +72,7 @@ def is_same(contents: Contents, known: FilePosition) -> bool:
 
 
 def beginning_of(contents: Contents, path: str) -> FilePosition:
-    """The position in a file of which nothing was read. Its beginning counts already: a copy may be on its way."""
+    """Return the initial position of a file, with its head digest: the file may be rotated before the first read."""
     head = contents.read(0, HEAD_BYTES)
     return FilePosition(
         path=path, device=0, inode=0, head_length=len(head), head=digest(head), tail=digest(b"")
@@ -80,9 +80,9 @@ def beginning_of(contents: Contents, path: str) -> FilePosition:
 
 
 def moved_to(known: FilePosition, contents: Contents, offset: int, data: bytes, begin: int) -> FilePosition:
-    """The position at a later offset of the same file.
+    """Return the position at a later offset of the same file.
 
-    `data` are its bytes from `begin` on, as they were read: by now there may be others, because it was truncated.
+    `data` is the bytes read from offset `begin`. The digests use it because the file may have been truncated since.
     """
 
     def read(first: int, length: int) -> bytes:

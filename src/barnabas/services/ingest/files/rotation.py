@@ -1,13 +1,13 @@
-"""What has become of a file that is known, judged by another one that has appeared. Pure.
+"""Decide whether a new file is the rotated version of a known one. Pure.
 
-| the known file | the other one begins alike and | so it is |
+| known file | new file has the same head and | verdict |
 |---|---|---|
-| has vanished, or was truncated | continues where the known one ended | the same file, renamed, copied, compressed |
-| | does not | another file |
-| is there, unchanged | is larger, or differs somewhere | another file |
-| | is a part of it so far | perhaps a copy that is being made: wait |
+| missing or truncated | matches the tail digest at the known offset | SAME: renamed, copied or compressed |
+| | does not match | ANOTHER |
+| exists, unchanged | is larger or differs | ANOTHER |
+| | is equal to a prefix of it | HELD: possibly a copy in progress (copytruncate) |
 
-A copy that is never truncated stays held: its lines are in the topic already.
+A copy whose original is never truncated stays held: its lines are already in the topic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RotationCheck(Enum):
 
 
 def judge(newcomer: OpenFile, known: FilePosition, original: OpenFile | None) -> RotationCheck:
-    """`original` is the known file; None if it has vanished or was truncated."""
+    """Compare a new file with a known one. `original` is the known file; None if it is missing or truncated."""
     try:
         if original is not None:
             return RotationCheck.HELD if _is_part_of(newcomer, known, original) else RotationCheck.ANOTHER

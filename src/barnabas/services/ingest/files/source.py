@@ -1,4 +1,4 @@
-"""Files as a source: what has been added to them since the last transaction, as batches of lines."""
+"""Files source: reads the data appended since the last transaction as batches of lines."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from barnabas.services.ingest.files.tracking import SETTLED_SECONDS, TrackedFile
 
 POLL_SECONDS = 0.25
 PIECE = 1024 * 1024
-"""What is read of a file at a time; more only where a line may be longer."""
+"""Read size; larger only if `max_line_bytes` requires it."""
 MAX_SKIPPED = 32 * PIECE
-"""Of a line that is too long, in one turn."""
+"""Maximum bytes of an oversized line skipped per turn."""
 SHOWN_OF_TOO_LONG = 64 * 1024
-"""Bytes of a line that is too long in its dead letter."""
+"""Bytes of an oversized line kept in its dead letter."""
 POSITION_HEADER = "offset"
 
 _logger = safe_logger(__name__)
@@ -47,14 +47,14 @@ class FilesSettings:
     """None: host and path, so that the lines of a file stay in order."""
     headers: tuple[Header, ...] = ()
     multiline: Any = None
-    """A compiled pattern: a line in which it is found begins an event."""
+    """Compiled pattern; a matching line begins an event."""
     multiline_timeout: float = 5.0
     max_line_bytes: int = 1024 * 1024
     compression: str = "none"
 
 
 class FilesSource:
-    """Reads at most `room` bytes for a transaction, a piece of each file in turn."""
+    """Reads about `room` bytes per call, rotating the file it starts with."""
 
     kind: ClassVar[str] = "files"
 
@@ -68,7 +68,7 @@ class FilesSource:
         self.tracker = Tracker(settings.patterns, clock)
         self._clock = clock
         self._next_poll = 0.0
-        self._first = 0  # the file that is read first in the next turn
+        self._first = 0  # index of the file to read first in the next call
         self._topics: BatchTopics | None = None
         self._encoders: dict[str, LineEncoder] = {}
 
@@ -77,7 +77,7 @@ class FilesSource:
         return [self.settings.topic, self.settings.dead_letters]
 
     def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
-        """Go on from what is stored."""
+        """Resume from the stored positions."""
         self._topics = topics
         decode = msgspec.json.Decoder(FilePosition).decode
         self.tracker.restore({key: decode(value) for key, value in positions.items()})
@@ -87,7 +87,7 @@ class FilesSource:
         self.tracker.close()
 
     def behind(self) -> tuple[int, int]:
-        """(bytes that were read, bytes that are there) of the files that are open, as they lie on the disk."""
+        """Return (bytes read, total bytes on disk) of the open files."""
         files = [(file.contents, file.position.offset) for file in self.tracker.files]
         read = sum(contents.consumed(offset) for contents, offset in files if contents)
         return read, sum(contents.size for contents, _ in files if contents)
@@ -129,7 +129,7 @@ class FilesSource:
                 self._read(file, collected)
             except UnfinishedError as error:
                 self.damaged += 1
-                file.damaged = file.changed  # until it is another one
+                file.damaged = file.changed  # skip it until it changes
                 _logger.warning("%s is damaged or not complete, and is left alone: %s", before.path, error)
                 return
             if file.contents is None or file.position == before:
@@ -150,7 +150,7 @@ class FilesSource:
             collected.positions[file.key] = msgspec.json.encode(file.position)
 
     def _read(self, file: TrackedFile, collected: Collected) -> None:
-        """One piece: its events become batches, and the position moves behind them."""
+        """Read one piece, emit its events as batches and advance the position past them."""
         contents, position = file.contents, file.position
         assert contents is not None
         if file.scanned:
@@ -162,7 +162,7 @@ class FilesSource:
         if not data:
             return
         if not position.offset and not starts_alike(data, position):
-            self.tracker.lose(file)  # it was written anew since it was opened
+            self.tracker.lose(file)  # rewritten since it was opened
             return
         at_end = len(data) < length
         events = self._events(file, data, at_end=at_end)
@@ -174,7 +174,7 @@ class FilesSource:
         if not contents.compressed and not (
             contents.size >= events.end and (not position.offset or continues(contents, position))
         ):
-            self.tracker.lose(file)  # it was truncated while it was read
+            self.tracker.lose(file)  # truncated during the read
             return
         self._emit(file, events, limit, collected)
         file.position = moved
@@ -192,7 +192,7 @@ class FilesSource:
         return join_lines(lines, self.settings.multiline, final=ended or silent)
 
     def _limit(self) -> int:
-        """Of one line, so that it fits into a batch that the topic takes."""
+        """Return the maximum line length such that a batch with one line fits the topic's limit."""
         assert self._topics is not None
         return min(self.settings.max_line_bytes, self._topics.most_bytes(self.settings.topic) - 8192)
 
@@ -215,7 +215,7 @@ class FilesSource:
         collected.bytes += events.end - file.position.offset
 
     def _give_up(self, file: TrackedFile, data: bytes, collected: Collected) -> None:
-        """A line, or an event of several, that does not fit: its end must be found."""
+        """Dead-letter a line or multiline event that is too long, or start searching for its end."""
         assert file.contents is not None
         last = data.rfind(NEWLINE)
         if last < 0:
@@ -227,7 +227,7 @@ class FilesSource:
         file.position = moved_to(file.position, file.contents, begin + last + 1, data, begin)
 
     def _skip(self, file: TrackedFile, collected: Collected) -> None:
-        """Look for the end of a line that is too long, in pieces that are not kept. Others have their turn."""
+        """Search for the end of an oversized line without buffering it; bounded, so that other files are read too."""
         contents, begin = file.contents, file.position.offset
         assert contents is not None
         for _ in range(MAX_SKIPPED // PIECE):
@@ -287,7 +287,7 @@ class FilesSource:
 
 
 def _older_of_the_same_name(files: list[TrackedFile]) -> dict[str, list[TrackedFile]]:
-    """By key. Lines of one name stay in order: what was rotated comes first."""
+    """Return, by key, the rotated files to read before a file of the same path: keeps lines in order."""
     seen: dict[str, list[TrackedFile]] = defaultdict(list)
     older: dict[str, list[TrackedFile]] = {}
     for file in files:

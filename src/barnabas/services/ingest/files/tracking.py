@@ -1,4 +1,4 @@
-"""The files of a source: which are open, which are known, and what has become of those that were rotated."""
+"""Track open and known files of a source across rotation, truncation and deletion."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, be
 from barnabas.services.ingest.files.rotation import RotationCheck, judge
 
 REMEMBERED_MS = 7 * 24 * 3600 * 1000
-"""How long a file that is gone is known: it may come back compressed, or from another disk."""
+"""Retention of the position of a missing file: it may reappear compressed or on another disk."""
 SETTLED_SECONDS = 60.0
-"""A file that no pattern matches any more is closed when nothing was added for so long, and the last line of a replaced
-one ends then, newline or not: programs go on writing to a renamed file until they are told to open a new one."""
+"""Idle time after which a file that no longer matches a pattern is closed, and an unterminated last line of a replaced
+file is complete. Programs keep writing to a renamed file until they are signalled to reopen it."""
 
 _logger = safe_logger(__name__)
 
 
 class TrackedFile:
-    """A file that is known; `contents` is None while there is none of its identity."""
+    """Known file; `contents` is None while no file with its identity is open."""
 
     __slots__ = (
         "changed", "contents", "damaged", "grown_at", "key", "listed", "position", "replaced", "scanned"
@@ -34,12 +34,12 @@ class TrackedFile:
         self.key = key
         self.position = position
         self.contents: OpenFile | None = None
-        self.changed: Changed | None = None  # as it was seen last
-        self.damaged: Changed | None = None  # as it was when it could not be decompressed
+        self.changed: Changed | None = None  # at the last poll
+        self.damaged: Changed | None = None  # at the last failed decompression
         self.grown_at = 0.0
-        self.listed = True  # a pattern matches a name of it
-        self.replaced = False  # another file has its name now
-        self.scanned = 0  # how far the end of a line that is too long was looked for
+        self.listed = True  # one of its paths matches a pattern
+        self.replaced = False  # another file now has its path
+        self.scanned = 0  # offset up to which the end of an oversized line was searched
 
     def close(self) -> None:
         if self.contents is not None:
@@ -48,7 +48,7 @@ class TrackedFile:
 
 
 class Tracker:
-    """`poll` looks at names and sizes; afterwards `files` are those to read, older ones of a name first."""
+    """Set of known files. `poll` updates it; `files` yields the open ones, older files of a path first."""
 
     def __init__(self, patterns: list[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._discovery = Discovery(patterns)
@@ -56,7 +56,7 @@ class Tracker:
         self._known: dict[str, TrackedFile] = {}
         self._forgotten: list[str] = []
         self.held: dict[FileId, str] = {}
-        """Files that may be copies of others."""
+        """Possible copies of other files, by id; not read."""
         self.truncated = 0
 
     def restore(self, positions: Mapping[str, FilePosition]) -> None:
@@ -72,12 +72,12 @@ class Tracker:
         return (file for file in self._known.values() if file.contents is not None)
 
     def take_forgotten(self) -> list[str]:
-        """Keys of files that are no longer worth remembering."""
+        """Return and clear the keys of expired positions."""
         forgotten, self._forgotten = self._forgotten, []
         return forgotten
 
     def poll(self) -> list[TrackedFile]:
-        """Returns the files that are gone since the last time."""
+        """Detect new, rotated, truncated and deleted files; return those closed or missing since the last poll."""
         seen = self._discovery.matching()
         for file in list(self.files):
             self._look_at(file, seen)
@@ -90,7 +90,7 @@ class Tracker:
         return self._settle(missing)
 
     def _look_at(self, file: TrackedFile, seen: Mapping[FileId, str]) -> None:
-        """Sizes, and whether the file still is what was read."""
+        """Update size and name of an open file; drop it if its contents were replaced."""
         contents = file.contents
         assert contents is not None
         changed = contents.changed
@@ -116,14 +116,14 @@ class Tracker:
         return not file.position.offset or is_same(file.contents, file.position)
 
     def lose(self, file: TrackedFile) -> None:
-        """It was truncated, or written again from the beginning: what was not read is in a copy, or nowhere."""
+        """Close a truncated or rewritten file. Unread data survives only in a copy made by the rotation."""
         file.close()
         self.truncated += 1
         file.position = msgspec.structs.replace(file.position, inode=0)
         self._drop_unread([file])
 
     def _reopen(self, seen: Mapping[FileId, str]) -> None:
-        """Known files that are where they were, and those that were renamed."""
+        """Open known files found at their old path or under a new name."""
         by_inode = {
             FileId(*file.position.inode_key): file for file in self._known.values() if file.contents is None
         }
@@ -149,7 +149,7 @@ class Tracker:
             contents.close()
 
     def _admit(self, seen: Mapping[FileId, str], missing: list[TrackedFile]) -> None:
-        """Files that were not known: new ones, and such that a known one has become."""
+        """Open unknown files: new ones, and rotated versions of known ones."""
         known = {file.contents.id for file in self.files if file.contents is not None}
         self.held = {}
         for file_id, path in seen.items():
@@ -220,7 +220,7 @@ class Tracker:
         self._open(file, contents)
 
     def _settle(self, missing: list[TrackedFile]) -> list[TrackedFile]:
-        """Files that are at their end and will not grow are closed; those that are nowhere are gone."""
+        """Close completely read files that no longer grow; mark them and missing files with `gone_ms`."""
         gone = [file for file in missing if file.contents is None]
         for file in list(self.files):
             contents = file.contents
@@ -237,7 +237,7 @@ class Tracker:
         return [file for file in gone if file.position.offset]
 
     def _drop_unread(self, files: list[TrackedFile]) -> None:
-        """Nothing is known of a file of which nothing was read: kept, it would take any other for itself."""
+        """Forget files with offset 0: any file with the same head would match their position."""
         for file in files:
             if not file.position.offset:
                 del self._known[file.key]

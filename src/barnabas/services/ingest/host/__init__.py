@@ -1,4 +1,4 @@
-"""What a machine does: what its kernel counts, and counters of the programs on it, as rates."""
+"""Host metrics: kernel counters and Prometheus counters of local programs, as rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of a Prometheus page, and their rates between two looks at it. Pure."""
+"""Parse counters of a Prometheus page and compute rates between two scrapes. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 Counters = dict[tuple[str, str], float]
-"""Values by the name of a metric and its labels as they stand there."""
+"""Values by metric name and label text."""
 COUNTED = ("_count", "_sum")
-"""Of histograms and summaries: how many there were, and how much they were together."""
+"""Suffixes of the counters of a histogram or summary: number and sum of observations."""
 
 
 def parse_counters(page: str) -> Counters:
-    """Lines that are no samples are passed over: one bad line of a program is no reason to see none of it."""
+    """Parse all counters of a page; skip malformed lines."""
     kinds: dict[str, str] = {}
     found: Counters = {}
     for line in page.splitlines():
@@ -41,7 +41,7 @@ def _sample(line: str) -> tuple[str, str, float | None]:
 
 
 def _is_counter(name: str, kinds: Mapping[str, str]) -> bool:
-    kind = kinds.get(name) or kinds.get(name.removesuffix("_total"))  # OpenMetrics leaves the ending out
+    kind = kinds.get(name) or kinds.get(name.removesuffix("_total"))  # OpenMetrics omits the suffix in TYPE
     if kind is not None:
         return kind == "counter"
     for ending in COUNTED:
@@ -51,7 +51,7 @@ def _is_counter(name: str, kinds: Mapping[str, str]) -> bool:
 
 
 def rates(before: Counters, now: Counters, seconds: float) -> dict[str, float]:
-    """Per second, by metric: all its labels together. A counter that is smaller than before began again at zero."""
+    """Return rates per second by metric, summed over its labels. A counter that decreased was reset to zero."""
     found: dict[str, float] = defaultdict(float)
     for series, value in now.items():
         if series not in before:

@@ -1,4 +1,4 @@
-"""Prometheus pages, read by threads: a program that does not answer must not hold the agent up."""
+"""Scrape Prometheus pages in threads, so that a slow program does not block the agent."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _logger = safe_logger(__name__)
 
 
 class MetricsPage(NamedTuple):
-    """Where it is, and of which service it tells."""
+    """URL of a Prometheus page and the service it belongs to."""
 
     service: str
     url: str
 
 
 class PageError(Exception):
-    """The page could not be read; the text says why."""
+    """Failed to scrape a page; the message is the reason."""
 
 
 def page_of(text: str, service: str) -> MetricsPage:
-    """`http://...`, or `NAME=http://...`; ValueError for anything else."""
+    """Parse `http://...` or `NAME=http://...`; ValueError for anything else."""
     name, equals, url = text.partition("=") if not text.startswith("http") else ("", "", text)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
 
 def read_page(url: str) -> Look:
-    """Read a page, never through a proxy: its address is not for other machines."""
+    """Scrape a page. Bypasses proxies: the address may be reachable from this machine only."""
     headers = {"Accept": "text/plain;version=0.0.4"}
     try:
         response = fetch(url, headers=headers, timeout=TIMEOUT, max_bytes=MAX_BYTES).raise_for_status()
@@ -54,7 +54,7 @@ def read_page(url: str) -> Look:
 
 
 class Pages:
-    """`ask` begins to read those that are not being read; `answers` are rates of those that were read since."""
+    """Scrapes in the background: `ask` starts scrapes, `answers` returns the rates of completed ones."""
 
     def __init__(self, pages: list[MetricsPage]) -> None:
         self._pages = pages

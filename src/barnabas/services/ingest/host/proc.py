@@ -1,4 +1,4 @@
-"""What Linux counts, as the files of /proc have it. Text in, numbers out; `read_machine` is the only one that reads."""
+"""Parse Linux kernel counters from /proc. Pure, except for `read_machine`, which reads the files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from barnabas.services.ingest.agent import NoProcError
 
 SECTOR = 512
-"""Bytes; /proc/diskstats counts in these whatever the disk has."""
+"""Bytes per sector in /proc/diskstats, independent of the device."""
 NO_DISKS = ("loop", "ram", "zram", "fd", "sr", "dm-", "md")
-"""What is no disk of its own, or stands on disks that are counted already."""
+"""Prefixes of virtual devices, and of devices on top of disks that are counted already."""
 QUIET_INTERFACES = ("lo", "ifb", "veth", "dummy")
 
 
 class Cpu(NamedTuple):
-    """In ticks, of all cores together."""
+    """CPU time in ticks, summed over all cores."""
 
     total: int
     idle: int
@@ -38,7 +38,7 @@ class Interface(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """In KiB."""
+    """Memory in KiB."""
 
     total: int
     available: int
@@ -47,7 +47,7 @@ class Memory(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """At one moment: counters, and how things are."""
+    """Snapshot of the counters and gauges of a machine."""
 
     cpu: Cpu
     disks: dict[str, DiskCounters]
@@ -55,9 +55,9 @@ class Machine(NamedTuple):
     memory: Memory
     load: float
     connections: int
-    """TCP, established."""
+    """Established TCP connections."""
     filesystems: dict[str, float]
-    """How full they are, in percent, by where they are mounted."""
+    """Used space in percent, by mount point."""
 
 
 def read_machine(folder: Path = Path("/proc")) -> Machine:
@@ -77,7 +77,7 @@ def read_machine(folder: Path = Path("/proc")) -> Machine:
 
 
 def _text(path: Path) -> str:
-    """A container may hide some of them."""
+    """Return the text of a file; empty if it is missing, as in some containers."""
     try:
         return path.read_text()
     except OSError:
@@ -85,13 +85,13 @@ def _text(path: Path) -> str:
 
 
 def parse_cpu(text: str) -> Cpu:
-    """The first line: user nice system idle iowait irq softirq steal; guests are counted in user already."""
+    """Parse the first line: user nice system idle iowait irq softirq steal. Guest time is included in user."""
     times = [int(word) for word in text.partition("\n")[0].split()[1:9]]
     return Cpu(sum(times), times[3], times[4])
 
 
 def parse_disks(text: str) -> dict[str, DiskCounters]:
-    """Whole disks that were ever used. A partition has a disk whose name its own begins with."""
+    """Parse whole disks with any activity; skip partitions, whose names begin with the name of their disk."""
     rows = {words[2]: words for line in text.splitlines() if len(words := line.split()) >= 13}
     return {
         name: DiskCounters(
@@ -105,7 +105,7 @@ def parse_disks(text: str) -> dict[str, DiskCounters]:
 
 
 def _is_partition(name: str, names: Iterable[str]) -> bool:
-    """sda1 of sda, nvme0n1p2 of nvme0n1."""
+    """True for sda1 of sda, or nvme0n1p2 of nvme0n1."""
     return any(
         name != disk and name.startswith(disk) and name[len(disk) :].removeprefix("p").isdigit()
         for disk in names
@@ -132,7 +132,7 @@ def parse_memory(text: str) -> Memory:
 
 
 def parse_connections(text: str) -> int:
-    """CurrEstab, of IPv4 and IPv6: the kernel counts them, nobody has to list a hundred thousand."""
+    """Return CurrEstab, which covers IPv4 and IPv6: cheaper than listing the connections."""
     lines = [line.split() for line in text.splitlines() if line.startswith("Tcp:")]
     if len(lines) != 2:
         return 0
@@ -140,7 +140,7 @@ def parse_connections(text: str) -> int:
 
 
 def parse_mounts(text: str) -> dict[str, str]:
-    """One place for each device. Only local ones: asking for a server that is away would wait for it."""
+    """Return one mount point per local device. Excludes network mounts: statvfs blocks if their server is down."""
     mounts: dict[str, str] = {}
     for line in text.splitlines():
         device, path, *_ = line.split(" ")

@@ -1,6 +1,6 @@
-"""A machine as a source: a sample every few seconds, as the template `operations` reads them.
+"""Host source: a sample every few seconds, in the format read by the template `operations`.
 
-Samples have no positions: what was measured while the broker was away is left out, and the next rate is over that time.
+Samples have no positions. After a broker outage the next rate covers the whole gap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.host.pages import MetricsPage, Pages
 from barnabas.services.ingest.host.proc import DiskCounters, Interface, Machine, read_machine
 
-# -- Two looks at a machine make a sample: how busy it was in between. Pure ----------------------------
+# -- A sample: utilization and rates between two snapshots of a machine. Pure --------------------------
 
 
 def sample(before: Machine, now: Machine, seconds: float) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _interface(before: Interface, now: Interface, seconds: float) -> dict[str, f
 
 
 def _rate(difference: int, seconds: float) -> float:
-    """A counter that began again, as that of a device that was plugged in anew, has no rate yet."""
+    """Rate per second; 0 after a counter reset, for example of a replugged device."""
     return round(max(0, difference) / seconds, 1)
 
 
@@ -77,11 +77,11 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     host: str
     service: str
-    """What samples are counted for; the key of their records."""
+    """Service that the samples belong to; also the key of the records."""
     every: float = 5.0
     pages: tuple[MetricsPage, ...] = ()
     tps: str | None = None
-    """The counter whose rate is the transactions per second."""
+    """Counter whose rate is reported as transactions per second."""
     headers: tuple[Header, ...] = ()
     proc: str = "/proc"
 

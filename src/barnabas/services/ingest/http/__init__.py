@@ -1,4 +1,4 @@
-"""Records over HTTP: JSON in, 200 when they are committed, once for each Idempotency-Key."""
+"""HTTP source: accepts JSON, responds 200 after the commit, deduplicates by Idempotency-Key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Endpoints of the door: `POST /` (or `/topics/TOPIC`) and `GET /health`.
+"""Endpoints of the HTTP source: `POST /` (or `/topics/TOPIC`) and `GET /health`.
 
-The right: who may post is said by the token file or the authority of clients' certificates; what is written is written
-by the agent's own principal, which needs Write on the topic.
+Authentication: the token file or the CA of client certificates decides who may post. The records are written as the
+agent's principal, which needs Write on the topic.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Body(NamedTuple):
 
 class ProduceApp:
     def __init__(self, settings: HttpSettings, door: PublishQueue) -> None:
-        """ConfigError if the file of tokens cannot be used."""
+        """Raises ConfigError if the token file is invalid."""
         self._settings = settings
         self._door = door
         self._paths = ("/", f"/topics/{settings.topic}")
@@ -90,7 +90,7 @@ class ProduceApp:
         return await self._produce(headers, receive)
 
     def _health(self) -> Answer:
-        """For everybody: up or down, and nothing else."""
+        """Return up or down without details: the endpoint requires no authentication."""
         if self._door.closed is None:
             return 200, {"status": "up"}, ()
         return 503, {"status": "down"}, ()

@@ -1,6 +1,7 @@
-"""From the bytes of a body to values and keys of records. All of a body is good, or nothing of it is taken.
+"""Parse a request body into record values and keys. A body is accepted as a whole or rejected.
 
-Values stay the text that was sent. JSON is checked without making objects of it: a small body could become large ones.
+Values keep the text of the request. JSON is validated without building objects, which could be much larger than the
+body.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _many = msgspec.json.Decoder(list[Raw])
 
 @functools.cache
 def _at_most(count: int) -> msgspec.json.Decoder[Any]:
-    """Of an array. A longer one is refused at the first element too many: 3.9 KB of gzip can have four million."""
+    """Decoder for up to `count` array elements; fails at the first excess one: 3.9 KB of gzip can hold 4 million."""
     fields = [(f"e{number}", Raw, _MISSING) for number in range(count)]
     return msgspec.json.Decoder(
         msgspec.defstruct("Array", fields, array_like=True, forbid_unknown_fields=True)
@@ -34,7 +35,7 @@ def _at_most(count: int) -> msgspec.json.Decoder[Any]:
 
 
 def media_of(content_type: str) -> str:
-    """JSON or LINES[0]; 415 for everything else: what a form of a web page can send is not taken."""
+    """Return JSON or LINES[0]; 415 for other types, which include those of HTML forms."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == JSON or kind.endswith("+json"):
         return JSON
@@ -45,7 +46,7 @@ def media_of(content_type: str) -> str:
 
 
 def plain_body(body: bytes, encoding: str, most: int) -> bytes:
-    """Decompressed, to at most so many bytes."""
+    """Decompress a body to at most `most` bytes."""
     word = encoding.strip().lower()
     if word in ("", "identity"):
         return body
@@ -60,7 +61,7 @@ def plain_body(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def read_values(body: bytes, media: str, most: int) -> list[bytes]:
-    """One value, each of an array, or each line; 400 names the line that is wrong."""
+    """Return one value, the elements of an array, or the lines; 400 includes the number of an invalid line."""
     try:
         body.decode()
     except UnicodeDecodeError as error:
@@ -74,7 +75,7 @@ def read_values(body: bytes, media: str, most: int) -> list[bytes]:
 
 
 def prepare(most: int) -> None:
-    """Takes a moment, and is not done on the event loop later."""
+    """Build the decoder at startup: it is too slow for the event loop."""
     _at_most(most)
 
 
@@ -83,7 +84,7 @@ def _document(body: bytes, most: int) -> list[bytes]:
         return []
     try:
         if body.lstrip().startswith(b"["):
-            if body.count(b",") < most:  # there are no more elements than that, whatever the commas are
+            if body.count(b",") < most:  # an upper bound on the number of elements
                 return [bytes(value) for value in _many.decode(body)]
             return [
                 bytes(value) for value in msgspec.structs.astuple(_at_most(most).decode(body)) if bytes(value)
@@ -113,7 +114,7 @@ def _lines(body: bytes, most: int) -> list[bytes]:
 
 
 def _numbered(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty."""
+    """Yield the non-empty lines with their numbers."""
     start, number = 0, 0
     while start < len(body):
         end = body.find(b"\n", start)
@@ -129,7 +130,7 @@ def _line_of(body: bytes, offset: int) -> int:
 
 
 def _offset_of(error: Exception, end: int) -> int:
-    """msgspec says `(byte 12)` at the end; of what is cut off it says nothing."""
+    """Parse the `(byte 12)` at the end of a msgspec error; without it the body is truncated."""
     digits = str(error).rpartition("(byte ")[2].removesuffix(")")
     return int(digits) if digits.isdecimal() else end
 
@@ -140,7 +141,7 @@ def _reason(error: Exception) -> str:
 
 
 def key_reader(field: str | None) -> Callable[[bytes], bytes | None]:
-    """Finds the field of a value: the text of a string, JSON of anything else, None if it is missing or null."""
+    """Return a function that extracts the key: a string's text, JSON of other types, None if missing or null."""
     if field is None:
         return lambda value: None
     kind: Any = Raw
@@ -156,7 +157,7 @@ def key_reader(field: str | None) -> Callable[[bytes], bytes | None]:
             while found is not None and not isinstance(found, Raw):
                 found = found.field
             return None if found is None else _key(bytes(found))
-        except msgspec.DecodeError:  # it is no object, or one of those on the way is none
+        except msgspec.DecodeError:  # the value, or one on the path to the field, is not an object
             return None
 
     return key_of

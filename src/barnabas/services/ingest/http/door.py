@@ -1,10 +1,11 @@
-"""The door: requests come in on one side, transactions are made of them on the other.
+"""Queue between HTTP requests and the transactions of the agent.
 
     app  ->  admit (429) -> post -> waits                           -> 200, or 503
     agent         begin -> take a parcel of posts -> commit -> arrived
 
-A request holds its bytes from the first until it is answered, and there is a bound on all of them. A post that waits
-too long is withdrawn if nobody has taken it; if it was taken, nobody knows yet, and the answer says so.
+A request reserves its bytes from the first one read until the response; `queue_bytes` limits the total. A post that
+times out is withdrawn if it is still queued. If it is already in a transaction, its outcome is unknown, and the
+response says so.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ NOT_WRITTEN = "the broker is not reachable; nothing was written"
 @dataclass(slots=True)
 class HttpCounts:
     received: int = 0
-    """Records that were committed."""
+    """Committed records."""
     bytes: int = 0
     requests: int = 0
     refused: int = 0
-    """Requests that were answered with 4xx."""
+    """Responses with status 4xx."""
     failed: int = 0
-    """Requests that were answered with 5xx."""
+    """Responses with status 5xx."""
     replayed: int = 0
     dropped: int = 0
-    """Requests that were told to wait (429)."""
+    """Responses with status 429."""
     keys: int = 0
     waiting_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One request, which is in one transaction."""
+    """One request; all its records are in the same transaction."""
 
     records: Sequence[Record]
     used: Used | None
@@ -72,14 +73,14 @@ class RequestBatch(NamedTuple):
 
 
 class Reservation:
-    """The bytes that one request holds."""
+    """Bytes reserved by one request."""
 
     def __init__(self, door: PublishQueue) -> None:
         self._door = door
         self._held = 0
 
     def grow(self, size: int) -> None:
-        """DoorError 429 if there is no room."""
+        """Reserve more bytes; PublishError 429 if the queue is full."""
         counts = self._door.counts
         if counts.waiting_bytes + size > self._door.settings.queue_bytes:
             raise errors.full()
@@ -96,21 +97,21 @@ class PublishQueue:
         self.settings = settings
         self.counts = HttpCounts()
         self.closed: str | None = "it has not reached a broker yet"
-        """Why nothing is taken; None: it is."""
+        """Reason why requests are rejected; None: accepting."""
         self.largest_record = 0
         self.arrived: Callable[[], None] = lambda: None
         self._now = now
         self._keys = KeyStore(settings.idempotency_keys, settings.idempotency_ttl)
         self._waiting: deque[PendingRequest] = deque()
         self._under_way: dict[bytes, PendingRequest] = {}
-        """Posts that are not committed yet, by their key."""
+        """Uncommitted posts by idempotency key."""
 
     def check_open(self) -> None:
         if self.closed is not None:
             raise errors.unavailable(f"{NOT_WRITTEN}: {self.closed}")
 
     async def post(self, records: Sequence[Record], used: Used | None) -> bool:
-        """Returns when they are committed; True if an earlier request had written them."""
+        """Wait for the commit of the records; return True if an earlier request wrote them."""
         self.check_open()
         if used is not None:
             known = self._keys.find(used.key, self._now())
@@ -147,7 +148,7 @@ class PublishQueue:
         if post.used is not None and self._under_way.get(post.used.key) is post:
             del self._under_way[post.used.key]
 
-    # What the agent calls.
+    # Called by the agent.
 
     def begin(self, positions: Mapping[str, bytes], largest_record: int) -> None:
         self._keys.load(positions)
@@ -156,7 +157,7 @@ class PublishQueue:
         self.closed = None
 
     def take(self, room: int) -> RequestBatch | None:
-        """At least one post, if any waits."""
+        """Dequeue posts of up to `room` bytes, at least one; None if the queue is empty."""
         posts: list[PendingRequest] = []
         size = 0
         while self._waiting and (not posts or size + self._waiting[0].size <= room):
@@ -167,11 +168,11 @@ class PublishQueue:
         return RequestBatch(posts) if posts else None
 
     def keys_of(self, parcel: RequestBatch) -> tuple[int, dict[str, bytes | None]]:
-        """The number of the entry with its keys, and what is to be stored with it."""
+        """Return the number of the parcel's key entry and the positions to store with it."""
         return self._keys.store(parcel.used, self._now())
 
     def committed(self, parcel: RequestBatch, entry: int | None = None) -> None:
-        """`entry` None: the keys were read again meanwhile, and these are among them."""
+        """Complete the posts. `entry` is None after a restart, when `begin` loads the stored keys anyway."""
         if entry is not None:
             self._keys.stored(entry, parcel.used, self._now())
             self.counts.keys = len(self._keys)

@@ -1,4 +1,4 @@
-"""Why a request was not taken. The body of the answer is as the registry's: `error_code` and `message`."""
+"""Error responses. The body has the registry's format: `error_code` and `message`."""
 
 from __future__ import annotations
 

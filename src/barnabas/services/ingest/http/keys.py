@@ -1,8 +1,8 @@
-"""Idempotency keys that were used, bounded in number and age. Pure: others store and read what this says.
+"""Used idempotency keys, bounded in number and age. Pure: the caller stores and loads the entries.
 
-The keys of one transaction are one entry, which is stored in that transaction. Of each key and body only digests are
-kept: 28 bytes in the topic, some 200 in memory. When there are too many, or an entry is too old, the oldest entry goes:
-its deletion is stored with the next transaction.
+The keys of one transaction form one entry, which is stored in that transaction. Only digests of keys and bodies are
+kept: 28 bytes per key in the topic, about 200 in memory. The oldest entries are evicted when they expire or the number
+of keys exceeds its limit; the tombstones are stored with the next transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTHING = bytes(_KEPT.size)
 
 
 class Used(NamedTuple):
-    """A key, and the body that it was used for."""
+    """Digests of a key and of the body it was used for."""
 
     key: bytes
     body: bytes
@@ -39,7 +39,7 @@ def digests(key: str, body: bytes, records: int) -> Used:
 class _Entry(NamedTuple):
     number: int
     at: int
-    """Milliseconds."""
+    """Unix time in milliseconds."""
     keys: tuple[bytes, ...]
 
 
@@ -49,14 +49,14 @@ class KeyStore:
         self._seconds = seconds
         self._entries: deque[_Entry] = deque()
         self._used: dict[bytes, bytes] = {}
-        """By the digest of a key: when it was used, and for what."""
+        """By key digest: packed time, body digest and record count."""
         self._next = 1
 
     def __len__(self) -> int:
         return len(self._used)
 
     def load(self, positions: Mapping[str, bytes]) -> None:
-        """What is stored, instead of what was known."""
+        """Replace the contents with the stored entries."""
         self._entries.clear()
         self._used.clear()
         for name in sorted(name for name in positions if name.startswith(PREFIX)):
@@ -71,7 +71,7 @@ class KeyStore:
         return Used(key, body, records) if now - at / 1000 < self._seconds else None
 
     def store(self, used: Sequence[Used], now: float) -> tuple[int, dict[str, bytes | None]]:
-        """The number of a new entry, and what is to be stored for it: with it, that older ones are gone."""
+        """Return the number of a new entry and the positions to store: the entry, and tombstones of evicted ones."""
         number = self._next
         self._next += 1
         gone = self._outdated(len(used), now)
@@ -81,11 +81,11 @@ class KeyStore:
         return number, positions
 
     def stored(self, number: int, used: Sequence[Used], now: float) -> None:
-        """The transaction of the entry is committed."""
+        """Apply a committed entry: evict old entries and add the new one."""
         for entry in list(self._outdated(len(used), now)):
             self._entries.popleft()
             for key in entry.keys:
-                if _KEPT.unpack(self._used.get(key, _NOTHING))[0] == entry.at:  # else it was used again
+                if _KEPT.unpack(self._used.get(key, _NOTHING))[0] == entry.at:  # else the key was reused
                     del self._used[key]
         if used:
             self._add(number, _milliseconds(now), used)
@@ -96,7 +96,7 @@ class KeyStore:
         self._next = max(self._next, number + 1)
 
     def _outdated(self, more: int, now: float) -> Iterator[_Entry]:
-        """The oldest entries that must go, so that there is room for so many keys."""
+        """Yield the oldest entries to evict before adding `more` keys."""
         left = len(self._used) + more
         for entry in self._entries:
             if left <= self._most and now - entry.at / 1000 < self._seconds:

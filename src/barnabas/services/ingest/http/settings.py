@@ -1,4 +1,4 @@
-"""What a user says of the door; the same names on the command line and in agent.yml."""
+"""Settings of the HTTP source, with the same names on the command line and in agent.yml."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     topic: str
     listen: str = DEFAULT_LISTEN
     key: str | None = None
-    """The key of every record."""
+    """Key of every record."""
     key_field: str | None = None
-    """The field of each value that is its record's key; dots go into objects."""
+    """Field of each value to use as the record key; dots separate nested fields."""
     headers: tuple[Header, ...] = ()
     http_headers: tuple[str, ...] = ()
-    """Headers of requests that become headers of their records."""
+    """Request headers to copy to the records."""
     token_file: str | None = None
-    """A line for each token that may write; read again when it changes."""
+    """File of accepted tokens, one per line; reloaded when it changes."""
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
     insecure: bool = False
-    """Listen where other machines reach it, without TLS or without asking who they are."""
+    """Allow listening on a non-loopback address without TLS or authentication."""
     max_body_bytes: int = 4 * 1024 * 1024
-    """After decompression."""
+    """Maximum body size after decompression."""
     max_records: int = 20_000
-    """Of one body."""
+    """Maximum records per request."""
     queue_bytes: int = 32 * 1024 * 1024
-    """Of all requests that are not answered; beyond it clients are told to wait."""
+    """Maximum bytes of all pending requests; above it the response is 429."""
     connections: int = 500
     incomplete_per_address: int = 0
-    """Connections of one client whose request is incomplete; 0: half of `connections`."""
+    """Maximum connections per client address with an incomplete request; 0: half of `connections`."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks to which `incomplete_per_address` does not apply."""
+    """Addresses and networks exempt from `incomplete_per_address`."""
     head_timeout: float = 20.0
     body_timeout: float = 30.0
     body_rate: float = 1024.0
-    """Bytes per second that must arrive on average."""
+    """Minimum average bytes per second of a body."""
     timeout: float = 30.0
-    """For the commit; afterwards the answer is 503."""
+    """Seconds to wait for the commit before the response is 503."""
     idempotency_keys: int = 1_000_000
     idempotency_ttl: float = 86_400.0
     compression: str = "none"
 
     @property
     def limits(self) -> WebLimits:
-        """ValueError for a proxy that is not an address or a network."""
+        """Limits of the web server; ValueError for a proxy that is not an address or a network."""
         return WebLimits(
             connections=self.connections,
             incomplete_per_address=self.incomplete_per_address,
@@ -69,13 +69,13 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def check_settings(settings: HttpSettings) -> Address:
-    """Where to listen. ValueError or SecuritySettingError with a sentence for what cannot be meant or is refused."""
+    """Return the listen address; ValueError or SecuritySettingError for invalid or insecure settings."""
     address = parse_address(settings.listen)
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     for name in POSITIVE:
         if getattr(settings, name) <= 0:
             raise ValueError(f"{name} is more than 0")
-    _ = settings.limits  # ValueError for what is wrong in them
+    _ = settings.limits  # ValueError if invalid
     if settings.queue_bytes < 2 * settings.max_body_bytes:
         raise ValueError(
             "queue_bytes is at least twice max_body_bytes: a body is there compressed and decompressed"

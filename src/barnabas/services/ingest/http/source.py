@@ -1,4 +1,4 @@
-"""The HTTP door as a source of an agent: what is posted is committed with the keys that it was posted under."""
+"""HTTP source of an agent: commits posted records together with their idempotency keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _logger = safe_logger(__name__)
 
 class ProduceServer:
     def __init__(self, settings: HttpSettings, door: PublishQueue) -> None:
-        """Refuses settings that cannot be meant, or that would let everybody write."""
+        """Raises for invalid settings, and for settings that allow unauthenticated remote writes."""
         self._settings = settings
         self._address = check_settings(settings)
         self._app = ProduceApp(settings, door)
         self._http: WebServer | None = None
         self.address: Address | None = None
-        """Where it listens, with the port that it got."""
+        """Bound address with the actual port."""
 
     @property
     def url(self) -> str:
@@ -71,13 +71,13 @@ class HttpSource:
     kind: ClassVar[str] = "http"
 
     def __init__(self, name: str, settings: HttpSettings) -> None:
-        """Refuses settings that cannot be meant, or that would let everybody write."""
+        """Raises for invalid settings, and for settings that allow unauthenticated remote writes."""
         self.name = name
         self.settings = settings
         clock = SystemClock()
         self.door = PublishQueue(
             settings, lambda: clock.expiry_ms() / 1000
-        )  # keys outlive a clock that jumps ahead
+        )  # a clock that jumps ahead does not expire keys
         self._server = ProduceServer(settings, self.door)
         self._outbox: Outbox[RequestBatch] = Outbox()
         self._topics: BatchTopics | None = None
@@ -93,7 +93,7 @@ class HttpSource:
 
     @property
     def endpoints(self) -> list[Address]:
-        """Where it listens, once it does."""
+        """Bound addresses; empty before `open`."""
         return [] if self._server.address is None else [self._server.address]
 
     @property
@@ -124,7 +124,7 @@ class HttpSource:
         await self._server.stop()
 
     def close(self) -> None:
-        """Everything is closed by `shut`."""
+        """Nothing to close: `shut` stops the server."""
 
     def observe(self) -> Observed:
         return Observed(None, {**asdict(self.counts), "errors": self.counts.failed})

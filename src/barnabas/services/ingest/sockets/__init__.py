@@ -1,4 +1,4 @@
-"""What others send over UDP, TCP and TLS, in messages: for syslog and statsd."""
+"""Receive messages over UDP, TCP and TLS: shared by syslog and statsd."""
 
 from __future__ import annotations
 

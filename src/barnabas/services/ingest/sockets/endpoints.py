@@ -1,4 +1,4 @@
-"""Where to listen, as people write it."""
+"""Parse and validate listen addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SocketEndpoint(NamedTuple):
 class ListenSettings(Protocol):
     @property
     def listen(self) -> str | list[str]:
-        """`HOST:PORT` is UDP and TCP, or TLS if there is a certificate; `udp://`, `tcp://`, `tls://` say which."""
+        """`HOST:PORT` means UDP and TCP, or TLS with a certificate; `udp://`, `tcp://` and `tls://` are explicit."""
         ...
 
     @property
@@ -34,7 +34,7 @@ class ListenSettings(Protocol):
 
     @property
     def tls_client_ca(self) -> str | None:
-        """Clients need a certificate that is signed by this authority."""
+        """CA that must have signed the client certificates."""
         ...
 
     @property
@@ -48,7 +48,7 @@ class ListenSettings(Protocol):
 
 
 def endpoints_of(settings: ListenSettings) -> list[SocketEndpoint]:
-    """ValueError or SecuritySettingError with a sentence for what cannot be meant."""
+    """Return the endpoints to bind; ValueError or SecuritySettingError for invalid settings."""
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     if settings.max_message_bytes < MIN_MOST:
         raise ValueError(

@@ -1,40 +1,40 @@
-"""Where messages begin and end in a TCP connection (RFC 6587). Bytes in, frames out.
+"""Message framing on TCP connections (RFC 6587). Bytes in, frames out.
 
-Senders count octets (`57 <34>1 ...`) or end each message with a newline, and some do both in one connection. Which it
-is shows in the first byte of each frame: a count begins with 1 to 9, and no message does. A count that cannot be right
-leaves no way to find the next message, so the connection must be closed.
+Senders use octet counting (`57 <34>1 ...`) or newline-terminated messages, some both on one connection. The first byte
+of each frame decides: an octet count begins with 1 to 9, a message never does. After an invalid count the next message
+cannot be located, so the connection must be closed.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-# -- Messages as they come out of a connection, and what finds them there ------------------------------
+# -- Frames and the decoder interface -------------------------------------------------------------------
 
 BETWEEN = b"\n\r\x00"
-"""Bytes around a frame that belong to none: ends of lines, and the NUL of old senders."""
+"""Bytes to skip between frames: line ends, and the NUL sent by old clients."""
 
 
 class Frame(NamedTuple):
     data: bytes
     is_whole: bool = True
-    """Not whole: cut because it is too long, or the connection ended in the middle."""
+    """False: truncated because it is too long, or the connection closed in the middle."""
 
 
 class FramingError(Exception):
-    """No way to find the next message."""
+    """Cannot locate the next message."""
 
 
 class StreamDecoder(Protocol):
-    """Of one connection. Bytes in, frames out."""
+    """Decoder of one connection. Bytes in, frames out."""
 
     error: FramingError | None
-    """After it nothing more is found."""
+    """Set once framing is lost; no more frames follow."""
 
     def feed(self, data: bytes) -> list[Frame]: ...
 
     def end(self) -> list[Frame]:
-        """The connection has ended: what is there of the last message."""
+        """Return the rest of the last message after the connection closed."""
         ...
 
 
@@ -43,20 +43,20 @@ _FIRST_DIGITS, _DIGITS = frozenset(b"123456789"), frozenset(b"0123456789")
 
 
 class FrameDecoder:
-    """Of one connection. Keeps at most one message, and of that at most `longest` bytes."""
+    """Decoder of one connection. Buffers at most one message of up to `longest` bytes."""
 
     def __init__(self, longest: int, *, counted: bool = True) -> None:
-        """Not `counted`: messages are lines, whatever they begin with."""
+        """With `counted=False` every message is a line, even if it begins with a digit."""
         self._longest = longest
         self._counts = _FIRST_DIGITS if counted else frozenset[int]()
         self._buffer = b""
-        self._skipping = False  # the rest of a line that is too long
+        self._skipping = False  # inside the rest of an oversized line
         self.error: FramingError | None = None
-        """After it nothing more is found."""
+        """Set once framing is lost; no more frames follow."""
 
     @property
     def waiting(self) -> int:
-        """Bytes of a message that is not complete."""
+        """Buffered bytes of an incomplete message."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -78,7 +78,7 @@ class FrameDecoder:
         return frames
 
     def end(self) -> list[Frame]:
-        """The connection has ended: what is there of the last message."""
+        """Return the rest of the last message after the connection closed."""
         rest, self._buffer = self._buffer, b""
         if not rest or self.error is not None:
             return []
@@ -88,7 +88,7 @@ class FrameDecoder:
         return [Frame(rest)] if (rest := rest.rstrip(BETWEEN)) else []
 
     def _next(self, data: bytes, position: int, frames: list[Frame]) -> int:
-        """Where to go on; the same place if more bytes are needed."""
+        """Decode one frame; return the next position, or the same one if more bytes are needed."""
         if self._skipping:
             return self._skip(data, position)
         first = data[position]

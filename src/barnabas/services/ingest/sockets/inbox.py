@@ -1,5 +1,5 @@
-"""Messages that came and wait for a transaction. When it is full nobody is read from: TCP makes senders wait, and what
-the kernel cannot keep of UDP it drops and counts."""
+"""Queue of received messages waiting for a transaction. While it is full, sockets are not read: TCP senders block, and
+the kernel drops and counts UDP datagrams that exceed its buffer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from barnabas.services.ingest.sockets.framing import Frame
 
 LIMIT = 8 * 1024 * 1024
 FRAME_OVERHEAD = 200
-"""Bytes of memory that a message takes beside its text."""
+"""Memory overhead per message in bytes."""
 
 
 class Received(NamedTuple):
     frame: Frame
     peer: str
     at: int
-    """Milliseconds."""
+    """Unix time in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class ListenCounts:
     truncated: int = 0
     framing_errors: int = 0
     refused: int = 0
-    """Connections, because there were too many, and handshakes that failed."""
+    """Connections over the limit and failed TLS handshakes."""
     connections: int = 0
-    """That are open."""
+    """Open connections."""
     dropped: int = 0
-    """Datagrams that the kernel had no room for."""
+    """Datagrams dropped by the kernel."""
 
 
 class Inbox:
@@ -44,7 +44,7 @@ class Inbox:
         self._limit = limit
         self._waiting: deque[Received] = deque()
         self.on_change: Callable[[bool], None] = lambda is_full: None
-        """Called with True when it has become full, with False when there is room again."""
+        """Called with True when the inbox becomes full and with False when it has room again."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -64,7 +64,7 @@ class Inbox:
             self.on_change(True)
 
     def take(self, room: int) -> list[Received]:
-        """Up to `room` bytes, at least one message."""
+        """Dequeue messages of about `room` bytes, at least one if any is queued."""
         was_full, taken, size = self.is_full, [], 0
         while self._waiting and size < room:
             received = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""Sockets: each transport has a few lines, and all of them fill one inbox."""
+"""UDP, TCP and TLS listeners that fill one inbox."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from barnabas.services.ingest.sockets.endpoints import ListenSettings, SocketEnd
 from barnabas.services.ingest.sockets.framing import BETWEEN, Frame, StreamDecoder
 from barnabas.services.ingest.sockets.inbox import Inbox
 
-# -- UDP: a message is a datagram. Read in one go while there are any, without a call of asyncio for each
+# -- UDP: one message per datagram. Reads many datagrams per event loop callback ------------------------
 
 IN_ONE_GO = 200
 MAX_DATAGRAM = 64 * 1024
 KERNEL_BUFFER = 8 * 1024 * 1024
-"""What is asked for; the kernel gives at most net.core.rmem_max."""
-_SO_RXQ_OVFL = 40  # Linux: each datagram comes with the number of those that were dropped before it
+"""Requested receive buffer; the kernel caps it at net.core.rmem_max."""
+_SO_RXQ_OVFL = 40  # Linux: each datagram carries the number of datagrams dropped before it
 _NUMBER = struct.Struct("=I")
 
 
@@ -70,12 +70,12 @@ class DatagramSocket:
             pass
 
     def _read_some(self) -> bool:
-        """Whether there may be more."""
+        """Read up to IN_ONE_GO datagrams; return True if more may be available."""
         now = int(time.time() * 1000)
         for _ in range(IN_ONE_GO):
             try:
                 data, extra, _, sender = self._socket.recvmsg(MAX_DATAGRAM, 64)
-            except OSError:  # there are no more; or ICMP says that somebody is away, which nobody here asked
+            except OSError:  # no more datagrams, or an irrelevant ICMP error
                 return False
             if extra:
                 self._count_drops(extra)
@@ -103,7 +103,7 @@ def _ask_for_drops(bound: socket.socket) -> None:
 
 HANDSHAKE_SECONDS = 10.0
 SWEEP_SECONDS = 1.0
-"""Between two looks for connections that are idle."""
+"""Interval of the check for idle connections."""
 BACKLOG = 128
 
 _logger = rate_limited_logger(__name__)
@@ -113,14 +113,14 @@ class SocketListener:
     def __init__(
         self, name: str, settings: ListenSettings, inbox: Inbox, decoder: Callable[[], StreamDecoder]
     ) -> None:
-        """`name` is what errors call it; each connection has a decoder of its own."""
+        """`name` is used in error messages; `decoder` creates a decoder per connection."""
         self.name = name
         self.settings = settings
         self.decoder = decoder
         self.inbox = inbox
         self.counts = inbox.counts
         self.endpoints: list[SocketEndpoint] = []
-        """Where it listens, with the ports that it got."""
+        """Bound endpoints with their actual ports."""
         self.connections: set[SenderConnection] = set()
         self._datagrams: list[DatagramSocket] = []
         self._servers: list[asyncio.Server] = []
@@ -128,7 +128,7 @@ class SocketListener:
         inbox.on_change = self._hold
 
     async def open(self) -> None:
-        """OSError if an address cannot be had."""
+        """Bind all endpoints; OSError if an address is not available."""
         tls, opened = self._tls(), list[SocketEndpoint]()
         try:
             for transport, address in endpoints_of(self.settings):
@@ -140,11 +140,11 @@ class SocketListener:
         except BaseException:
             self.close()
             raise
-        self.endpoints = opened  # all at once: whoever looks from another thread sees all of them or none
+        self.endpoints = opened  # assigned at once: other threads see all endpoints or none
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
 
     def stop_accepting(self) -> None:
-        """What the kernel still has of UDP is read; connections are closed, and their senders know."""
+        """Read the remaining UDP datagrams, then close all sockets and connections."""
         for datagrams in self._datagrams:
             datagrams.read_all()
             datagrams.close()
@@ -219,7 +219,7 @@ class SocketListener:
 
 
 class SenderConnection(asyncio.Protocol):
-    """Of one sender. With TLS it is counted before the handshake, which somebody may never finish."""
+    """Connection of one sender. With TLS it counts towards the limit before the handshake, which may never complete."""
 
     def __init__(self, listener: SocketListener, tls: ssl.SSLContext | None) -> None:
         self.peer = ""
@@ -229,7 +229,7 @@ class SenderConnection(asyncio.Protocol):
         self._decoder = listener.decoder()
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
-        self._is_ready = False  # the handshake is done
+        self._is_ready = False  # the TLS handshake, if any, is complete
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast(asyncio.Transport, transport)
@@ -239,7 +239,7 @@ class SenderConnection(asyncio.Protocol):
             return
         self._transport = stream
         if self._tls is not None:
-            stream.pause_reading()  # the first bytes are for the handshake
+            stream.pause_reading()  # the first bytes belong to the handshake
             self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(stream, self._tls))
         else:
             self._begin()
@@ -286,11 +286,11 @@ class SenderConnection(asyncio.Protocol):
 
     def resume(self) -> None:
         if self._is_ready and self._transport is not None and not self._transport.is_closing():
-            self.heard_at = time.monotonic()  # it was we who did not listen
+            self.heard_at = time.monotonic()  # the pause does not count as idle time
             self._transport.resume_reading()
 
     def finish(self) -> None:
-        """What has come is kept, then the connection is closed."""
+        """Deliver the buffered data and close the connection."""
         self._put(self._decoder.end())
         self.abort()
 

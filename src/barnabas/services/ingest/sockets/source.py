@@ -1,6 +1,6 @@
-"""A source that others send to over sockets: what syslog and statsd have in common.
+"""Base class of sources that receive messages over sockets: syslog and statsd.
 
-Nobody sends a message again: what was taken is kept until it is committed.
+Clients do not resend messages, so received messages are kept until they are committed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class SocketSettings(ListenSettings, Protocol):
 
 
 class SocketSource:
-    """A kind says by `_taken` which records are due."""
+    """Base class; subclasses implement `_taken`."""
 
     kind: ClassVar[str]
 
     def __init__(self, name: str, settings: SocketSettings, decoder: Callable[[], StreamDecoder]) -> None:
-        endpoints_of(settings)  # refuses what cannot be meant before anything is opened
+        endpoints_of(settings)  # validates the settings before any socket is opened
         self.name = name
         self.counts = ListenCounts()
         self._listening = settings
@@ -50,7 +50,7 @@ class SocketSource:
         self._is_ending = False
 
     def _taken(self, room: int) -> list[Record]:
-        """What is due now, of about `room` bytes."""
+        """Return the records that are due, about `room` bytes."""
         raise NotImplementedError
 
     @property
@@ -59,7 +59,7 @@ class SocketSource:
 
     @property
     def endpoints(self) -> list[SocketEndpoint]:
-        """Where it listens, once it does."""
+        """Bound endpoints; empty before `open`."""
         return self.listener.endpoints
 
     async def open(self, arrived: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ class SocketSource:
         self._outbox.begin(positions)
 
     def interrupted(self, error: Exception) -> None:
-        """Messages are taken until the inbox is full."""
+        """No action: messages are accepted until the inbox is full."""
 
     def stop_taking(self) -> None:
         self._is_ending = True

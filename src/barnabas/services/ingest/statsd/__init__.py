@@ -1,4 +1,4 @@
-"""statsd: what programs count and time, added up every few seconds."""
+"""statsd source: aggregates counters, gauges, timers and sets per interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements of one interval, added up. Memory is bounded by bytes, by series, and by samples of each. Pure."""
+"""Aggregate the measurements of one interval. Memory is bounded by bytes, series and samples per series."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-# -- Lines of statsd: `name:value|type`, with `|@rate` and with tags as Datadog (`|#a:b,c`) writes them. Pure
+# -- statsd lines: `name:value|type` with optional `|@rate` and Datadog tags (`|#a:b,c`). Pure ----------
 
 Kind = Literal["counter", "gauge", "timer", "set"]
 Tags = tuple[tuple[str, str], ...]
@@ -14,7 +14,7 @@ MAX_NAME = 512
 MAX_TAGS = 32
 MAX_VALUE = 1e15
 MIN_RATE = 1e-6
-"""With these no sum of an interval is infinite."""
+"""Bounds that keep the sums of an interval finite."""
 
 _KINDS: dict[str, Kind] = {
     "c": "counter",
@@ -30,14 +30,14 @@ class Measured(NamedTuple):
     name: str
     kind: Kind
     values: tuple[str, ...]
-    """Numbers, but of a set, where they are anything."""
+    """Numbers; for a set, arbitrary text."""
     weight: float = 1.0
-    """How many there were for each that was sent (`@0.1`: ten)."""
+    """Inverse of the sample rate: 10 for `@0.1`."""
     tags: Tags = ()
 
 
 def parse_line(line: str) -> Measured | None:
-    """None for what is no measurement."""
+    """Parse a line; None if it is malformed."""
     name, _, rest = line.partition(":")
     values, *parts = rest.split("|")
     kind = _KINDS.get(parts[0].strip()) if parts else None
@@ -65,19 +65,19 @@ def _is_number(text: str) -> bool:
 
 
 def _tags(text: str) -> Tags:
-    """In their order by name, so that the same tags are the same series."""
+    """Parse tags, sorted by name: equal tags identify the same series."""
     pairs = [part.partition(":") for part in text.split(",")[:MAX_TAGS] if part]
     return tuple(sorted({name: value for name, _, value in pairs if name}.items()))
 
 
 MAX_SERIES = 10_000
 MAX_SAMPLES = 1000
-"""Of a timer, chosen at random, for its percentiles; count, sum, least and most are of all."""
+"""Random samples per timer, for percentiles; count, sum, minimum and maximum cover all values."""
 MAX_MEMBERS = 10_000
-"""Of a set; of more it is known that there are at least so many."""
+"""Members kept per set; the reported size of a larger set is a lower bound."""
 
 SERIES_BYTES, SAMPLE_BYTES, MEMBER_BYTES = 512, 40, 120
-"""What Python needs besides the text of names, tags and members."""
+"""Memory overhead in bytes, excluding the text of names, tags and members."""
 
 Series = tuple[str, Kind, Tags]
 Reports = list[tuple[Series, dict[str, float]]]
@@ -93,7 +93,7 @@ class TimingAggregate:
     samples: list[float] = field(default_factory=list)
 
     def add(self, value: float, weight: float, *, has_room: bool = True) -> bool:
-        """Whether a sample was added to the others."""
+        """Add a value; return True if the number of samples increased."""
         self.count += weight
         self.sum += value * weight
         self.least, self.most = min(self.least, value), max(self.most, value)
@@ -126,13 +126,13 @@ class Aggregation:
         self._bytes = 0
         self._counters: dict[Series, float] = {}
         self._gauges: dict[Series, float] = {}
-        """They stay: a gauge may be changed by `+1`."""
+        """Kept across intervals: `+1` changes the previous value."""
         self._changed: set[Series] = set()
         self._timers: dict[Series, TimingAggregate] = {}
         self._sets: dict[Series, set[str]] = {}
 
     def add(self, measured: Measured) -> bool:
-        """False: there are too many series, or they take too much memory."""
+        """Add a measurement; False if it exceeds the series or memory limit."""
         series = (measured.name, measured.kind, measured.tags)
         if not self._reserve(series):
             return False
@@ -176,7 +176,7 @@ class Aggregation:
         return True
 
     def report(self, seconds: float) -> list[dict[str, Any]]:
-        """What was measured since the last report."""
+        """Return the measurements since the last report and start a new interval."""
         counters: Reports = [
             (series, {"value": round(value, 3), "rate": round(value / seconds, 3)})
             for series, value in self._counters.items()

@@ -1,4 +1,4 @@
-"""statsd as a source of an agent: what programs send is added up, and reported every few seconds."""
+"""statsd source of an agent: aggregates measurements and reports them once per interval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.source import SocketSource
 from barnabas.services.ingest.statsd.aggregation import Aggregation, parse_line
 
-# -- What a user says of a statsd source; the same names on the command line and in agent.yml ----------
+# -- Settings, with the same names on the command line and in agent.yml ---------------------------------
 
 DEFAULT_LISTEN = "127.0.0.1:8125"
 
@@ -25,14 +25,14 @@ class StatsdSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     listen: str | list[str] = DEFAULT_LISTEN
     every: float = 10.0
     key: str | None = None
-    """None: the name that was measured."""
+    """None: the name of the metric."""
     headers: tuple[Header, ...] = ()
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
     max_message_bytes: int = 64 * 1024
     max_bytes: int = 64 * 1024 * 1024
-    """Of all series of an interval; more are dropped and counted."""
+    """Memory limit of all series of an interval; measurements above it are dropped and counted."""
     connections: int = 500
     idle_timeout: float = 3600.0
     compression: str = "none"
@@ -53,7 +53,7 @@ class StatsdSource(SocketSource):
         self._reported = clock()
 
     def collect(self, room: int) -> Collected:
-        self._add_up(room)  # also while a report is on its way
+        self._add_up(room)  # also while a report is being committed
         return super().collect(room)
 
     def _taken(self, room: int) -> list[Record]:
@@ -61,7 +61,7 @@ class StatsdSource(SocketSource):
         return self._report() if is_due else []
 
     def _add_up(self, room: int) -> None:
-        """A datagram may have many lines, and what was cut is not taken for a measurement."""
+        """Aggregate received messages of one or more lines; ignore a truncated last line."""
         for received in self._inbox.take(room):
             lines = received.frame.data.decode(errors="replace").splitlines()
             whole = lines if received.frame.is_whole else lines[:-1]

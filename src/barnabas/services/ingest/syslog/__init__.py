@@ -1,4 +1,4 @@
-"""Syslog as a source: UDP, TCP and TLS, RFC 3164 and RFC 5424."""
+"""Syslog source: UDP, TCP and TLS, RFC 3164 and RFC 5424."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message of syslog as records have it, and what facilities and severities are called (RFC 5424, tables 1 and 2)."""
+"""Syslog message as stored in records, and names of facilities and severities (RFC 5424, tables 1 and 2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SEVERITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "deb
 MAX_PRIORITY = 191
 
 StructuredData = dict[str, dict[str, str | list[str]]]
-"""By element, by parameter; a list where a parameter stands there more than once."""
+"""By element and parameter; a list if a parameter occurs more than once."""
 
 
 class SyslogMessage(msgspec.Struct, omit_defaults=True):
-    """What a message does not say is left out of the JSON."""
+    """Parsed message; JSON omits missing fields."""
 
     time: str | None = None
-    """RFC 3339, of the sender."""
+    """RFC 3339 timestamp of the sender."""
     host: str | None = None
     facility: str | None = None
     severity: str | None = None
@@ -29,7 +29,7 @@ class SyslogMessage(msgspec.Struct, omit_defaults=True):
     data: StructuredData = {}
     message: str = ""
     parsed: bool = True
-    """False: it is no syslog that we know, and `message` is all that came."""
+    """False: unknown format; `message` contains the whole frame."""
     truncated: bool = False
 
 
@@ -38,7 +38,7 @@ def unparsed(frame: bytes) -> SyslogMessage:
 
 
 def text_of(data: bytes) -> str:
-    """Bytes that are no UTF-8 are written as \\xNN, so that they can be told from others."""
+    """Decode UTF-8; escape invalid bytes as \\xNN."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def text_of(data: bytes) -> str:
 
 
 def read_priority(frame: bytes) -> tuple[int, int] | None:
-    """(priority, where it ends) of `<34>`; None if there is none."""
+    """Parse `<34>` into (priority, end position); None if it is missing or invalid."""
     if not frame.startswith(b"<"):
         return None
     end = frame.find(b">", 2, 5)

@@ -1,4 +1,4 @@
-"""A frame becomes a message, whatever is in it."""
+"""Parse a frame of any supported syslog format into a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.services.ingest.syslog.message import (
     unparsed,
 )
 
-# -- RFC 3164 as senders write it: `<34>Oct 11 22:14:15 host su[230]: message` -------------------------
+# -- RFC 3164 as used in practice: `<34>Oct 11 22:14:15 host su[230]: message` -------------------------
 
 _MONTHS = {
     name: number
@@ -23,7 +23,7 @@ _MONTHS = {
         ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
     )
 }
-# Every part is bounded and none can be read in two ways: the time they take is linear.
+# All repetitions are bounded and unambiguous: matching takes linear time.
 _CISCO = re.compile(r"(?:\d{1,12})?: (?:([A-Za-z0-9_.-]{1,255}): )?(?=[*.]?[A-Z][a-z]{2} )")
 _BSD_TIME = re.compile(
     r"[*.]?([A-Za-z]{3}) {1,2}(\d{1,2}) (?:(\d{4}) )?(\d{2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?"
@@ -33,11 +33,11 @@ _ISO_TIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|
 _TAG = re.compile(r"([^\s:\[\]]{1,128})(?:\[([^\]\s]{1,128})\]:?|:)(?: |$)")
 _UNIVERSAL = ("UTC", "GMT")
 _AHEAD = timedelta(days=1)
-"""So much a clock, or the clock of another zone, may be ahead of ours."""
+"""Tolerated clock skew and time zone difference of a sender whose timestamps lack the year."""
 
 
 def parse(priority: int, text: str, now: datetime) -> SyslogMessage:
-    """`text` is what follows the priority; `now` is when it came, in our zone. Whatever it is, it is a message."""
+    """Parse the text after the priority; `now` is the local receive time. Accepts any text."""
     found = SyslogMessage(facility=FACILITIES[priority >> 3], severity=SEVERITIES[priority & 7])
     rest, is_cisco = _read_time(text, found, now)
     if found.time is not None and not is_cisco:
@@ -51,7 +51,7 @@ def parse(priority: int, text: str, now: datetime) -> SyslogMessage:
 
 
 def _read_time(text: str, found: SyslogMessage, now: datetime) -> tuple[str, bool]:
-    """What follows the time, and whether a colon ended it: then no host follows."""
+    """Parse the timestamp into `found`; return the remaining text and True if no host follows (Cisco)."""
     start, host = 0, None
     if (cisco := _CISCO.match(text)) is not None:
         start, host = cisco.end(), cisco[1]
@@ -70,7 +70,7 @@ def _read_time(text: str, found: SyslogMessage, now: datetime) -> tuple[str, boo
 def _read_host(text: str, found: SyslogMessage) -> str:
     word, _, rest = text.partition(" ")
     if word.endswith(":") or "[" in word or not rest:
-        return text  # a tag, or all there is
+        return text  # a tag, or the whole message
     found.host = word
     return rest.removeprefix(": ")  # Cisco's ASA: `host : %ASA-...`
 
@@ -96,7 +96,7 @@ def _bsd(match: re.Match[str], now: datetime) -> str | None:
             time = datetime(
                 each, month, int(match[2]), int(match[4]), int(match[5]), int(match[6]), micros, zone
             )
-        except ValueError:  # no such day in this year, or no such time at all
+        except ValueError:  # invalid time, or a day missing in this year
             continue
         if year or time - now <= _AHEAD:
             return time.isoformat()
@@ -104,7 +104,7 @@ def _bsd(match: re.Match[str], now: datetime) -> str | None:
 
 
 def parse_message(frame: bytes, now: datetime) -> SyslogMessage:
-    """Never raises: what cannot be read is kept as it came, and says so."""
+    """Parse a frame. Never raises: malformed frames are kept unchanged with `parsed=False`."""
     found = read_priority(frame)
     if found is None:
         return unparsed(frame)

@@ -1,4 +1,4 @@
-"""RFC 5424: `<34>1 2026-10-11T22:14:15.003Z host app procid msgid [id name="value"] message`."""
+"""Parser for RFC 5424: `<34>1 2026-10-11T22:14:15.003Z host app procid msgid [id name="value"] message`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HEADER_WORDS = 5  # time, host, app, procid, msgid
 
 
 class NotSyslogError(ValueError):
-    """It does not read as what it begins like."""
+    """Malformed RFC 5424 message."""
 
 
 def parse(priority: int, frame: bytes, position: int) -> SyslogMessage:
-    """`position` is behind the version. NotSyslogError if it is something else."""
+    """Parse the frame from `position`, just after the version; NotSyslogError if it is malformed."""
     words = frame[position:].split(b" ", _HEADER_WORDS)
     if len(words) <= _HEADER_WORDS:
         raise NotSyslogError("a header of RFC 5424 has five fields, and structured data follow")
@@ -46,7 +46,7 @@ def parse(priority: int, frame: bytes, position: int) -> SyslogMessage:
 
 
 def check_time(text: str) -> str:
-    """As it was written, if it is RFC 3339."""
+    """Return the text unchanged; NotSyslogError if it is not an RFC 3339 timestamp."""
     if "T" not in text or not (text.endswith("Z") or text[-6:-5] in ("+", "-")):
         raise NotSyslogError(f"{text!r} is no time of RFC 3339")
     try:
@@ -57,7 +57,7 @@ def check_time(text: str) -> str:
 
 
 def read_structured_data(text: bytes) -> tuple[StructuredData, int]:
-    """What stands at the beginning, and where it ends."""
+    """Parse leading structured data; return it and its end position."""
     if text.startswith(b"-"):
         return {}, 1
     found: StructuredData = {}
@@ -86,7 +86,7 @@ def _element(text: bytes, position: int, found: StructuredData) -> int:
 
 
 def _value(text: bytes, position: int) -> tuple[str, int]:
-    """Up to the quote; a backslash before one, before another or before ] is not part of the value."""
+    """Parse a value up to the closing quote; a backslash escapes a quote, a backslash or ]."""
     end = position
     while (end := text.find(b'"', end)) >= 0:
         before = end

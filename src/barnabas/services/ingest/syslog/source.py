@@ -1,4 +1,4 @@
-"""Syslog as a source of an agent: each message becomes a record."""
+"""Syslog source of an agent: one record per message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.services.ingest.sockets.source import SocketSource
 from barnabas.services.ingest.syslog.message import SyslogMessage, text_of
 from barnabas.services.ingest.syslog.parser import parse_message
 
-# -- What a user says of a syslog source; the same names on the command line and in agent.yml ----------
+# -- Settings, with the same names on the command line and in agent.yml ---------------------------------
 
 DEFAULT_LISTEN = "127.0.0.1:5514"
 
@@ -25,25 +25,25 @@ DEFAULT_LISTEN = "127.0.0.1:5514"
 class SyslogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     topic: str
     listen: str | list[str] = DEFAULT_LISTEN
-    """`HOST:PORT` is UDP and TCP there, or TLS if there is a certificate; `udp://`, `tcp://` and `tls://` say which."""
+    """`HOST:PORT` means UDP and TCP, or TLS with a certificate; `udp://`, `tcp://` and `tls://` are explicit."""
     format: Literal["json", "raw"] = "json"
     key: str | None = None
-    """None: the host that the message names, or the address that it came from."""
+    """None: the host named in the message, or the peer address."""
     headers: tuple[Header, ...] = ()
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
-    """Clients need a certificate that is signed by this authority."""
+    """CA that must have signed the client certificates."""
     max_message_bytes: int = 64 * 1024
     connections: int = 500
     idle_timeout: float = 3600.0
-    """Seconds. rsyslog loses a message when a connection is closed under it, so this is long."""
+    """Seconds. Long, because rsyslog loses a message when its connection is closed."""
     compression: str = "none"
 
 
 EVERY = 0.2
 PIECE = 1024 * 1024
-"""Bytes of messages in a transaction, before they are parsed; more at a time would keep the loop busy."""
+"""Maximum unparsed bytes per transaction; more would block the event loop for too long."""
 PEER_HEADER = "peer"
 
 
@@ -65,7 +65,7 @@ class SyslogSource(SocketSource):
         return [self._record(each) for each in self._inbox.take(min(room, PIECE))]
 
     def _is_due(self) -> bool:
-        """One transaction for what comes in a fifth of a second, sooner if it is much."""
+        """True if a batch is due: every EVERY seconds, or sooner once PIECE bytes are queued."""
         return bool(len(self._inbox)) and (
             self._is_ending or self._inbox.size >= PIECE or self._clock() >= self._next
         )
@@ -83,7 +83,7 @@ class SyslogSource(SocketSource):
         return record if largest_encoded_size(record) <= limit else self._cut(received, message, limit)
 
     def _cut(self, received: Received, message: SyslogMessage, limit: int) -> Record:
-        """The topic takes less than this: its beginning, which in JSON may take six bytes for one."""
+        """Truncate a message that exceeds the topic's limit. JSON may escape one byte as six."""
         self.counts.truncated += not message.truncated
         beginning = received.frame.data[: max(0, limit - 2048) // 8]
         short = SyslogMessage(
@@ -106,7 +106,7 @@ class SyslogSource(SocketSource):
 
 
 def _said_of(message: SyslogMessage, host: str) -> list[Header]:
-    """What JSON has in fields, of a record whose value is the message as it came."""
+    """Return headers for a raw record with the fields that JSON records have in the value."""
     found: list[Header] = [("host", host.encode()), ("parsed", b"true" if message.parsed else b"false")]
     if message.facility is not None and message.severity is not None:
         found += [("facility", message.facility.encode()), ("severity", message.severity.encode())]
