@@ -31,7 +31,7 @@ def main() -> int:
     begin = time.monotonic()
     results = _run(options, console)
     about = _about(options, time.monotonic() - begin)
-    saved = report.save(results, about, options.results)  # first: what took an hour must not hang on a table
+    saved = report.save(results, about, options.results)  # first: a printing error must not lose the results
     report.print_table(results, console)
     console.print(f"saved: {saved}")
     return 1 if any(line.verdict not in report.GOOD for line in report.lines(results)) else 0
@@ -39,7 +39,7 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, console: Console) -> list[RowResult]:
     options.scratch.mkdir(parents=True, exist_ok=True)
-    # As pip installs it: a process without bytecode compiles what it imports, at every start.
+    # As installed by pip: without bytecode, every start would compile all imports.
     compileall.compile_dir(Path(barnabas.__file__).parent, quiet=1)
     scale = _QUICK_SCALE if options.quick else 1.0
     chosen = rows.select(options.rows)

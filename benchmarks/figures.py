@@ -1,4 +1,4 @@
-"""A figure is what several rounds measured: its median, and how far the rounds lie apart."""
+"""A figure: the median of several rounds, and their spread."""
 
 import statistics
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Figure:
 
     @property
     def spread(self) -> float:
-        """Half the distance between the extremes, as a share of the median."""
+        """Half the range of the rounds, relative to the median."""
         if not self.median:
             return 0.0
         return (max(self.rounds) - min(self.rounds)) / 2 / self.median
@@ -29,9 +29,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Between:
-    """A/B/A: what is claimed to cost nothing is measured between two measurements of what it is compared with.
+    """A/B/A comparison: a feature with no expected cost is measured between two measurements of the baseline.
 
-    The two As of a round differ by chance alone. A ratio that chance shows as well says nothing against the claim.
+    The two baselines of a round differ only by noise. A ratio within that noise does not contradict the claim.
     """
 
     figure: Figure
@@ -40,12 +40,12 @@ class Between:
 
     @property
     def ratio(self) -> float:
-        """The median over the rounds of B to the mean of both As."""
+        """Median over the rounds of B divided by the mean of both As."""
         rounds = zip(self.figure.rounds, self.before.rounds, self.after.rounds, strict=False)
         return statistics.median(b / ((first + last) / 2) for b, first, last in rounds)
 
     @property
     def by_chance(self) -> float:
-        """The largest ratio of the two As of a round, at least 1."""
+        """Largest ratio between the two As of a round, at least 1."""
         pairs = zip(self.before.rounds, self.after.rounds, strict=False)
         return max(max(first / last, last / first) for first, last in pairs)

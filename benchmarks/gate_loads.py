@@ -1,11 +1,11 @@
-"""The loads of the gate: what producers and consumers send most, each with a fixed number of requests."""
+"""Loads of the gate: the most common producer and consumer requests, each with a fixed number of requests."""
 
 import socket
 from dataclasses import dataclass
 
 from benchmarks import wire
 
-_FETCH_BYTES = 4096  # little: the cost of a request is meant, not that of copying bytes
+_FETCH_BYTES = 4096  # small: measures the cost of a request, not of copying bytes
 _FETCHED_RECORDS = 64
 
 
@@ -13,13 +13,13 @@ _FETCHED_RECORDS = 64
 class Load:
     name: str
     requests: int
-    """In one round. So many that a round takes about a second of CPU: the kernel counts in hundredths."""
+    """Requests per round: enough for about a second of CPU, since the kernel accounts in hundredths."""
     api: str = "produce"
     record_bytes: int = 100
     records: int = 1
     connections: int = 20
     rate: int = 0
-    """Requests per second; 0 is as fast as they are answered."""
+    """Requests per second; 0: as fast as they are answered."""
 
     def frame(self, topic: str) -> bytes:
         """One request of this load."""
@@ -28,13 +28,13 @@ class Load:
         return wire.produce_frame(topic, 0, wire.record_batch(self.record_bytes, self.records))
 
     def prepare(self, connection: socket.socket, topic: str) -> None:
-        """Write what a fetch reads."""
+        """Write the records for fetch requests."""
         if self.api == "fetch":
             connection.sendall(wire.produce_frame(topic, 0, wire.record_batch(100, _FETCHED_RECORDS)))
             connection.recv(1024)
 
     def options(self, topic: str) -> tuple[object, ...]:
-        """How clients/loadgen.py is told."""
+        """Arguments of clients/loadgen.py."""
         return (
             *("--api", self.api, "--topic", topic, "--connections", self.connections),
             *("--requests", self.requests, "--rate", self.rate, "--fetch-bytes", _FETCH_BYTES),
@@ -42,7 +42,7 @@ class Load:
         )
 
 
-# A batch of 100-byte records holds 108 bytes a record, one of 1,000-byte records 1,009.
+# A batch of 100-byte records takes 108 bytes per record, one of 1,000-byte records 1,009.
 LOADS = (
     Load("unbatched", 30_000),
     Load("16-KB-of-100-B", 20_000, records=150),

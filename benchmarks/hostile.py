@@ -1,7 +1,7 @@
-"""What one anonymous connection can do to a default node, with well-formed messages: `make hostile`.
+"""Effects of one anonymous connection with well-formed messages on a default node: `make hostile`.
 
-Each row sends what once stopped the loop, filled the memory or poisoned a log (issue 12), while another process pings.
-The table shows the longest ping, the growth of memory above the frame that was sent, and what the broker answered.
+Each row sends a message that once blocked the loop, exhausted memory or poisoned a log (issue 12), while another
+process pings. The table shows the longest ping, memory growth beyond the size of the frame, and the response.
 """
 
 import argparse
@@ -60,7 +60,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass
 class Node:
-    """A default node in a process of its own, and what its log says."""
+    """A default node in a separate process, and its log output."""
 
     port: int
     http_port: int
@@ -73,7 +73,7 @@ class Node:
             yield sock
 
     def ask(self, message: Message, version: int, client_id: str = "hostile") -> str:
-        """Send one request on a connection of its own; the answer in words."""
+        """Send one request on a new connection and describe the response."""
         return self.send(frame(message, version, client_id), type(message), version)
 
     def send(self, data: bytes, request: type[Message], version: int) -> str:
@@ -95,7 +95,7 @@ def frame(message: Message, version: int, client_id: str = "hostile") -> bytes:
 
 
 def described(sock: socket.socket, request: type[Message], version: int) -> str:
-    """The error codes of an answer, or that the connection was closed."""
+    """Error codes of a response, or "connection closed"."""
     try:
         length = int.from_bytes(_exactly(sock, 4), "big")
         data = _exactly(sock, length)
@@ -126,13 +126,13 @@ def _codes(struct_: Struct) -> Iterator[int]:
                 yield from _codes(item)
 
 
-# What is sent
+# Attacks
 
 
 def batch(
     data: bytes, *, records: int = 1, codec: int = 0, ahead_ms: int = 0, raw: bytes | None = None
 ) -> bytes:
-    """A batch that holds these records; `raw` stands in it as it is, whatever the codec says."""
+    """A batch with these records; `raw` is stored unmodified, regardless of the codec."""
     now = int(time.time() * 1000) + ahead_ms
     header = BatchHeader(0, 0, -1, MAGIC, 0, codec, records - 1, now, now, -1, -1, -1, records)
     if raw is None:
@@ -162,8 +162,8 @@ def headers_bomb(node: Node) -> str:
 def pattern(node: Node) -> str:
     for letters in (32, 60):
         request = InitProducerIdRequest(transactional_id="a" * letters, transaction_timeout_ms=60_000)
-        node.ask(FindCoordinatorRequest(coordinator_keys=["a"], key_type=1), 4)  # which makes its topic
-        for _ in range(100):  # its coordinator may be loading
+        node.ask(FindCoordinatorRequest(coordinator_keys=["a"], key_type=1), 4)  # creates the internal topic
+        for _ in range(100):  # the coordinator may be loading
             if node.ask(request, 4).startswith("NONE"):
                 break
             time.sleep(0.1)
@@ -193,7 +193,7 @@ def _unsigned_varint(value: int) -> bytes:
 
 
 def announcements(node: Node) -> str:
-    """Three that announce 100 MiB, then an honest request that takes two reads."""
+    """Three connections that announce 100 MiB each, then a normal request that arrives in two reads."""
     start = struct.pack(">ihhih", 100 << 20, 0, 9, 1, 4) + b"x" * 36
     with node.connected() as one, node.connected() as two, node.connected() as three:
         for sock in (one, two, three):
@@ -239,7 +239,7 @@ def powers(node: Node) -> str:
 
 
 def connections(node: Node) -> str:
-    """Open and close many, again and again: memory must not grow from round to round."""
+    """Open and close many connections repeatedly: memory must not grow from round to round."""
     sizes = []
     for _ in range(_ROUNDS):
         socks = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(_IDLE_CONNECTIONS)]
@@ -247,7 +247,7 @@ def connections(node: Node) -> str:
             sock.sendall(struct.pack(">ihhih", 10, 18, 0, 1, 0))
         for sock in socks:
             sock.recv(4096)
-        time.sleep(1.5)  # the collector freezes what is there now
+        time.sleep(1.5)  # until the broker has frozen live objects (gc.freeze)
         for sock in socks:
             sock.close()
         time.sleep(0.5)
@@ -273,7 +273,7 @@ def gzip_members(node: Node) -> str:
 
 
 def metrics(node: Node) -> str:
-    """Many that never read, then one that does."""
+    """Many clients that never read the response, then one that does."""
     socks = [socket.create_connection(("127.0.0.1", node.http_port)) for _ in range(32)]
     try:
         for sock in socks:
@@ -293,9 +293,9 @@ def metrics(node: Node) -> str:
 
 
 def telemetry(node: Node) -> str:
-    """Two million empty points, for the subscription that a client has where there is none."""
+    """Two million empty data points, pushed to the subscription of a broker without client metrics."""
     instance, points = bytes(15) + b"\x2a", b"\x0a\x00" * 2_000_000
-    for number in (5, 2, 2, 1):  # a gauge, a metric, a scope, a resource
+    for number in (5, 2, 2, 1):  # gauge, metric, scope, resource
         points = bytes([number << 3 | 2]) + _unsigned_varint(len(points)) + points
     request = PushTelemetryRequest(
         client_instance_id=instance,
@@ -307,7 +307,7 @@ def telemetry(node: Node) -> str:
 
 
 def joins(node: Node) -> str:
-    """Fourteen members that name a quarter of a million topics each."""
+    """Fourteen members that subscribe to a quarter of a million topics each."""
     number = ((1 << 20) - 100) // 4
     metadata = struct.pack(">hi", 1, number) + b"\0\x02ab" * number + bytes(8)
     request = JoinGroupRequest(
@@ -317,7 +317,7 @@ def joins(node: Node) -> str:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
-    node.ask(FindCoordinatorRequest(coordinator_keys=["hostile"], key_type=0), 4)  # which makes its topic
+    node.ask(FindCoordinatorRequest(coordinator_keys=["hostile"], key_type=0), 4)  # creates its topic
     time.sleep(1)
     with ThreadPoolExecutor(14) as threads:
         return "; ".join(sorted(set(threads.map(lambda _: node.ask(request, 3), range(14)))))

@@ -1,4 +1,4 @@
-"""The loads that rows put on a broker: Kafka's own perf tools, and the programs in clients/."""
+"""Loads of the rows: Kafka's perf tools, and the programs in clients/."""
 
 import json
 import re
@@ -13,16 +13,16 @@ from benchmarks.subjects.brokers import Broker
 from tests.apache_kafka import ToolResult, run_tool
 from tests.kafka_jars import PROJECT_ROOT
 
-# What kafka-run-class.sh gives the perf tools.
+# JVM options that kafka-run-class.sh passes to the perf tools.
 _PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _TIMEOUT_SECONDS = 300
 _PRODUCER_RATE = re.compile(r"([\d.]+) records/sec")
 NO_PROPERTIES: Mapping[str, str] = {}
-_CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: without the time it takes to join a group
+_CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: excludes the time to join a group
 
 
 class Costly(Protocol):
-    """A broker or a cluster: somewhere to send a load to, and what it has cost."""
+    """A broker or cluster: its address, and the CPU time it has used."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -30,7 +30,7 @@ class Costly(Protocol):
 
 
 def with_cpu(broker: Costly, load: Callable[[], float]) -> dict[str, float]:
-    """Runs a load that returns a rate, and what it cost the broker."""
+    """Run a load that returns a rate; return the rate and the CPU time of the broker."""
     before = broker.cpu_seconds()
     rate = load()
     return {"rate": rate, "cpu": broker.cpu_seconds() - before}
@@ -39,7 +39,7 @@ def with_cpu(broker: Costly, load: Callable[[], float]) -> dict[str, float]:
 def producer_perf_test(
     broker: Costly, topic: str, records: int, record_bytes: int, properties: Mapping[str, str]
 ) -> float:
-    """kafka-producer-perf-test; records per second."""
+    """Run kafka-producer-perf-test; return records per second."""
     result = run_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", broker.bootstrap, "--topic", topic),
@@ -56,7 +56,7 @@ def producer_perf_test(
 def consumer_perf_test(
     broker: Costly, topic: str, records: int, group: str, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> float:
-    """kafka-consumer-perf-test, in a group of its own; records per second."""
+    """Run kafka-consumer-perf-test in a new group; return records per second."""
     given = [part for name, value in properties.items() for part in ("--command-property", f"{name}={value}")]
     result = run_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
@@ -70,7 +70,7 @@ def consumer_perf_test(
 
 
 def client(program: str, *options: object) -> dict[str, float]:
-    """Runs a program of clients/ and returns what it measured."""
+    """Run a program of clients/ and return its figures."""
     figures: dict[str, float] = json.loads(_output_of(client_command(program, *options)).splitlines()[-1])
     return figures
 
@@ -81,7 +81,7 @@ def client_command(program: str, *options: object) -> list[str]:
 
 @contextmanager
 def pinged(port: int, *options: object) -> Iterator[dict[str, float]]:
-    """Another process pings (clients/ping.py); what it saw is there when the block has ended."""
+    """Ping the broker from another process (clients/ping.py); the figures are available after the block."""
     seen: dict[str, float] = {}
     command = client_command("ping", "--port", port, *options)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -107,7 +107,7 @@ def request_load(
     fetch_bytes: int = 65536,
     groups: int = 1,
 ) -> float:
-    """Single requests over many connections (clients/loadgen.py); requests per second."""
+    """Send single requests over many connections (clients/loadgen.py); return requests per second."""
     figures = client(
         "loadgen",
         *("--port", broker.port, "--api", api, "--topic", topic, "--partitions", partitions),
@@ -118,7 +118,7 @@ def request_load(
 
 
 def fill_log(broker: Broker, topic: str, size: int) -> int:
-    """Writes a log of that size into partition 0; the number of records in it."""
+    """Fill partition 0 with a log of that size; return the number of records."""
     return int(client("fill", "--port", broker.port, "--topic", topic, "--bytes", size)["records"])
 
 

@@ -1,22 +1,22 @@
-"""The machine that is measured on: what it is, and whether it is free for us."""
+"""The machine under test: its description, and its current load."""
 
 import os
 import platform
 import time
 from pathlib import Path
 
-# Above this share of busy cores the figures say more about the neighbours than about the brokers.
+# Above this share of busy cores, other processes dominate the figures.
 BUSY_LIMIT = 0.10
 _WATCH_SECONDS = 2.0
 
 
 def busy_share() -> float:
-    """The share of all cores' time that was not idle while we watched."""
+    """Share of non-idle CPU time over all cores during a short sample."""
     before = _cpu_times()
     time.sleep(_WATCH_SECONDS)
     after = _cpu_times()
     total = sum(after) - sum(before)
-    idle = (after[3] + after[4]) - (before[3] + before[4])  # idle and waiting for the disk
+    idle = (after[3] + after[4]) - (before[3] + before[4])  # idle and iowait
     return 1 - idle / total if total else 0.0
 
 

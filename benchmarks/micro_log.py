@@ -1,8 +1,8 @@
-"""How long one append and one read of the log take, beside the system call that cannot be avoided.
+"""Time of one append to and one read from the log, compared with the unavoidable system call.
 
     python -m benchmarks.micro_log [FOLDER ...]
 
-The floor is one checksum and one pwrite of the same bytes; what the log adds is Python.
+The floor is one checksum and one pwrite of the same bytes; the difference is the cost of Python.
 """
 
 import os
@@ -29,7 +29,7 @@ from barnabas.records.record import Record
 ROUNDS = 5
 BATCHES = 4000
 SIZES = (100, 16 * 1024)
-OVERHEAD = 70  # of a batch with one record
+OVERHEAD = 70  # bytes, of a batch with one record
 
 
 def new_log(folder: str) -> Log:
@@ -58,7 +58,7 @@ def batches(size: int, now_ms: int, producer: bool) -> list[memoryview]:
 
 
 def best(measure: Callable[[int], float]) -> float:
-    """Microseconds per operation, the best of some rounds: the others were disturbed."""
+    """Microseconds per operation in the best round, the one with the least interference."""
     return min(measure(number) for number in range(ROUNDS)) / BATCHES * 1e6
 
 

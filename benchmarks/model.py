@@ -1,4 +1,4 @@
-"""What a row of the table is: subjects to measure, metrics they yield, targets the metrics must meet."""
+"""Model of the table: a row has subjects to measure, metrics they yield, and targets for the metrics."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from benchmarks.session import Session
 KAFKA, BARNABAS = "Apache Kafka", "Barnabas"
 
 Figures = Mapping[str, float]
-# Measures one subject once: a metric's key -> its value.
+# Measures one subject once; returns values by metric key.
 Measure = Callable[[Session], Figures]
 
 
@@ -23,7 +23,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Subject:
-    """One contestant of a row."""
+    """One system or configuration measured in a row."""
 
     name: str
     measure: Measure
@@ -31,16 +31,16 @@ class Subject:
 
 @dataclass(frozen=True)
 class Target:
-    """A limit on a metric: on the ratio to another subject, or (no `relative_to`) on the figure itself."""
+    """A limit on a metric: on the ratio to another subject, or (no `relative_to`) on the figure."""
 
     metric: str
     comparison: Literal[">=", "<="]
     limit: float
     relative_to: str | None = KAFKA
     subject: str = BARNABAS
-    # A difference that the rounds show anyway is no difference.
+    # Accept a difference within the spread of the rounds.
     or_within_spread: bool = False
-    # The subject that measures the reference again, after this one: A/B/A.
+    # Subject that repeats the reference measurement after this one: A/B/A.
     again: str | None = None
 
     def describe(self, unit: str) -> str:
@@ -60,18 +60,18 @@ class Target:
         return value >= self.limit if self.comparison == ">=" else value <= self.limit
 
     def met_between(self, measured: Between) -> bool:
-        """For A/B/A: beyond the limit, and beyond what A differs from itself, it is missed."""
+        """For A/B/A: missed only if the ratio exceeds both the limit and the difference between the two As."""
         if self.comparison == ">=":
             return measured.ratio >= min(self.limit, 1 / measured.by_chance)
         return measured.ratio <= max(self.limit, measured.by_chance)
 
 
 def nothing_to_prepare(session: Session) -> None:
-    """For rows whose every measurement starts from an empty topic."""
+    """Default for rows whose measurements each start from an empty topic."""
 
 
 def nothing_is_missing() -> str | None:
-    """For rows that need no more than the others."""
+    """Default for rows without further requirements."""
     return None
 
 
@@ -83,19 +83,19 @@ class Row:
     metrics: tuple[Metric, ...]
     targets: tuple[Target, ...] = ()
     prepare: Callable[[Session], None] = nothing_to_prepare
-    # Why this row cannot be measured on this machine, if so: something that it compares with is not installed.
+    # Reason why this row cannot be measured on this machine, such as a missing program; None if it can.
     missing: Callable[[], str | None] = nothing_is_missing
-    # One unmeasured run first, for compilers and caches. Pointless where a process is started again.
+    # Unmeasured first run, for compilers and caches. Useless for rows that start a new process.
     warm_up: bool = True
-    # A figure that cannot vary between rounds, such as the memory at the end of the whole run.
+    # Measured once, since it cannot vary between rounds, such as memory at the end of the run.
     once: bool = False
-    # A name for the brokers that rows one after the other have in common: they are stopped after the last of them.
+    # Name for brokers that consecutive rows share; they are stopped after the last of these rows.
     shares: str | None = None
-    # More than the usual number of rounds, where a difference of a few per cent counts.
+    # Minimum number of rounds, for rows where a few per cent matter.
     least_rounds: int = 1
 
     def rounds(self, usual: int) -> int:
-        """How many; a single one, which tries the harness, stays a single one."""
+        """Number of rounds; a single round, used to test the harness, stays single."""
         return 1 if self.once or usual == 1 else max(usual, self.least_rounds)
 
     def metric(self, key: str) -> Metric:

@@ -2,7 +2,7 @@
 
 python -m benchmarks.petabyte
 
-Nothing is measured here. `tests/benchmarks/test_petabyte.py` compares the page with what this computes.
+Nothing is measured. `tests/benchmarks/test_petabyte.py` compares the page with the computed table.
 """
 
 import sys
@@ -21,12 +21,12 @@ from barnabas.tiering.objects.segment_object import CHUNK_BYTES
 from barnabas.tiering.stores.obstore_store import PART_BYTES
 
 PETABYTE = 10**15
-RATE = 100_000_000  # bytes a second into the cluster
-LIST_KEYS = 1_000  # of one answer (S3, Google and Azure; 5,000 there)
-# Beside the parts of an upload: its beginning and its end, the look at the footer, the replacement of the manifest.
+RATE = 100_000_000  # bytes per second into the cluster
+LIST_KEYS = 1_000  # keys per LIST response (S3 and Google; Azure has 5,000)
+# Requests per upload in addition to its parts: create and complete, read the footer, replace the manifest.
 BEGIN_AND_END, CHECK, LISTED = 2, 1, 1
-FOOTER = 1  # a reader's, for each segment
-RESTORE = 4  # of a partition: LIST, manifest, last footer, CAS
+FOOTER = 1  # GETs of a reader per segment
+RESTORE = 4  # requests per partition: LIST, manifest, last footer, CAS
 PARTITIONS = (100, 1_000, 10_000)
 
 
@@ -36,7 +36,7 @@ class Petabyte:
 
     @property
     def segment(self) -> int:
-        """Bytes: full, or sealed because an hour is over."""
+        """Size in bytes: full, or rolled after an hour."""
         hourly = RATE // self.partitions * number("barnabas.remote.roll.ms") // 1000
         return min(number("segment.bytes"), hourly)
 
@@ -50,18 +50,18 @@ class Petabyte:
 
     @property
     def pages_of_partition(self) -> int:
-        """Above so many entries, the oldest thousand become a page."""
+        """Pages: above the maximum number of entries, the oldest thousand become a page."""
         return ceil(max(0, self.entries_of_partition - MAX_ENTRIES) / PAGE_ENTRIES)
 
     @property
     def manifest_bytes(self) -> int:
-        """At its largest."""
+        """Maximum size."""
         return min(self.entries_of_partition, MAX_ENTRIES) * entry_bytes()
 
     @property
     def manifests_written(self) -> int:
-        """Bytes: a manifest is written whole with each segment, and has half of its entries on average, until there are
-        pages; then three quarters."""
+        """Total bytes: the whole manifest is written with each segment. It has half of its entries on average until
+        there are pages, and three quarters after that."""
         while_growing = min(self.entries_of_partition, MAX_ENTRIES)
         behind = self.entries_of_partition - while_growing
         mean_behind = MAX_ENTRIES - PAGE_ENTRIES / 2
@@ -69,7 +69,7 @@ class Petabyte:
 
     @property
     def copy_writes(self) -> int:
-        """PUT, POST and the like, which cost most."""
+        """PUT and POST requests, the most expensive ones."""
         parts = ceil(self.segment / PART_BYTES)
         return self.entries * (parts + BEGIN_AND_END + LISTED) + self.partitions * self.pages_of_partition
 
@@ -79,7 +79,7 @@ class Petabyte:
 
     @property
     def read_all(self) -> int:
-        """GETs, for everybody who reads within the life of the cache."""
+        """GET requests, shared by all consumers that read before the cache evicts the data."""
         return self.entries * (ceil(self.segment / CHUNK_BYTES) + FOOTER)
 
     @property
@@ -88,12 +88,12 @@ class Petabyte:
 
     @property
     def memory(self) -> int:
-        """Of all leaders together, with the entries in their manifests, but not in pages."""
+        """Memory for manifest entries on all leaders together, without pages."""
         return self.partitions * min(self.entries_of_partition, MAX_ENTRIES) * entry_memory()
 
     @property
     def tail(self) -> int:
-        """Bytes that a replica of everything has to copy, at most: what is not sealed yet."""
+        """Maximum bytes to copy to new replicas of all partitions: the segments that are not sealed yet."""
         return self.partitions * self.segment
 
     @property
@@ -102,12 +102,12 @@ class Petabyte:
 
 
 def number(name: str) -> int:
-    """The default of a setting."""
+    """Default of an integer setting."""
     return int({**TOPIC, **BROKER}[name].default or 0)
 
 
 def entry() -> SegmentEntry:
-    """One in the middle of such a log: records of 1 KB."""
+    """Typical entry in the middle of a log with records of 1 KB."""
     base = 5_000_000_000
     name = str(SegmentName(base, 17, "0a1b2c3d"))
     return SegmentEntry(
@@ -124,7 +124,7 @@ def entry() -> SegmentEntry:
 
 
 def entry_bytes() -> int:
-    """In a manifest, with the comma."""
+    """Size of an entry in a manifest, including the comma."""
     return len(msgspec.json.encode(entry())) + 1
 
 

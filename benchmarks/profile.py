@@ -1,9 +1,9 @@
-"""Where Barnabas' time goes in a row of the table: for a figure that falls short.
+"""Profiles Barnabas in a row of the table, for figures that miss their target.
 
     python -m benchmarks.profile produce-unbatched [--top 30]
 
-Runs the row's load once, on Barnabas alone, under cProfile, and prints the functions that took most time
-themselves. cProfile makes every Python call dearer: believe the order, not the seconds.
+Runs the row's load once, on Barnabas alone, under cProfile, and prints the functions with the highest own time.
+cProfile slows down every Python call: trust the order, not the seconds.
 """
 
 import argparse

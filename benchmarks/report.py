@@ -1,4 +1,4 @@
-"""The table: printed, and saved as JSON (everything) and Markdown (what a reader wants)."""
+"""The table of results: printed, and saved as JSON (complete) and Markdown (summary)."""
 
 import json
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from benchmarks.runner import RowResult
 
 COLUMNS = ("row", "compared with", "measured", "ratio", "target", "")
 MET, MISSED = "met", "MISSED"
-WITHIN = "within A/A"  # beyond the limit, and no more than chance did: neither met nor missed
+WITHIN = "within A/A"  # beyond the limit but within the noise: neither met nor missed
 GOOD = (MET, WITHIN, "")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One metric of one subject, beside what it is compared with."""
+    """One metric of one subject, compared with its reference."""
 
     row: str
     reference: str
@@ -85,7 +85,7 @@ def _target_line(result: RowResult, target: Target) -> Line | None:
 
 
 def _judged(result: RowResult, target: Target, figure: Figure, reference: Figure | None) -> tuple[str, str]:
-    """The ratio in words, and the verdict."""
+    """The ratio as text, and the verdict."""
     again = result.figure(target.again, target.metric) if target.again else None
     if again is not None and reference is not None:
         measured = Between(figure, reference, again)
@@ -102,7 +102,7 @@ def _verdict_between(target: Target, measured: Between) -> str:
 
 
 def _compared_line(result: RowResult, metric: Metric) -> Line | None:
-    """A metric without a target, of both brokers."""
+    """A metric of both brokers without a target."""
     ours, theirs = (result.figure(subject, metric.key) for subject in (BARNABAS, KAFKA))
     if ours is None or theirs is None or not theirs.median:
         return None
@@ -137,7 +137,7 @@ def print_table(results: list[RowResult], console: Console) -> None:
 
 
 def save(results: list[RowResult], about: dict[str, str], folder: Path) -> Path:
-    """Two files named after the moment; returns the Markdown one."""
+    """Write two files named after the current time; return the Markdown one."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
     (folder / f"{stem}.json").write_text(json.dumps(_as_json(results, about), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Measures rows: a warm-up, then rounds in which the subjects take turns, each round in the other order."""
+"""Measures rows: a warm-up, then rounds that alternate the order of the subjects."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class RowResult:
     # subject -> metric -> one value per round
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    # Why nothing was measured, which is no failure.
+    # Reason for skipping the row, which is not a failure.
     left_out: str | None = None
 
     def add(self, subject: str, figures: dict[str, float]) -> None:
@@ -47,7 +47,7 @@ def measure_row(row: Row, session: Session, rounds: int, progress: Progress) -> 
     progress(f"{row.title}: preparing")
     try:
         row.prepare(session)
-    except Exception as error:  # one broken row must not cost the others
+    except Exception as error:  # a broken row must not affect the others
         result.failures["preparation"] = str(error)
         return result
     if row.warm_up:
@@ -76,5 +76,5 @@ def _measure_all(
         try:
             result.add(subject.name, dict(subject.measure(session)))
         except Exception as error:
-            failures[subject.name] = str(error) or type(error).__name__  # a TimeoutError says nothing
+            failures[subject.name] = str(error) or type(error).__name__  # a TimeoutError has no message
             progress(f"{title}, {subject.name} failed: {type(error).__name__}: {error}")

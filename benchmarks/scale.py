@@ -1,7 +1,7 @@
-"""What metadata cost as a cluster grows: `python -m benchmarks.scale`. Its figures stand in docs/scale.md.
+"""Cost of metadata as a cluster grows: `python -m benchmarks.scale`. The figures are in docs/scale.md.
 
-All of it is computation of one process, measured as CPU time, so that a busy machine does not spoil it. The image is
-made up: topics of ten partitions with three replicas each, spread over the brokers.
+Everything is computed in one process and measured as CPU time, so that other load has little effect. The image is
+synthetic: topics of ten partitions with three replicas each, spread over the brokers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def fence(image: MetadataImage) -> list[Delta]:
 
 
 def planning(partitions: int) -> float:
-    """A sixth broker has come and is empty."""
+    """CPU time of a reassignment plan after an empty sixth broker has joined."""
     assignment = {
         TopicPartition(f"topic-{number // PARTITIONS_OF_A_TOPIC}", number % PARTITIONS_OF_A_TOPIC): replicas(
             number

@@ -1,7 +1,7 @@
-"""What partitions cost a real cluster: `python -m benchmarks.scale_cluster`. Its figures stand in docs/scale.md.
+"""Cost of partitions in a real cluster: `python -m benchmarks.scale_cluster`. The figures are in docs/scale.md.
 
 Three brokers and a ZooKeeper as processes; topics of a thousand partitions with three replicas are added one by one,
-and in the end a broker that is not the controller is killed. Memory and CPU are those of one broker process.
+and finally a broker that is not the controller is killed. Memory and CPU are those of one broker process.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def measure(cluster: LocalCluster) -> None:
 
 
 async def cost_of_replication(cluster: LocalCluster, client: Client) -> str:
-    """CPU of the leader and of a follower while a gigabyte is produced with acks=all to one partition."""
+    """CPU time of the leader and of a follower while a gigabyte is produced with acks=all to one partition."""
     await admin.create_topic(client, "written", partitions=1, replication_factor=3)
     leader = await client.leader(TopicPartition("written", 0))
     before = {broker.node_id: cpu_seconds(broker.pid) for broker in cluster.brokers}
@@ -90,14 +90,14 @@ async def kill_one(cluster: LocalCluster, client: Client) -> None:
     led = sum(leader == victim.node_id for leader in await leaders(client))
     began = time.monotonic()
     os.kill(victim.pid, signal.SIGKILL)
-    while {victim.node_id, -1} & set(await leaders(client)):  # noqa: ASYNC110 (nobody tells us; we have to ask)
+    while {victim.node_id, -1} & set(await leaders(client)):  # noqa: ASYNC110 (the protocol has no notification)
         await asyncio.sleep(POLL_SECONDS)
     took = time.monotonic() - began
     print(f"a broker that led {led:,} partitions was killed: all are led by others after {took:.1f} s")
 
 
 async def leaders(client: Client) -> list[int]:
-    topics = await client.retry(client.all_topics)  # the one that is killed may be the one we ask
+    topics = await client.retry(client.all_topics)  # the request may go to the broker being killed
     return [partition.leader for topic in topics.values() for partition in topic.partitions.values()]
 
 
@@ -113,7 +113,7 @@ async def until_in_sync(client: Client) -> None:
 
 
 async def rest(broker: BrokerChild) -> float:
-    """The share of a core that a broker takes while nobody wants anything of it."""
+    """Share of a core used by an idle broker."""
     await asyncio.sleep(1)
     before = cpu_seconds(broker.pid)
     await asyncio.sleep(REST_SECONDS)

@@ -1,4 +1,4 @@
-"""One run of the benchmark: the brokers it has started, their topics, and how much work a measurement is."""
+"""One run of the benchmark: its brokers, their topics, and the amount of work per measurement."""
 
 import itertools
 import os
@@ -18,15 +18,15 @@ from benchmarks.subjects.object_store import ObjectStore
 from benchmarks.subjects.rabbitmq import RabbitMq
 from benchmarks.subjects.secured import SECURED, Certificates, secured_barnabas, secured_kafka
 
-# Kafka acknowledges acks=all without fsync; the comparison is with the same promise.
-# Neither waits for more members of a new group: a row that lets a group settle would measure that wait.
+# Kafka acknowledges acks=all without fsync; the comparison uses the same guarantee.
+# Neither delays the first rebalance of a new group, which rows about groups would measure.
 _NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 NO_FSYNC = {"barnabas.acks.all.fsync": "never", **_NO_DELAY}
 FSYNC_AUTO = {"barnabas.acks.all.fsync": "auto", **_NO_DELAY}
-# A row that measures compaction must not measure how long the cleaner sleeps.
+# Compaction rows must not measure the cleaner's sleep.
 COMPACT_AT_ONCE = {"log.cleaner.backoff.ms": "100"}
 
-# ACLs decide about topics; what has none is open, so that they can be created.
+# ACLs restrict topics; resources without ACLs are open, so that topics and ACLs can be created.
 OPEN_WITHOUT_ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -36,12 +36,12 @@ _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "barnabas-fsync": FSYNC_AUTO,
     "barnabas-few-partitions": NO_FSYNC,
     "barnabas-many-partitions": NO_FSYNC,
-    "barnabas-bare": NO_FSYNC,  # beside one with ACLs or quotas, and no older than that
+    "barnabas-bare": NO_FSYNC,  # baseline of equal age for brokers with ACLs or quotas
     "barnabas-quotas": NO_FSYNC,
     "barnabas-compacting": {**NO_FSYNC, **COMPACT_AT_ONCE},
     "barnabas-acls": {**NO_FSYNC, **OPEN_WITHOUT_ACLS},
 }
-# Segments leave the disk as soon as they are copied; a read of a log that is larger than the cache is cold.
+# Copied segments are deleted locally at once; reading a log larger than the cache is cold.
 _AS_FAST_AS_IT_GOES = str(10 << 30)
 _TIERED: Mapping[str, Mapping[str, str]] = {
     "barnabas-tiers": {"remote.log.manager.copy.max.bytes.per.second": _AS_FAST_AS_IT_GOES},
@@ -58,10 +58,10 @@ _KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "kafka-acls": OPEN_WITHOUT_ACLS,
     "kafka-quotas": {},
 }
-# With TLS and SASL listeners.
+# Brokers with TLS and SASL listeners.
 _SECURED_KAFKA, _SECURED_BARNABAS = f"kafka-{SECURED}", f"barnabas-{SECURED}"
 NO_CONFIG: Mapping[str, str] = {}
-# These two live as long as the session; the others are stopped at the end of the row that needed them.
+# Running for the whole session; others are stopped at the end of the row that needed them.
 _PERMANENT = ("kafka", "barnabas")
 
 
@@ -90,17 +90,17 @@ class Session:
         return Certificates(self._scratch / "certificates")
 
     def scaled(self, amount: int) -> int:
-        """An amount of work, smaller in a quick run."""
+        """Amount of work, reduced in a quick run."""
         return max(1, int(amount * self.scale))
 
     def broker(self, key: str) -> Broker:
-        """The broker of that key, started when it is asked for the first time."""
+        """The broker of that key, started on first use."""
         if key not in self._brokers:
             self._brokers[key] = self.new_broker(key).start()
         return self._brokers[key]
 
     def new_broker(self, key: str) -> Broker:
-        """Another broker of that kind, with an empty folder, not started."""
+        """A new broker of that kind, with an empty folder, not started."""
         folder = self._scratch / f"{key}-{next(self._numbers)}"
         if key in _KAFKA_SETTINGS:
             return apache_kafka(key, folder, _KAFKA_SETTINGS[key])
@@ -122,7 +122,7 @@ class Session:
         return self._clusters[key]
 
     def new_cluster(self, key: str) -> Cluster:
-        """Another cluster of that kind, not started."""
+        """A new cluster of that kind, not started."""
         folder = self._scratch / f"{key}-cluster-{next(self._numbers)}"
         if key in _KAFKA_SETTINGS:
             return KafkaCluster(key, folder)
@@ -135,13 +135,13 @@ class Session:
         return self._rabbitmq
 
     def object_store(self) -> ObjectStore:
-        """An S3 on this machine, which runs until the row ends."""
+        """A local S3 store, which runs until the row ends."""
         if self._object_store is None:
             self._object_store = ObjectStore(self._scratch / f"objects-{next(self._numbers)}").start()
         return self._object_store
 
     def new_name(self) -> str:
-        """Of a topic that no measurement has used."""
+        """Topic name that no measurement has used."""
         return f"bench-{next(self._numbers)}"
 
     def fresh_topic(self, broker: Broker, partitions: int, config: Mapping[str, str] = NO_CONFIG) -> str:
@@ -150,7 +150,7 @@ class Session:
         return name
 
     def keep(self, broker: Broker, label: str, value: str) -> None:
-        """Remembers what a row has prepared on a broker, such as the topic it reads from."""
+        """Remember a value that a row has prepared on a broker, such as the topic to read."""
         self._kept[broker.name, label] = value
 
     def kept(self, broker: Broker, label: str) -> str:
@@ -165,13 +165,13 @@ class Session:
             created.result(60)
 
     def alter_topic(self, broker: Broker, topic: str, config: Mapping[str, str]) -> None:
-        """Sets some settings of a topic; they hold when this returns."""
+        """Set topic configs; return once they are applied."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             for name, value in config.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        admin = admin_client(broker)  # which must live until the answer is there
+        admin = admin_client(broker)  # must not be garbage-collected before the response
         for altered in admin.incremental_alter_configs([resource]).values():
             altered.result(60)
 
@@ -181,7 +181,7 @@ class Session:
             deleted.result(60)
 
     def settle(self) -> None:
-        """Writes out what earlier measurements left dirty, so that the next one does not pay for it."""
+        """Flush dirty pages of earlier measurements, so that they do not affect the next one."""
         os.sync()
 
     def end_row(self) -> None:
@@ -192,7 +192,7 @@ class Session:
         self._stop_others()
 
     def _stop_others(self) -> None:
-        """Last: brokers may still need the object store while they stop."""
+        """Stop the object store and RabbitMQ last: brokers may need the store during shutdown."""
         self._stop_rabbitmq()
         if self._object_store is not None:
             self._object_store.stop()

@@ -1,10 +1,10 @@
-"""What a broker costs until it is ready: imported modules, bytecode instructions, memory.
+"""Cost of starting a broker: imported modules, bytecode instructions, memory.
 
     python -m benchmarks.starting            # one JSON object
 
-Modules and instructions depend neither on the machine nor on its load, so that limits can be a few per cent above them
-(gate.py). Memory is compared with a process that has imported asyncio and ssl and nothing else, in the same run: how
-much of a shared library is in memory differs between machines.
+Modules and instructions depend neither on the machine nor on its load, so limits can be a few per cent above them
+(gate.py). Memory is compared, in the same run, with a process that has imported only asyncio and ssl, because the
+resident share of shared libraries differs between machines.
 """
 
 import json
@@ -28,7 +28,7 @@ class Start:
     modules: int
     instructions: int
     memory: float
-    """Of the broker, as a multiple of what `import asyncio, ssl` takes."""
+    """Memory of the broker, as a multiple of a process with `import asyncio, ssl`."""
 
 
 def measure_start() -> Start:
@@ -38,8 +38,8 @@ def measure_start() -> Start:
 
 
 def count(*needless: str) -> tuple[int, int]:
-    """Modules and instructions, in a process of its own: counting makes it slow. It imports `needless` modules, too."""
-    # Bytecode is written where it is missing: to compile is not to start.
+    """Count modules and instructions in a separate process, since tracing is slow. `needless` are extra imports."""
+    # Write missing bytecode: compilation is not part of the start.
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(

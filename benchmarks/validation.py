@@ -1,9 +1,9 @@
-"""What it costs to check every record: `barnabas.validate.records=all` beside `batch`.
+"""Cost of validating every record: `barnabas.validate.records=all` compared with `batch`.
 
     python -m benchmarks.validation
 
-Appends batches of 16 KB to a log, without the write: what is left is what the setting changes, the time of the loop for
-each batch. `all` is measured with the walk in Python and, if numba is installed, with the compiled one.
+Appends batches of 16 KB to a log without writing them, to isolate the loop time per batch that the setting changes.
+`all` is measured with the Python walk and, if numba is installed, with the compiled one.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def _row(batch: bytearray) -> Iterator[str]:
 
 
 def _microseconds(batch: bytearray, validation: str) -> float:
-    """CPU time of one append; the best round, because others only add."""
+    """CPU time of one append in the best round, the one with the least interference."""
     with tempfile.TemporaryDirectory() as folder:
         append, data = _log(folder, validation).append_as_leader, memoryview(batch)
         best = float("inf")
         for _ in range(ROUNDS):
             began = time.process_time()
             for _ in range(APPENDS):
-                data[:8] = _BASE_OFFSET  # the last append has stamped it
+                data[:8] = _BASE_OFFSET  # overwritten by the previous append
                 append(data, 0, NOW)
             best = min(best, time.process_time() - began)
     return best / APPENDS * 1e6
@@ -81,7 +81,7 @@ def _log(folder: str, validation: str) -> Log:
 
 
 def _batch(size: int, codec: Codec) -> bytearray:
-    """Words as in a log: they compress to a third or so."""
+    """Words as in a log file, which compress to about a third."""
     source = random.Random(size)
     words = [source.randbytes(4).hex() for _ in range(64)]
     values = (" ".join(source.choices(words, k=size // 9 + 1))[:size].encode() for _ in range(BATCH_BYTES))

@@ -1,4 +1,4 @@
-"""The few Kafka frames the load generators need, encoded ahead of time and without Barnabas' own codec.
+"""The few Kafka frames that the load generators need, pre-encoded and independent of Barnabas' codec.
 
 Produce v8, Fetch v11 and OffsetCommit v7 are the newest versions before the flexible encoding; both brokers
 serve them.
@@ -35,7 +35,7 @@ def keyed_batch(keys: Sequence[bytes], record_bytes: int) -> bytes:
 
 @cache
 def _prefixes(records: int, key_bytes: int, suffix_bytes: int) -> list[bytes]:
-    """What stands before the key of each record: its length, and the delta of its offset."""
+    """Bytes before the key of each record: the record length and the offset delta."""
     heads = [b"\x00\x00" + _varint(delta) + _varint(key_bytes) for delta in range(records)]
     return [_varint(len(head) + key_bytes + suffix_bytes) + head for head in heads]
 
@@ -48,7 +48,7 @@ def _batch(body: bytes, records: int) -> bytes:
 
 
 def api_versions_frame() -> bytes:
-    """The smallest request that there is."""
+    """The smallest possible request."""
     return _frame(API_VERSIONS, 0, b"")
 
 
@@ -68,7 +68,7 @@ def produce_error(topic: str, response: bytes) -> int:
 def fetch_frame(
     topic: str, partition: int, offset: int, max_bytes: int = 65536, max_wait_ms: int = 0
 ) -> bytes:
-    """A fetch without a session; `max_wait_ms` 0 answers at once with whatever is there."""
+    """A sessionless fetch; with `max_wait_ms` 0 the broker responds at once with the available records."""
     body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 50 << 20, 0, 0, -1)
     body += struct.pack(">i", 1) + _string(topic)
     body += struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
@@ -77,7 +77,7 @@ def fetch_frame(
 
 
 def fetch_error(topic: str, response: bytes) -> int:
-    """The first error code of a response to `fetch_frame`: of the request, or of its partition."""
+    """The first error code of a response to `fetch_frame`, top-level or of the partition."""
     of_request, _session, topics = struct.unpack_from(">hii", response, 4 + 4 + 4)
     if of_request or not topics:
         return int(of_request)
@@ -86,7 +86,7 @@ def fetch_error(topic: str, response: bytes) -> int:
 
 
 def commit_frame(group: str, topic: str, partition: int, offset: int) -> bytes:
-    """A commit of one offset by a consumer without a group membership."""
+    """An offset commit by a standalone consumer."""
     body = (
         _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)
     )  # no member, no instance
@@ -106,7 +106,7 @@ def sasl_handshake_frame(mechanism: str) -> bytes:
 
 
 def check_sasl_handshake(response: bytes) -> None:
-    """`response` is without its length."""
+    """Raise if the handshake failed; `response` excludes its length prefix."""
     (code,) = struct.unpack_from(">h", response, 4)
     if code:
         raise RuntimeError(f"the broker does not offer the mechanism: error {code}")
@@ -117,7 +117,7 @@ def sasl_authenticate_frame(token: bytes) -> bytes:
 
 
 def sasl_token(response: bytes) -> bytes:
-    """What the broker says in a response to `sasl_authenticate_frame`, which is without its length."""
+    """Token in a response to `sasl_authenticate_frame`; `response` excludes its length prefix."""
     code, message_length = struct.unpack_from(">hh", response, 4)
     start = 8 + max(0, message_length)
     if code:
@@ -133,7 +133,7 @@ def _record(delta: int, value: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Zigzag of a number that is not negative."""
+    """Zigzag varint of a non-negative number."""
     value <<= 1
     encoded = bytearray()
     while value > 0x7F:

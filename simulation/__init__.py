@@ -1,21 +1,22 @@
-"""A whole cluster in one process, from a seed: the brokers' own code on simulated clocks, disks and network.
+"""Deterministic simulation of a whole cluster in one process: the brokers' real code on simulated clocks, disks and
+network, driven by a seed.
 
-loop.py        an event loop whose time passes when nothing is left to run; processes on it can be stopped
-network.py     requests between brokers: delayed, lost, repeated, cut off
-brokers.py     brokers without sockets and threads, on disks that can lose what was not synced
-clients.py     a producer that remembers what was acknowledged, a reader that remembers what it saw
-trader.py      a transactional application with offsets in its transactions, and a reader of what was committed
-operator.py    changes settings meanwhile
-world.py       random numbers, time, machines, network, and the list of what happened
-workload.py    which clients take part in a scenario
-faults.py      what is done to the cluster
-invariants.py  what must be true after every step
-watch.py       lets time pass in small steps, and checks the invariants after each
-ending.py      all faults are healed; what clients were answered is compared with what brokers hold
+loop.py        event loop with virtual time; processes on it can be suspended
+network.py     requests between brokers: delayed, lost, duplicated, partitioned
+brokers.py     brokers without sockets and threads, on disks that can lose unsynced data
+clients.py     a producer that records its acknowledgements, a consumer that records what it read
+trader.py      a transactional application that commits offsets, and a read_committed consumer
+operator.py    configuration changes during a scenario
+world.py       random numbers, time, machines, network, and the event log
+workload.py    the clients of a scenario
+faults.py      faults, repairs and operator actions
+invariants.py  properties checked after every step
+watch.py       advances time in small steps and checks the invariants after each
+ending.py      heals all faults and compares client responses with the contents of the brokers
 scenario.py    one scenario, from start to end
 runner.py      many scenarios, on all cores
-tiers/         segments in an object store, which fails too
-mutants.py     bugs put in on purpose, to see that the simulator finds them
+tiers/         tiered storage on an unreliable object store
+mutants.py     seeded bugs that the simulator must detect
 
-`python -m simulation --seeds 1-200` runs scenarios; one that fails is printed.
+`python -m simulation --seeds 1-200` runs scenarios and prints the events of a failed one.
 """

@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _run_all(kind: ScenarioKind, first: int, last: int, asked: argparse.Namespace) -> int:
-    """The exit status: 1 if a scenario failed."""
+    """Run the scenarios of one kind and return the exit status: 1 if any failed."""
     rate, failed = _Rate(), list[int]()
 
     def report(failure: ScenarioFailed) -> None:
@@ -70,7 +70,7 @@ class _Rate:
         return f"{done:,} scenarios ({per_minute:,.0f} a minute)"
 
     def processor_ms(self, done: int) -> float:
-        """For a scenario: unlike the rate, it depends little on what else runs here."""
+        """CPU time per scenario: unlike the rate, nearly independent of other load on the machine."""
         return (_processor_seconds() - self._used_before) * 1000 / max(done, 1)
 
     def report(self, done: int) -> None:
@@ -80,7 +80,7 @@ class _Rate:
 
 
 def _processor_seconds() -> float:
-    """Used by all processes that have ended."""
+    """CPU time of all terminated child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -45,9 +45,9 @@ T = TypeVar("T")
 
 SESSION_TIMEOUT = 0.8
 LOG_DIRS = ("/data/one", "/data/two")
-SLOWER = 20  # a slow disk than the network
+SLOWER = 20  # latency of a slow disk, as a multiple of the network delay
 SETTINGS = {
-    "min.insync.replicas": "2",  # with 1, what one machine alone has may go with it, as with Kafka
+    "min.insync.replicas": "2",  # with 1, losing one machine may lose acknowledged records, as with Kafka
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "replica.fetch.backoff.ms": "50",
@@ -59,7 +59,7 @@ SETTINGS = {
 
 
 class KnownConfig(BrokerConfig):
-    """The brokers of all scenarios have a few different configurations, and each of them is made once."""
+    """Caches the few distinct dynamic configurations that the brokers of all scenarios use."""
 
     __slots__ = ("_known",)
 
@@ -77,7 +77,7 @@ class KnownConfig(BrokerConfig):
 TIERED_SETTINGS = {
     "remote.log.storage.system.enable": "true",
     "barnabas.remote.storage.url": "file:///simulated",
-    "barnabas.remote.cache.bytes": "2000",  # some segments: they are thrown out and read again
+    "barnabas.remote.cache.bytes": "2000",  # a few segments, so that eviction and re-reads happen
     "barnabas.remote.delete.delay.ms": "100",
     "remote.log.manager.task.interval.ms": "200",
     "log.retention.check.interval.ms": "200",
@@ -86,13 +86,13 @@ TIERED_SETTINGS = {
 
 
 class Variant(NamedTuple):
-    """What differs from scenario to scenario, beside the clients and the faults."""
+    """Broker settings that vary between scenarios."""
 
     internal_replicas: int
-    """With one, internal topics lie on slow disks and nothing waits for an fsync: a coordinator is told that a record
-    is safe in the same turn in which the disk has written it."""
+    """With one replica, log dirs are slow and acks=all does not wait for an fsync: the coordinator learns that a record
+    is durable in the same loop iteration in which the disk write completes."""
     piece_bytes: int
-    """How much a follower appends in a step: with 1 each batch by itself, with more a run of several batches."""
+    """Bytes a follower appends per step: 1 appends batch by batch, larger values append several batches at once."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -111,7 +111,7 @@ def config_of(number: int, variant: Variant, *, tiered: bool = False) -> BrokerC
 
 
 class _NoThreads:
-    """Does at once what a thread would do; its end is heard in a later turn of the loop, as a thread's is."""
+    """Runs thread work synchronously; completion is delivered in a later loop iteration, as with real threads."""
 
     def __init__(self, delay: Callable[[], float]) -> None:
         self._delay = delay
@@ -123,7 +123,7 @@ class _NoThreads:
         except OSError as error:
             failure = error
         except KafkaError as error:
-            failure = OSError(str(error))  # as ThreadBackground
+            failure = OSError(str(error))  # same as ThreadBackground
         asyncio.get_running_loop().call_later(self._delay(), lambda: done(failure))
 
     async def call(self, work: Callable[[], T]) -> T:
@@ -132,18 +132,18 @@ class _NoThreads:
         return result
 
     def close(self, *, drop_waiting: bool = False) -> None:
-        """Nothing runs."""
+        """Nothing to close."""
 
 
 class _SlowThread(_NoThreads):
-    """Does it later: what a slow disk is given is lost when the process dies meanwhile."""
+    """Runs the work after a delay: pending writes of a slow disk are lost if the process dies first."""
 
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         asyncio.get_running_loop().call_later(self._delay() * SLOWER, super().run, work, done)
 
 
 class _NoSockets:
-    """Stands where the socket server is: requests come through the simulated network."""
+    """Replaces the socket server: requests arrive through the simulated network."""
 
     def __init__(self) -> None:
         self.listeners: list[Any] = []
@@ -162,7 +162,7 @@ class _NoSockets:
 
 
 class _NoMonitoring:
-    """Metrics are not read here, and the time that a real processor takes means nothing."""
+    """Replaces monitoring: nothing reads the metrics, and real CPU time is meaningless in virtual time."""
 
     is_serving = False
 
@@ -172,7 +172,7 @@ class _NoMonitoring:
 
 
 class SimulatedPlatform(Platform):
-    applied_at_once = 1  # as many chances for something to come in between as there can be
+    applied_at_once = 1  # maximizes the number of possible interleavings
     probe_rounds = 1
 
     def __init__(
@@ -228,17 +228,17 @@ class SimulatedBroker(Broker):
 
 
 class Tiers:
-    """What the machines of a tiered cluster share."""
+    """State shared by the machines of a tiered cluster."""
 
     def __init__(self, seed: int, network: Network) -> None:
         self.bucket = Bucket(seed, network)
         self.traps = Traps()
         self.starts: Counter[int] = Counter()
-        """The highest log start that any replica of each partition was seen to have."""
+        """Highest log start offset observed on any replica, by partition."""
 
 
 class Machine:
-    """A computer with a disk, on which a broker runs or not. A restart of the machine is a new boot."""
+    """A computer with a disk and at most one running broker. Restarting the machine changes the boot id."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class Machine:
         self.session: MemorySession | None = None
         self.is_stopped = False
         self.lost_data = False
-        """By a loss of power, or with a folder. Since then it has not been in sync with everything that it holds."""
+        """True after a power failure or the loss of a folder: the machine may lack records that it had acknowledged."""
         self._boot = 1
         self._cluster = cluster
         self._network = network
@@ -277,11 +277,11 @@ class Machine:
 
     @property
     def server(self) -> SimulatedBroker | None:
-        """The broker that answers requests, as long as it does: one that is being stopped, too."""
+        """The broker that serves requests, including one that is shutting down."""
         return self._network.servers.get(self.number)
 
     def start(self) -> None:
-        """Begin to start; a broker may wait for a controller, or for ever."""
+        """Start a broker in the background; startup may wait for a controller indefinitely."""
         process = Process()
         process.run(self._start_as, process)
 
@@ -294,12 +294,12 @@ class Machine:
         broker = SimulatedBroker(self.number, platform, session, process)
         if self._tiers is not None and isinstance(broker.tiering, Tiering):
             broker.tiering.at = partial(self._at_step, self._tiers.traps, broker)
-        broker.logs.closing_threads = 1  # the order in which threads come is not ours
+        broker.logs.closing_threads = 1  # thread scheduling would not be deterministic
         self.broker = broker
         self._starting = asyncio.ensure_future(self._start(broker))
 
     def _at_step(self, traps: Traps, broker: SimulatedBroker, step: Step) -> None:
-        """Who is stopping, or dead, goes into no trap."""
+        """Trigger traps only for the current broker, not for one that is stopping or dead."""
         if self.broker is broker:
             traps.at(self.number, step)
 
@@ -312,7 +312,7 @@ class Machine:
                     self.slow_down(folder)
 
     def pause(self) -> None:
-        """The process does nothing for a while, as after SIGSTOP: others take it for dead."""
+        """Suspend the process, as SIGSTOP does: other brokers consider it dead."""
         assert self.broker is not None
         self.is_stopped = True
         self._loop.stop_process(self.broker.process)
@@ -320,7 +320,7 @@ class Machine:
             self.session.freeze()
 
     def resume(self) -> None:
-        """It goes on where it was, and does not know yet what has happened meanwhile."""
+        """Resume a suspended process, which has not yet seen any events of the meantime."""
         if self.is_stopped and self.broker is not None:
             self.is_stopped = False
             self._loop.continue_process(self.broker.process)
@@ -328,13 +328,13 @@ class Machine:
                 self.session.thaw()
 
     def move_to_dir(self, partition: TopicPartition, folder: str) -> None:
-        """Ask the broker to put its replica into another log dir; KafkaError when it cannot."""
+        """Ask the broker to move its replica to another log dir; raise KafkaError if it cannot."""
         assert self.broker is not None
         self.broker.process.run(self.broker.moves.move, partition, folder)
 
     def lose_folder(self, partition: TopicPartition) -> bool:
-        """The folder of a partition is gone, as after a mistake of an operator. Only if a checkpoint can prove that
-        there were records: whether it did not exist yet cannot be told otherwise."""
+        """Delete the folder of a partition, as by operator error; return True if deleted. Requires a checkpoint that
+        proves the partition had records; otherwise the loss is indistinguishable from a new partition."""
         for folder in LOG_DIRS:
             noted, start = (
                 decode_offsets(read_if_there(self.disk, f"{folder}/{name}") or encode_offsets({}))
@@ -348,7 +348,7 @@ class Machine:
         return False
 
     def slow_down(self, folder: str, failing_append: int = 0) -> None:
-        """One of its disks is slow for a while, and has no room for one of the next appends (0: room for all)."""
+        """Make a log dir slow, and fail its `failing_append`-th append with ENOSPC (0: none fails)."""
         assert self.broker is not None
         for log_dir in self.broker.logs.dirs:
             if log_dir.folder == folder:
@@ -361,18 +361,18 @@ class Machine:
         return self.broker is not None and any(self.broker.logs.moves)
 
     async def kill(self, *, power: bool = False) -> None:
-        """The process dies; with the power, also what was not synced."""
+        """Kill the process; with `power`, unsynced data is lost too."""
         broker = self.die(power=power)
         await self.bury(broker)
 
     def die(self, *, power: bool = False) -> SimulatedBroker | None:
-        """At once: whatever the process still does has no effect. It is to be buried."""
+        """Kill the process immediately: anything it still does has no effect. Pass the result to `bury`."""
         broker, self.broker = self.broker, None
         session, self.session = self.session, None
         self._network.disconnect(self.number)
         if session is not None:
             session.vanish()
-        # What the dead process still does goes to a disk that is not read any more.
+        # Later writes of the dead process go to a disk image that is never read.
         self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
         if power:
             self._boot += 1
@@ -385,14 +385,14 @@ class Machine:
         return broker
 
     async def bury(self, broker: SimulatedBroker | None) -> None:
-        """End what is left of a process that has died."""
+        """Clean up the tasks of a dead process."""
         if self._starting is not None and not self._starting.done():
-            self._starting.cancel()  # it aborts by itself
+            self._starting.cancel()  # start() aborts the broker when cancelled
         elif broker is not None:
             await broker.abort()
 
     async def stop(self) -> None:
-        """An orderly stop, as SIGTERM asks for."""
+        """Shut down cleanly, as on SIGTERM."""
         broker, self.broker = self.broker, None
         if broker is not None:
             await broker.stop()

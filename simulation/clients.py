@@ -1,4 +1,4 @@
-"""Clients of the simulated cluster: one remembers what was acknowledged, the other all that it saw."""
+"""Clients of the simulated cluster: a producer that records acknowledged values, a consumer that records all reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from simulation.network import CLIENT, Network
 
 TOPIC = "orders"
 GROUP = "readers"
-FIRST_PRODUCER_ID = 1 << 40  # far from those that a coordinator gives out
+FIRST_PRODUCER_ID = 1 << 40  # far above the ids that a coordinator allocates
 RETRIABLE = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -49,8 +49,8 @@ RETRIABLE = frozenset(
 )
 
 
-class Violation(Exception):  # noqa: N818 - it is what the simulator looks for
-    """Something that must never be true."""
+class Violation(Exception):  # noqa: N818 - the finding that the simulator searches for
+    """A violated invariant."""
 
 
 class Client:
@@ -65,11 +65,11 @@ class Client:
 
     @property
     def parts(self) -> tuple[Network, int, Callable[[], MetadataImage], random.Random]:
-        """To make another client of this partition."""
+        """Constructor arguments for another client of this partition."""
         return self._network, self.index, self._image, self._chance
 
     def _any_broker(self) -> int:
-        """The leader, as a broker that may be behind knows it; or just any broker, as from an old cache."""
+        """The leader according to the possibly stale metadata of a random broker; in 10% of cases, any broker."""
         servers = self._network.servers
         known = self._chance.choice(list(servers.values())).image if servers else self._image()
         state = known.partition(TOPIC, self.index)
@@ -85,8 +85,8 @@ class Client:
         return state.leader if state is not None else 1
 
     async def committed_offset(self, group_id: str = GROUP) -> int | None:
-        """The group's offset of this partition, -1 if it has none; None when the coordinator cannot say, as while a
-        transaction is about to change it."""
+        """Committed offset of the group for this partition, or -1 if there is none; None if the coordinator returns an
+        error, for example while a transaction has a pending commit."""
         topics = [OffsetFetchRequestTopics(topic_id=self._topic_id(), partition_indexes=[self.index])]
         try:
             groups = [OffsetFetchRequestGroup(group_id, topics=topics)]
@@ -101,14 +101,14 @@ class Client:
 
 
 class Acknowledging(Protocol):
-    """A client that remembers how far a partition was acknowledged."""
+    """Client that tracks the highest acknowledged offset of a partition."""
 
     index: int
     last_acknowledged: int
 
 
 class Writer(Client):
-    """An idempotent producer with acks=all and one batch in flight; value N is the N-th that it writes."""
+    """Idempotent producer with acks=all and one batch in flight; record N has the value N."""
 
     first_producer_id = FIRST_PRODUCER_ID
 
@@ -169,19 +169,19 @@ class Writer(Client):
         return False
 
     def _was_replaced(self, target: int) -> bool:
-        """A leader that does not know yet that it is none may miss the values before this one."""
+        """True if the target has lost leadership: a stale leader may lack the preceding values."""
         state = self._image().partition(TOPIC, self.index)
         return state is None or state.leader != target
 
 
 class Committer(Client):
-    """A consumer without a group to share with: it commits greater and greater offsets of its partition."""
+    """Standalone consumer that commits increasing offsets of its partition."""
 
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
     ):
         super().__init__(network, index, image, chance)
-        self.acknowledged = -1  # what is told of a group that has committed nothing
+        self.acknowledged = -1  # the committed offset of a group without commits
 
     async def run(self) -> None:
         offset = 1
@@ -206,7 +206,7 @@ class Committer(Client):
 
 
 class Reader(Client):
-    """Reads what is committed from the leader, and believes for ever what it has seen."""
+    """Consumer that reads from the leader and expects every record it has read to stay unchanged."""
 
     isolation_level = 0
 
@@ -224,7 +224,7 @@ class Reader(Client):
             await asyncio.sleep(0.1)
 
     def _any_broker(self) -> int:
-        """As real consumers do, it believes the newest leader epoch that it has heard of (KIP-320)."""
+        """Adopt the highest leader epoch in any broker's metadata, as real consumers do (KIP-320)."""
         for server in self._network.servers.values():
             state = server.image.partition(TOPIC, self.index)
             if state is not None:
@@ -232,7 +232,7 @@ class Reader(Client):
         return super()._any_broker()
 
     async def read_once(self, leader: int) -> bool:
-        """Whether the leader had anything to say."""
+        """Fetch once; return True if the leader returned records."""
         topic = self._image().topics[TOPIC]
         wanted = FetchPartition(
             partition=self.index,
@@ -256,7 +256,7 @@ class Reader(Client):
         return self._take(response.responses[0].partitions[0], wanted.fetch_offset)
 
     def _take(self, data: PartitionData, asked: int) -> bool:
-        is_next = asked == self.position  # not if another response came first, or the reader starts again
+        is_next = asked == self.position  # False if another response came first or the reader was reset
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_next:
             self._miss(data.log_start_offset)
         if data.error_code or not data.records:
@@ -271,7 +271,7 @@ class Reader(Client):
         return True
 
     def _miss(self, log_start: int) -> None:
-        """The offset that comes next is not there; the leader's log starts at `log_start`."""
+        """Handle an out-of-range position; the leader's log starts at `log_start`."""
         raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
 
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:

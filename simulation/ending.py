@@ -1,4 +1,4 @@
-"""The end of a scenario: all faults are healed, then what brokers hold is compared with what clients were answered."""
+"""End of a scenario: heal all faults, then compare the logs of the brokers with the responses clients received."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Comparison:
         self._tiers = None if world.tiers is None else TierEnding(world, workload, watch)
 
     async def run(self) -> None:
-        """Violation when anything differs that must be alike."""
+        """Raise Violation on any difference between replicas, images or client results."""
         workload = self._workload
         self._watch.look_at_everything()
         for writer, reader in zip(workload.writers, workload.readers, strict=True):
@@ -89,7 +89,7 @@ class Comparison:
         await self._compare_images()
 
     async def _compare_replicas(self, index: int) -> None:
-        """Leadership may still go back to where it belongs, and the end of a transaction be written after that."""
+        """Wait until the replicas are equal: a preferred leader election or transaction marker may still be pending."""
 
         def are_alike() -> bool:
             logs = logs_of(self._world, index)
@@ -115,8 +115,8 @@ class Comparison:
                 raise Violation(f"broker {machine.number} has another image than a replay of the log gives")
 
     async def _read_again(self, reader: Reader) -> int:
-        """From the beginning to the end, from the leader: leadership may still go back to where it belongs. Where it
-        began."""
+        """Reread the partition from the current leader, which may still change to the preferred one; return the start
+        offset."""
         logs = logs_of(self._world, reader.index)
         start, end = _start_of(logs), logs[0].log_end_offset
         deadline = self._watch.mending_ends()
@@ -159,7 +159,7 @@ class Comparison:
 
 
 def logs_of(world: World, index: int) -> list[Log]:
-    """The log of every replica of a partition, as far as its broker runs and has it."""
+    """Logs of all replicas of a partition that are hosted by a running broker."""
     replicas = world.image().topics[TOPIC].partitions[index].replicas
     brokers = [machine.broker for machine in world.machines if machine.number in replicas]
     found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
@@ -167,7 +167,7 @@ def logs_of(world: World, index: int) -> list[Log]:
 
 
 def _check_files(machine: Machine) -> None:
-    """Each log, internal ones too, has its batches in order."""
+    """Check that offsets increase in each log, including internal topics."""
     assert machine.broker is not None
     for log in machine.broker.logs:
         offsets = [offset for offset, _, _ in contents(log)]
@@ -179,7 +179,7 @@ def _check_files(machine: Machine) -> None:
 
 
 def _start_of(logs: list[Log]) -> int:
-    """A start is checkpointed late: as with Kafka, who was killed may have forgotten the newest."""
+    """Highest log start offset: it is checkpointed lazily, so a killed broker may have an older one, as with Kafka."""
     return max(log.log_start_offset for log in logs)
 
 

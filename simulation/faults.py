@@ -1,4 +1,4 @@
-"""What is done to a cluster: faults, repairs and changes by an operator, each as often as its weight says."""
+"""Faults, repairs and operator actions on a cluster, chosen at random by weight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulation.world import World
 
 REPLICAS = 3
 STOPPING_SECONDS = 30.0
-PAUSES = (0.2, 0.6, 1.2, 2.5)  # shorter and longer than a session lasts
+PAUSES = (0.2, 0.6, 1.2, 2.5)  # shorter and longer than the session timeout
 
 Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
@@ -60,7 +60,7 @@ class Faults:
     async def next(self) -> None:
         await self._chance.choices(self._actions, self._weights)[0]()
 
-    # -- to machines --------------------------------------------------------------------------------
+    # -- machines -----------------------------------------------------------------------------------
 
     async def _kill(self) -> None:
         if machine := self._world.pick(up=True):
@@ -74,18 +74,18 @@ class Faults:
             await machine.kill(power=True)
 
     def _may_lose_power(self) -> bool:
-        """Where one machine holds all that is acknowledged, and has not synced it, its power must not fail."""
+        """False if a single machine may hold the only, unsynced copy of acknowledged records."""
         return self._may_lose_data() and self._world.variant.internal_replicas > 1
 
     def _may_lose_data(self) -> bool:
-        """One machine at a time: what is acknowledged survives the loss of any one."""
+        """True if no machine has lost data yet: acknowledged records survive the loss of any one machine."""
         return not self._operator.has_lowered_minimum and not self._data_was_lost()
 
     def _data_was_lost(self) -> bool:
         return any(machine.lost_data for machine in self._world.machines)
 
     async def _lose_folder(self) -> None:
-        """The whole cluster stops; who was the last to lead comes back first, without one of its partitions."""
+        """Stop the whole cluster; the last leader restarts first, without one of its partition folders."""
         if not self._may_lose_data():
             return
         self._world.note("all brokers are stopped")
@@ -95,13 +95,13 @@ class Faults:
                 await self._end(machine)
                 last = machine
         tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
-        # Stopping takes seconds, in which a trap may cut the power of another machine.
+        # Stopping takes seconds, during which a trap may cut the power of another machine.
         if last is not None and self._may_lose_data() and last.lose_folder(tp):
             self._world.note(f"machine {last.number} loses the folder of {tp}, and its broker starts")
             last.start()
 
     async def _end(self, machine: Machine) -> None:
-        """In order if it can."""
+        """Shut down cleanly if the broker is able to, otherwise kill it."""
         if machine.serves and not machine.is_stopped:
             await self._stop_in_order(machine)
         else:
@@ -149,7 +149,7 @@ class Faults:
             self._world.note(f"{folder} of broker {machine.number} is slow; no room for append {failing}")
             machine.slow_down(folder, failing)
 
-    # -- to what lies between them ------------------------------------------------------------------
+    # -- network and sessions -----------------------------------------------------------------------
 
     async def _cut_link(self) -> None:
         cuts = self._network.cuts
@@ -191,7 +191,7 @@ class Faults:
             f"delivers {network.lateness:.0%} late"
         )
 
-    # -- by an operator ----------------------------------------------------------------------------
+    # -- operator -----------------------------------------------------------------------------------
 
     async def _move(self) -> None:
         controller = self._controller_that_runs()
@@ -220,7 +220,7 @@ class Faults:
 
     async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
         asked = asyncio.ensure_future(controller.controller.submit(decision))
-        # Cut off from the coordinator, it hears of its decision much later; and it may die meanwhile.
+        # A controller cut off from the coordinator learns the outcome much later, and may die before that.
         await asyncio.wait([asked], timeout=1.0)
         if not asked.done():
             asked.cancel()

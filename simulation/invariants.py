@@ -1,4 +1,4 @@
-"""What must be true after every step, whatever has happened."""
+"""Invariants that must hold after every step."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from simulation.brokers import Machine
 from simulation.clients import TOPIC, Acknowledging, Violation
 
 Replicas: TypeAlias = list[tuple[int, Partition]]
-"""(broker, its replica) of one partition, of brokers that serve."""
+"""(broker id, replica) pairs of one partition, for brokers that are serving."""
 Look: TypeAlias = list[Any]
-"""All that the checks look at: the topic's state, how far its partitions were acknowledged, and of each replica
-whatever matters, one after the other. Two equal looks have the same outcome."""
+"""Flat snapshot of all inputs of the checks: topic state, acknowledged offsets, and the relevant fields of each
+replica. Equal snapshots give equal results."""
 
 
 class Invariants:
-    """Looked at after every step, so a look must cost next to nothing when nothing has changed. `thorough`
-    looks at everything each time. With `starts_move` records expire."""
+    """Checks run after every step; an unchanged snapshot skips them. `thorough` disables the skip; `starts_move`
+    allows log start offsets to advance."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Invariants:
                     )
 
     def _acknowledged_is_held(self, writer: Acknowledging, state: PartitionState, replicas: Replicas) -> None:
-        """A replica that may be elected, now or once those in sync are gone, has every acknowledged record."""
+        """Every electable replica (ISR or ELR) has all acknowledged records."""
         last = writer.last_acknowledged
         electable = (*state.isr, *state.elr)
         for number, partition in replicas:
@@ -96,12 +96,12 @@ class Invariants:
                 )
 
     def _equal_below_high_watermark(self, index: int, replicas: Replicas) -> None:
-        """Compared by the epochs of the offsets: the same epoch at the same offset was written by the same leader."""
+        """Compare leader epochs by offset: equal epochs at the same offset were written by the same leader."""
         marks = sorted(
             ((partition.log.high_watermark, number, partition.log) for number, partition in replicas),
             key=lambda mark: mark[:2],
         )
-        # Each is compared with the next higher one: what two agree on, all agree on.
+        # Comparing neighbours suffices, since equality is transitive.
         for (below, number, log), (_, other, other_log) in pairwise(marks):
             if not _are_equal(log, other_log, below, self._starts_move):
                 raise Violation(
@@ -110,10 +110,10 @@ class Invariants:
 
 
 def _are_equal(log: Log, other: Log, below: int, starts_move: bool) -> bool:
-    """Compare by epochs, and by batches where an epoch is not known.
+    """Compare by leader epochs, and by batches where the epochs are unknown.
 
-    As with Kafka, the epochs of a log may begin above its log start: the file of epochs is truncated before a new log
-    start is checkpointed, which a loss of power then forgets, and the manifest may lag behind both.
+    As with Kafka, the epochs of a log may begin above its log start offset: the epoch checkpoint is truncated before
+    the log start offset is checkpointed, a power failure may lose the latter, and the manifest may lag behind both.
     """
     start = since = max(log.log_start_offset, other.log_start_offset)
     if starts_move:
@@ -126,7 +126,7 @@ def _are_equal(log: Log, other: Log, below: int, starts_move: bool) -> bool:
 
 
 def check_slow_disks(machine: Machine) -> None:
-    """A slow disk that has nothing left to write counts no bytes as pending: else it has forgotten a write."""
+    """Check that an idle slow disk has no pending bytes; otherwise it has lost track of a write."""
     for log_dir in machine.broker.logs.dirs if machine.broker is not None else ():
         writes = log_dir.disk.writes
         if (
@@ -141,7 +141,7 @@ def check_slow_disks(machine: Machine) -> None:
 
 
 def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[tuple[int, int]]:
-    """The epochs of the records of [since, upto), and where each begins there."""
+    """(epoch, start offset) pairs of the records in [since, upto)."""
     found: list[tuple[int, int]] = []
     for epoch, start in entries:
         if start <= since:
@@ -152,7 +152,7 @@ def _between(entries: Iterable[tuple[int, int]], since: int, upto: int) -> list[
 
 
 def check_epochs(log: Log) -> None:
-    """Violation if the known epochs are not those of the batches on this disk."""
+    """Raise Violation if the epoch checkpoint disagrees with the batches on disk."""
     entries = log.epochs.entries
     since = max(log.offsets.local_start, entries[0][1] if entries else 0)
     for offset, epoch, _ in contents(log, since):
@@ -163,7 +163,7 @@ def check_epochs(log: Log) -> None:
 
 
 def contents(log: Log, since: int = 0, upto: float = inf) -> list[tuple[int, int, int]]:
-    """(offset, epoch, checksum) of every batch on this disk that begins in [since, upto)."""
+    """(base offset, epoch, CRC) of every batch on disk with a base offset in [since, upto)."""
     found = []
     for segment in log.segments:
         data = segment.file.read(segment.size, 0) if segment.size else b""
@@ -174,8 +174,8 @@ def contents(log: Log, since: int = 0, upto: float = inf) -> list[tuple[int, int
 
 
 def memory(log: Log, start: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-    """What a replica has made of its batches from an offset on, as leader, as follower or by recovery: epochs and
-    producers. A replica that had to begin again knows nothing of producers whose records have all expired."""
+    """State that a replica derived from its batches at or above `start`: epochs and producers. A replica that was
+    reset has no state for producers whose records have all expired."""
     producers = sorted(
         (one.producer_id, one.epoch, one.last_sequence)
         for one in log.producers

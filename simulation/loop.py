@@ -1,11 +1,10 @@
-"""An event loop with virtual time: it never waits, it moves its clock to the next thing that is due.
+"""Event loop with virtual time: it never sleeps, it advances its clock to the next timer.
 
-Several processes live on it, and each of them can be stopped for a while, as SIGSTOP does. What a process does is known
-by the context it runs in: tasks and callbacks inherit it from their creator. While a process is stopped, what it
-would do is put aside; then all of that happens, in its order, and late.
+It runs several processes, each of which can be suspended, as by SIGSTOP. The context of a task or callback, inherited
+from its creator, identifies its process. Callbacks of a suspended process are queued and run in order once it resumes.
 
-A scenario is some three thousand callbacks, so what asyncio's own loop does around each of them is left out here: debug
-mode, the selector, other threads.
+A scenario runs about three thousand callbacks, so the per-callback overhead of asyncio's loop is omitted: debug mode,
+the selector, other threads.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _PROCESS: ContextVar[object | None] = ContextVar("the process that runs", defaul
 
 
 class NothingLeftToDo(Exception):  # noqa: N818 - not an error of the program under test
-    """Every task waits for another: a deadlock."""
+    """Deadlock: no callback is ready and no timer is pending."""
 
 
 class Process:
-    """A life of a broker: whatever is begun by `run` belongs to it."""
+    """One run of a broker process: everything started by `run` belongs to it."""
 
     def __init__(self) -> None:
         self.context = copy_context()
@@ -39,7 +38,7 @@ class Process:
 
 
 class VirtualHandle:
-    """Something that is to be done, in the context in which it was asked for."""
+    """A scheduled callback and the context it runs in."""
 
     __slots__ = ("arguments", "callback", "context", "due")
 
@@ -52,7 +51,7 @@ class VirtualHandle:
         self.due = due
 
     def cancel(self) -> None:
-        """It is dropped when it would be due."""
+        """Cancel the callback; the handle is discarded when it becomes due."""
         self.callback = None
 
     def cancelled(self) -> bool:
@@ -63,16 +62,16 @@ class VirtualHandle:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Callbacks run in the order in which they were asked for or are due, which makes a scenario repeatable."""
+    """Callbacks run in the order of scheduling or due time, which makes a scenario reproducible."""
 
-    get_debug = staticmethod(bool)  # False, which every new future asks for, without a line of Python
+    get_debug = staticmethod(bool)  # returns False without executing Python code; every new future calls it
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self._due: deque[VirtualHandle] = deque()
         self._timers: list[tuple[float, int, VirtualHandle]] = []
-        """No two have the same number, so handles are never compared."""
+        """(due time, unique number, handle): the heap never compares handles."""
         self._number = 0
         self._is_to_stop = False
         self._stopped: dict[object, list[VirtualHandle]] = {}
@@ -80,7 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
-    # -- asking for something -----------------------------------------------------------------------
+    # -- scheduling ---------------------------------------------------------------------------------
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -117,11 +116,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._is_to_stop = True
         super().stop()
 
-    # -- doing it -----------------------------------------------------------------------------------
+    # -- running ------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Everything until `stop` is called; asyncio's own loop calls this for every turn. An exception that
-        is not caught ends the scenario."""
+        """Run callbacks until `stop` is called; asyncio's loop would return after each iteration. An uncaught exception
+        ends the scenario."""
         self._is_to_stop = False
         due, stopped = self._due, self._stopped
         while not self._is_to_stop:
@@ -142,7 +141,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while timers and timers[0][0] <= now:
             due.append(heappop(timers)[2])
 
-    # -- processes that stop ------------------------------------------------------------------------
+    # -- suspended processes ------------------------------------------------------------------------
 
     def stop_process(self, process: Process) -> None:
         self._stopped.setdefault(process, [])
@@ -163,7 +162,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 class VirtualClock:
-    """The clock of every broker: that of the loop."""
+    """Clock of every broker, driven by the loop."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Bugs put in on purpose. Each bends one rule of replication; a simulator that does not notice is of no use."""
+"""Seeded bugs: each breaks one rule of replication, and the simulator must detect it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from barnabas.transactions import markers
 
 @contextmanager
 def followers_are_cut_to_their_high_watermark() -> Iterator[None]:
-    """As before KIP-101: a follower does not know yet how far is committed, and cuts what is. If it is elected
-    before it has fetched that again, the records are gone."""
+    """Behaviour before KIP-101: a follower whose high watermark is stale truncates committed records. If it is elected
+    before it has fetched them again, they are lost."""
     begin = Partition._begin_epoch
 
     def cut_first(self: Partition, state: PartitionState, leads: bool) -> None:
@@ -37,7 +37,7 @@ def followers_are_cut_to_their_high_watermark() -> Iterator[None]:
 
 @contextmanager
 def divergence_goes_unnoticed() -> Iterator[None]:
-    """A follower with records that its leader never had keeps them, and takes what follows on top."""
+    """A follower keeps records that its leader never had and appends newer ones after them."""
 
     def nothing(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
         return None
@@ -48,8 +48,8 @@ def divergence_goes_unnoticed() -> Iterator[None]:
 
 @contextmanager
 def a_proposed_member_does_not_count_yet() -> Iterator[None]:
-    """A leader commits without whom it has asked the controller to add. The controller may have agreed, and elect just
-    that one next."""
+    """A leader advances the high watermark without the replica it has proposed for the ISR. The controller may have
+    accepted the proposal and may elect that replica next."""
     measure = Partition._recompute_flags
 
     def ignore_the_proposal(self: Partition) -> None:
@@ -63,8 +63,8 @@ def a_proposed_member_does_not_count_yet() -> Iterator[None]:
 
 @contextmanager
 def too_few_in_sync_are_enough() -> Iterator[None]:
-    """A leader commits with fewer in sync than min.insync.replicas asks for. Who left the ISR before is eligible all
-    the same, and lacks that."""
+    """A leader commits with fewer in-sync replicas than min.insync.replicas. A replica that left the ISR earlier is
+    still eligible and lacks those records."""
     measure = Partition._recompute_flags
 
     def be_content(self: Partition) -> None:
@@ -78,7 +78,7 @@ def too_few_in_sync_are_enough() -> Iterator[None]:
 
 @contextmanager
 def every_stop_counts_as_clean() -> Iterator[None]:
-    """A machine that lost power claims to have lost nothing, stays in sync, and may be elected."""
+    """A machine reports a clean shutdown after a power failure, stays in the ISR, and may be elected."""
 
     def clean(*arguments: Any, **named: Any) -> BrokerInfo:
         return BrokerInfo(*arguments, **{**named, "clean": True})
@@ -89,23 +89,23 @@ def every_stop_counts_as_clean() -> Iterator[None]:
 
 @contextmanager
 def open_transactions_can_be_read() -> Iterator[None]:
-    """Readers of committed records get everything below the high watermark, decided or not."""
+    """read_committed consumers get everything below the high watermark, including open transactions."""
     with patch.object(Log, "last_stable_offset", property(lambda self: self.high_watermark)):
         yield
 
 
 @contextmanager
 def followers_claim_what_waits_for_a_slow_disk() -> Iterator[None]:
-    """A follower fetches on before it has written what it fetched, and the leader counts that. If it dies then, it does
-    not have it, is in sync all the same, and may be elected."""
+    """A follower fetches past records that it has not written yet, and the leader counts them as replicated. If it dies
+    then, it lacks them, is still in the ISR, and may be elected."""
     with patch.object(Followed, "is_written", True):
         yield
 
 
 @contextmanager
 def late_markers_end_the_next_transaction() -> Iterator[None]:
-    """A marker of `__consumer_offsets` that arrives again is written again. With transactions V2 it carries the epoch
-    of the offsets that the next transaction has pending, and commits or drops those."""
+    """A duplicate marker for `__consumer_offsets` is written again. With transactions V2 it carries the epoch of the
+    pending offsets of the next transaction, and commits or drops those."""
     is_repeated = markers._is_repeated
 
     def of_data_only(partition: Partition, marker: markers.Marker) -> bool:
@@ -117,7 +117,7 @@ def late_markers_end_the_next_transaction() -> Iterator[None]:
 
 @contextmanager
 def a_slow_write_ends_after_its_callbacks() -> Iterator[None]:
-    """A callback that appends has begun the next step by then: that one is forgotten, and its bytes stay counted."""
+    """A callback that appends has already started the next step: that step is lost, and its bytes stay pending."""
 
     def end_too_late(self: PendingAppends, step: WriteStep) -> None:
         log = self.log
@@ -156,7 +156,7 @@ def a_slow_write_ends_after_its_callbacks() -> Iterator[None]:
 
 @contextmanager
 def a_lost_folder_is_an_empty_log() -> Iterator[None]:
-    """What the checkpoints note is not looked for: a broker leads an empty log, and the others cut theirs."""
+    """The checkpointed offsets are ignored: a broker leads an empty log, and its followers truncate theirs."""
 
     def nothing(*_: object) -> dict[TopicPartition, tuple[int, int]]:
         return {}

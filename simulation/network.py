@@ -1,6 +1,6 @@
-"""The network between brokers: every request is encoded, travels, is served, and its answer travels back.
+"""Network between brokers: each request is encoded, delivered and served, and its response is delivered back.
 
-What is under way belongs to no process: it arrives, or is lost, whatever becomes of the one who sent it.
+Messages in flight belong to no process: they arrive, or are lost, even if the sender dies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simulation.loop import VirtualHandle, VirtualLoop
 if TYPE_CHECKING:
     from simulation.brokers import SimulatedBroker
 
-CLIENT = 0  # the number of all clients
+CLIENT = 0  # node id shared by all clients
 REPEATED = frozenset(
     {
         ApiKey.PRODUCE,
@@ -39,18 +39,18 @@ REPEATED = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-"""What must not do harm when it arrives twice, or seconds after its sender gave it up. A plain commit of an offset
-does: the coordinator cannot know that a later one was sent before."""
+"""Requests that must be harmless when duplicated or delivered seconds after the sender timed out. Plain offset commits
+are not: the coordinator cannot detect that a newer commit was sent earlier."""
 
-TIMEOUT = 1.0  # seconds until a request that was lost is given up
-MAX_SERVICE = 5 * TIMEOUT  # and one that arrived
+TIMEOUT = 1.0  # seconds until the sender of a lost request times out
+MAX_SERVICE = 5 * TIMEOUT  # the same for a delivered request
 DELAYS = (0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.02, 0.1)
-"""Mostly a millisecond, now and then much longer."""
+"""Mostly a millisecond, occasionally much longer."""
 LATE = ((0.0, 0.8), (0.0, 0.8), (1.0, 4.0))
-"""Seconds by which a repeated request follows the first, or a request arrives that its sender has given up."""
+"""Delay ranges, in seconds, of a duplicate after the original, or of a request after its sender timed out."""
 LATENESS = (0.0, 0.3, 1.0)
 
-# All come to the one listener that a simulated cluster has.
+# A simulated cluster has a single listener.
 OF_SIMULATED = RequestContext(ANONYMOUS, "SIMULATED", "simulated", client_id="simulated", is_privileged=True)
 
 logger = logging.getLogger(__name__)
@@ -62,24 +62,24 @@ class Network:
         self.loop = loop
         self.servers: dict[int, SimulatedBroker] = {}
         self.cuts: set[tuple[int, int]] = set()
-        """Pairs (from, to) between which nothing gets through."""
+        """(from, to) pairs of nodes between which all messages are lost."""
         self.loss = 0.0
         self.duplication = 0.0
         self.lateness = chance.choice(LATENESS)
-        """How many of the requests that seem lost arrive after all, and of those in REPEATED arrive again, late."""
+        """Share of timed-out requests, and of requests in REPEATED, that are delivered late or a second time."""
         self._context = Context()
-        self._services: dict[int, dict[_Service, None]] = {}  # sets would be dropped in no certain order
+        self._services: dict[int, dict[_Service, None]] = {}  # not sets: they have no deterministic order
 
     def delay(self) -> float:
         return DELAYS[int(self.chance.random() * len(DELAYS))]
 
     def mend(self) -> None:
-        """From now on everything arrives, and once."""
+        """Deliver every message exactly once from now on."""
         self.cuts.clear()
         self.loss = self.duplication = self.lateness = 0.0
 
     def disconnect(self, number: int) -> None:
-        """A process is gone: what it was serving is never answered."""
+        """Remove a dead process: requests it was serving get no response."""
         self.servers.pop(number, None)
         for service in list(self._services.pop(number, {})):
             service.drop()
@@ -113,7 +113,7 @@ class Network:
         if server is None:
             served(None)
             return
-        # What a server does with a request's bytes must not be seen when it is sent again.
+        # A resent request must not show changes that a server made to its buffers.
         copy = decode_whole(type(request), version, _bytes(request, version))
         services = self._services.setdefault(target, {})
         service = _Service(server, copy, version, services, served)
@@ -122,11 +122,11 @@ class Network:
 
 
 Served = Callable[[bytearray | None], None]
-"""Told the bytes of an answer, or None when there will never be one."""
+"""Receives the encoded response, or None if there will be none."""
 
 
 class _Exchange:
-    """A request on its way there, and its answer on the way back: `answer` is that, or why there is none."""
+    """A request in flight and its response; the future `answer` holds the response or the error."""
 
     __slots__ = (
         "_data",
@@ -171,7 +171,7 @@ class _Exchange:
         network.serve(target, request, version, self._served)
 
     def _arrive_again(self) -> None:
-        """Nobody waits for the answer."""
+        """Deliver a duplicate, whose response is discarded."""
         server = self._network.servers.get(self._target)
         if server is not None:
             version = self._version
@@ -201,8 +201,8 @@ class _Exchange:
 
 
 class _Service:
-    """A request that has arrived, as handlers see it. They are called as the dispatcher calls them: their first world
-    at once, and in a task only those that are coroutines."""
+    """A delivered request, as handlers see it. Handlers are called as by the dispatcher: synchronously, with a task
+    only for those that return a coroutine."""
 
     __slots__ = (
         "_coroutine",
@@ -233,7 +233,7 @@ class _Service:
     ) -> None:
         self._server = server
         self._message = message
-        self._services = services  # of the same server: this one is among them until it is over
+        self._services = services  # requests in progress on this server; removed on completion
         self._served = served
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
@@ -276,16 +276,16 @@ class _Service:
             self._end_with(_bytes(response, self.version))
 
     def drop(self) -> None:
-        """The server is gone."""
+        """Cancel the request because the server died."""
         if not self._is_over:
             self._end_with(None)
             if self._task is not None:
                 self._task.cancel()
                 if getcoroutinestate(self._coroutine) == CORO_CREATED:
-                    self._coroutine.close()  # its task never begins
+                    self._coroutine.close()  # its task has not started
 
     def _fail(self, error: Exception) -> None:
-        """As with the dispatcher, a handler that raises is a mistake of ours."""
+        """Log an exception raised by a handler, as the dispatcher does: it is a bug."""
         if not self._is_over:
             logger.error("%s failed", self._message.NAME, exc_info=error)
             self._end_with(None)
@@ -308,14 +308,14 @@ class SimulatedPeers:
         return await self._network.send(self._node_id, broker_id, request, version)
 
     async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
-        return True  # all simulated brokers are of this version
+        return True  # all simulated brokers run this version
 
     def close(self) -> None:
-        """What is on its way arrives, or is lost."""
+        """Nothing to close: messages in flight are delivered or lost."""
 
 
 def _forget(data: bytearray | None) -> None:
-    """The answer to a request that came twice is not awaited."""
+    """Discard the response to a duplicate request."""
 
 
 def _bytes(message: Message, version: int) -> bytearray:

@@ -1,4 +1,4 @@
-"""An operator who changes settings while faults happen."""
+"""Operator that changes configuration while faults occur."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, UNCLEAN_ELECTION
 from barnabas.handlers.configuration.config_resources import rules
 
 SCRATCH = "scratch"
-"""A topic without records: there an election may be unclean."""
+"""Topic without records, on which unclean elections are allowed."""
 
 
 def set_minimum(broker: Broker, topic: str, minimum: int) -> Decision[Results]:
-    """min.insync.replicas of a topic, whatever was set for it or for all brokers before."""
+    """Set min.insync.replicas of a topic, overriding earlier topic and cluster-wide values."""
     operation = ConfigOperation(MIN_ISR, ConfigOperationType.SET, str(minimum))
     return _alter(broker, Resource(ConfigResourceType.TOPIC, topic), operation)
 
@@ -37,8 +37,8 @@ def _alter(broker: Broker, resource: Resource, operation: ConfigOperation) -> De
 
 
 class Operator:
-    """`has_lowered_minimum` says that from some moment on one machine alone may hold what is acknowledged: it must not
-    lose power any more, for what it has not synced would be gone, as with Kafka."""
+    """`has_lowered_minimum`: min.insync.replicas has been 1, so one machine may hold the only copy of acknowledged
+    records. It must not lose power, because unsynced records would be lost, as with Kafka."""
 
     def __init__(self, chance: random.Random, topic: str) -> None:
         self.has_lowered_minimum = False
@@ -47,7 +47,7 @@ class Operator:
         self._with_elections = Resource(ConfigResourceType.TOPIC, SCRATCH)
 
     def wish(self, broker: Broker, *, one_may_do: bool) -> tuple[str, Decision[Results]]:
-        """What to ask the controller for, in words and as a decision."""
+        """Random configuration change: a description for the event log, and the controller decision."""
         if self._chance.random() < 0.25:
             resource = self._with_elections
             operation = ConfigOperation(

@@ -1,8 +1,8 @@
-"""Many scenarios, on all cores. A seed decides everything: it does not matter which process runs it, or when.
+"""Runs many scenarios on all cores. The seed alone determines a scenario, not the process or time it runs in.
 
-A scenario leaves some fifteen thousand objects of dead brokers behind, in cycles: to find and free them would take a
-fifth of the time. So some scenarios at a time are run by a child, a fork of a process in which everything that is made
-only once has been made, and the child's memory ends with it.
+A scenario leaves about fifteen thousand objects of dead brokers in reference cycles; collecting them would take a fifth
+of the run time. Forked children therefore run a few scenarios each and exit without collecting. They inherit all
+lazily initialized state from a warmed-up parent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import NamedTuple
 from simulation.mirrors import MirrorScenario
 from simulation.scenario import Scenario, ScenarioFailed
 
-RUN_AT_ONCE = 20  # scenarios that a child runs: about a second, and some 15 MB that are never freed
-WARMING_SEEDS = (1, 2)  # one with offsets that are committed, one with transactions
+RUN_AT_ONCE = 20  # scenarios per child: about a second, and about 15 MB that are never freed
+WARMING_SEEDS = (1, 2)  # one with offset commits, one with transactions
 
 _FORKING = get_context("fork")
 
@@ -35,7 +35,7 @@ class ScenarioKind(Enum):
     MIRRORS = "mirrors"
 
     def scenario(self, seed: int) -> Scenario:
-        """Every second mirror is promoted."""
+        """Scenario of this kind for a seed; every second mirror scenario includes a promotion."""
         if self is ScenarioKind.MIRRORS:
             return MirrorScenario(seed, promoted=seed % 2 == 0)
         return Scenario(seed, tiered=self is ScenarioKind.TIERED)
@@ -51,8 +51,8 @@ def run(
     progress: Callable[[int], None] = lambda done: None,
     on_failure: Callable[[ScenarioFailed], None] | None = None,
 ) -> int:
-    """How many of the scenarios with the seeds `first` to `last` were run within the time. `progress` is called now and
-    then with the number so far. A scenario that fails is given to `on_failure`; without it, the first is raised."""
+    """Run the scenarios `first` to `last` within the time limit and return the number completed. `progress` gets the
+    count so far at intervals. Failures go to `on_failure`; without it, the first one is raised."""
     deadline = time.time() + seconds  # comparable between processes
     with _one_order_of_sets(), _pool(processes or os.cpu_count(), kind) as pool:
         pending = [pool.submit(_run, share, deadline, kind) for share in _shares(first, last)]
@@ -72,13 +72,13 @@ def run(
 
 
 def _pool(processes: int | None, kind: ScenarioKind) -> ProcessPoolExecutor:
-    """Separate processes even if it is one: they are alike, whatever the one that starts them has done before."""
+    """Worker processes, even if only one: their state is independent of the history of the parent."""
     return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_warm_up, initargs=(kind,))
 
 
 @contextmanager
 def _one_order_of_sets() -> Iterator[None]:
-    """What goes through a set of names does so in the same order in every process that starts meanwhile."""
+    """Fix the hash seed of processes started meanwhile, so that sets of strings iterate in the same order."""
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
     try:
@@ -96,9 +96,9 @@ def _shares(first: int, last: int) -> Iterator[range]:
 
 
 def _warm_up(kind: ScenarioKind) -> None:
-    """Make everything that is made at its first use, and keep the garbage collector from looking at it."""
+    """Initialize everything that is created lazily, and exclude it from garbage collection."""
     for seed in WARMING_SEEDS:
-        with suppress(ScenarioFailed):  # reported when this seed is run
+        with suppress(ScenarioFailed):  # reported when the seed itself runs
             kind.scenario(seed).run()
     gc.collect()
     gc.freeze()
@@ -111,7 +111,7 @@ class RunResult(NamedTuple):
 
 
 def _run(seeds: range, deadline: float, kind: ScenarioKind = ScenarioKind.PLAIN) -> RunResult:
-    """Let a child run these scenarios."""
+    """Run these scenarios in a forked child."""
     outcome, report = _FORKING.Pipe(duplex=False)
     child = _FORKING.Process(target=_run_here, args=(seeds, deadline, report, kind))
     child.start()

@@ -1,4 +1,4 @@
-"""One scenario from a seed: brokers and links fail and come back while clients write and read; then all is healed."""
+"""One scenario of a seed: brokers and links fail and recover while clients produce and consume; then all is healed."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from simulation.world import World
 ENDING_ROUNDS = 20
 SCENARIO_SECONDS = 3.0
 FAULTS_PER_SECOND = (1.5, 3.0, 5.0, 9.0)
-"""With few of them clients make progress, with many of them failures coincide."""
+"""With few faults clients make progress; with many, failures coincide."""
 FAULTS_IF_TIERED = (
     2.0,
     4.0,
     7.0,
-)  # beside those at the steps of copying, for which there must be something to copy
+)  # in addition to the traps at copy steps, which need segments to copy
 
 
 class ScenarioFailed(Exception):  # noqa: N818 - a finding, not an error of the simulator
     def __init__(self, seed: int, reason: str, events: list[str]) -> None:
-        super().__init__(seed, reason, events)  # as given, so that it travels between processes
+        super().__init__(seed, reason, events)  # all arguments, so that it can be pickled
         self.seed = seed
         self.reason = reason
         self.events = events
@@ -48,8 +48,8 @@ class ScenarioFailed(Exception):  # noqa: N818 - a finding, not an error of the 
 
 
 class LoggedErrors(logging.Handler):
-    """What brokers log while a scenario runs: nothing is printed, but an exception is a finding. `first` is the first
-    exception that was logged, and its message."""
+    """Captures broker logs during a scenario: nothing is printed, but a logged exception is a finding. `first` is the
+    first logged exception with its message."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -62,7 +62,7 @@ class LoggedErrors(logging.Handler):
             self.first = f"{record.getMessage()}\n{formatter.formatException(record.exc_info)}"
 
     def __enter__(self) -> None:
-        line_limit.forget()  # lines of another scenario do not count
+        line_limit.forget()  # reset rate limits of the previous scenario
         self._before = self._logger.propagate
         self._logger.propagate = False
         self._logger.addHandler(self)
@@ -73,8 +73,8 @@ class LoggedErrors(logging.Handler):
 
 
 class Scenario:
-    """`tiered`: segments are copied to an object store, which fails too. At the end of that, `unclean`: a leader is
-    elected uncleanly; `deleted`: the topic is deleted."""
+    """`tiered`: segments are copied to an unreliable object store. At the end of a tiered scenario, `unclean` adds an
+    unclean leader election, and `deleted` deletes the topic."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Scenario:
         return self.world.events
 
     def run(self) -> None:
-        """ScenarioFailed when something was true that must never be."""
+        """Run the scenario; raise ScenarioFailed on a violation."""
         logged = LoggedErrors()
         random.seed(self.seed)
         try:
@@ -116,8 +116,8 @@ class Scenario:
             self._end()
 
     def _end(self) -> None:
-        """Every task takes the step that ends it: those of stopped processes, and those that the end of others begins
-        (a controller is elected when the session of the last one ends)."""
+        """Let every task finish: those of suspended processes, and those started by the shutdown of others (the end of
+        a controller's session triggers an election)."""
         loop = self.world.loop
         loop.continue_all()
         for _ in range(ENDING_ROUNDS):
@@ -150,7 +150,7 @@ class Scenario:
             await TopicDeletion(world, self.workload, watch).run()
 
     async def _begin(self) -> None:
-        """Start the brokers, make the topics, let the clients in."""
+        """Start the brokers, create the topics, start the clients."""
         machines = self.world.machines
         for machine in machines:
             machine.start()
@@ -170,7 +170,7 @@ class Scenario:
         self.workload.start()
 
     def _internal_topic(self, controller: SimulatedBroker, name: str) -> NewTopic:
-        """On machines of its own: one that leads both topics would send itself nothing."""
+        """Internal topic on randomly drawn machines: a broker that leads both topics sends itself no requests."""
         wanted = internal_topic(controller.config, controller.image, name, is_alone=False)
         assert wanted is not None
         needed = self.world.variant.internal_replicas
@@ -182,4 +182,4 @@ class Scenario:
 def _reason(error: Exception) -> str:
     if isinstance(error, Violation | NothingLeftToDo):
         return f"{type(error).__name__}: {error}"
-    return "".join(traceback.format_exception(error))  # where it was raised is what one wants to know
+    return "".join(traceback.format_exception(error))  # the traceback locates a simulator or broker bug

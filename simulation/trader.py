@@ -1,10 +1,10 @@
-"""A transactional application of the simulated cluster, and a reader who sees only what was committed.
+"""A transactional application of the simulated cluster, and a read_committed consumer.
 
-The trader consumes, transforms and produces: every transaction takes the next input, writes its own number and that of
-the input to both partitions, commits the offset behind the input, and ends in a commit or an abort. Inputs are numbers,
-nobody has to write them. As real producers do (KIP-890), it tries again until it knows how a transaction ended; if it
-is fenced, it begins again and does not know. After everything but a commit it asks the coordinator where to resume, as
-a consumer that is restarted does.
+The trader runs a consume-transform-produce loop: each transaction takes the next input, writes its own number and that
+of the input to both partitions, commits the offset after the input, and ends in a commit or an abort. Inputs are plain
+numbers, not records. As real producers do (KIP-890), it retries until the outcome of a transaction is known; if it is
+fenced, it reinitializes and the outcome stays unknown. Unless a transaction has committed, it fetches the committed
+offset from the coordinator to resume, as a restarted consumer does.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from simulation.loop import START_MS
 from simulation.network import CLIENT, Network
 
 PARTITIONS = (0, 1)
-INPUT = 0  # the partition whose offsets it commits
-ATTEMPTS = 6  # to write a record, before the transaction is aborted
+INPUT = 0  # partition whose offsets the trader commits
+ATTEMPTS = 6  # attempts to write a record before the transaction is aborted
 MARK = b"t"
-"""What the values of a transaction begin with, before the number of the trader; those of other writers are numbers."""
+"""Prefix of transactional values, before the trader's number; values of other writers are plain numbers."""
 FENCED = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -53,7 +53,7 @@ FENCED = frozenset(
 
 
 class Trader(Client):
-    """One of several; each has its own transactional id, group and input."""
+    """One of several traders; each has its own transactional id, group and input."""
 
     def __init__(
         self, network: Network, number: int, image: Callable[[], MetadataImage], chance: random.Random
@@ -64,12 +64,12 @@ class Trader(Client):
         self.begun = 0
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
-        """Of the others it is not known how they ended."""
+        """The outcome of transactions in neither set is unknown."""
         self._identity: tuple[int, int] | None = None
         self._input: int | None = None
-        """The next to be processed; None while only the coordinator knows."""
+        """Next input to process; None until it is fetched from the coordinator."""
         self._possible = {0}
-        """What the coordinator may say, given how transactions are known to have ended."""
+        """Committed offsets consistent with the known outcomes of transactions."""
 
     async def run(self) -> None:
         while not self.is_to_stop:
@@ -80,7 +80,7 @@ class Trader(Client):
             else:
                 await self._trade(self._identity, self.begun, self._input)
             await asyncio.sleep(self._chance.choice((0.0, 0.02, 0.1)))
-        # Whatever is still open would hold up readers of what is committed.
+        # An open transaction would block read_committed consumers.
         self._input = None
         while self._identity is None or self._input is None:
             await (self._begin_again() if self._identity is None else self._look_up_input())
@@ -150,7 +150,7 @@ class Trader(Client):
         return False
 
     async def _end(self, identity: tuple[int, int], commits: bool) -> bool:
-        """Is it known that it has ended so?"""
+        """End the transaction; return True if this outcome is confirmed."""
         request = EndTxnRequest(self._name, *identity, commits)
         while self._identity is not None:
             answer = await self._ask(self._coordinator(), request)
@@ -162,7 +162,7 @@ class Trader(Client):
         return False
 
     def _is_done(self, code: int) -> bool:
-        """Need it not be tried again? When it was fenced, it has no identity any more."""
+        """True if the request must not be retried. A fenced trader drops its producer id and epoch."""
         if code in FENCED:
             self._identity = None
         elif code and code not in RETRIABLE and code != ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -179,11 +179,11 @@ class Trader(Client):
         state = self._image().partition(TRANSACTION_STATE, 0)
         return state.leader if state is not None else 1
 
-    # -- the end ------------------------------------------------------------------------------------
+    # -- final comparison ---------------------------------------------------------------------------
 
     def compare(self, seen: list[dict[int, bytes]]) -> None:
-        """Every transaction is seen in both partitions or in none, and as it was told to have ended; every input whose
-        offset is committed was processed, once."""
+        """Check that every transaction is visible in both partitions or in none and matches its known outcome, and that
+        every input with a committed offset was processed exactly once."""
         mark = self._mark + b" "
         found = [
             [values[offset].split() for offset in sorted(values) if values[offset].startswith(mark)]
@@ -202,7 +202,7 @@ class Trader(Client):
 
 
 class CommittedReader(Reader):
-    """Skips what was aborted, as a consumer with `isolation.level=read_committed` does."""
+    """Skips aborted records, as a consumer with `isolation.level=read_committed` does."""
 
     isolation_level = 1
 
@@ -214,7 +214,7 @@ class CommittedReader(Reader):
         )
 
     def _end_of(self, aborted: Any, data: PartitionData) -> int:
-        """Where the marker of an aborted transaction stands; behind everything, if it is not in this answer."""
+        """Offset of the abort marker of a transaction, or past the end if this response does not contain it."""
         for _, header in iterate_headers(data.records or b""):
             ends_it = header.is_control and header.producer_id == aborted.producer_id
             if ends_it and header.base_offset >= aborted.first_offset:

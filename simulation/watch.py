@@ -1,4 +1,4 @@
-"""Lets time pass in small steps, and checks the invariants after each of them."""
+"""Advances time in small steps and checks the invariants after each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulation.workload import Workload
 from simulation.world import World
 
 CHECK_SECONDS = 0.02
-MENDING_SECONDS = 90.0  # the longest way: a session runs out, an ISR shrinks, a log is fetched again
+MENDING_SECONDS = 90.0  # worst case: a session expires, the ISR shrinks, a log is fetched again
 
 
 class Watch:
@@ -23,23 +23,23 @@ class Watch:
         self._workload = workload
         self._invariants = invariants
         self.expects_losses = False
-        """After an unclean election what was acknowledged may be gone, and replicas differ for a while."""
+        """After an unclean election, acknowledged records may be lost, and replicas differ temporarily."""
         self._coverage = None if world.tiers is None else Coverage(world.tiers, world.machines)
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass, and look again and again."""
+        """Advance time by `seconds`, checking the invariants at every step."""
         over = self._world.loop.create_future()
         self._look_until(self._world.loop.now + seconds, over)
         if not over.done():
             await over
 
     def _look_until(self, end: float, over: asyncio.Future[None]) -> None:
-        """Called by the loop itself: what is wrong ends the scenario, even if no task waits for it."""
+        """Run as a loop callback, so that a violation ends the scenario even if no task awaits it."""
         self._look()
         left = end - self._world.loop.now
         if left > 0:
             self._world.loop.call_later(min(left, CHECK_SECONDS), self._look_until, end, over)
-        elif not over.done():  # cancelled, when the scenario has ended meanwhile
+        elif not over.done():  # cancelled if the scenario has ended
             over.set_result(None)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
@@ -50,7 +50,7 @@ class Watch:
             await self.wait(CHECK_SECONDS)
 
     def mending_ends(self) -> float:
-        """When whatever is to come right must have, if nothing more happens."""
+        """Deadline for full recovery if no further faults occur."""
         return self._world.loop.time() + MENDING_SECONDS
 
     def look_at_everything(self) -> None:
@@ -69,8 +69,8 @@ class Watch:
                 machine.lost_data = False
 
     def _has_all(self, image: MetadataImage, machine: Machine) -> bool:
-        """Is it in sync with all that it should hold, and not only believed to be?"""
-        topic = image.topics.get(TOPIC)  # it may have been deleted
+        """True if the machine's replicas are in the ISR and hold all acknowledged records."""
+        topic = image.topics.get(TOPIC)  # None if deleted
         states = topic.partitions if topic is not None else ()
         held = machine.broker.replicas.by_name.get(TOPIC, {}) if machine.broker is not None else {}
         return all(

@@ -1,4 +1,4 @@
-"""The clients of a scenario: all of them write and read; some use transactions or commit offsets."""
+"""Clients of a scenario: all of them write and read; some use transactions or commit offsets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from simulation.world import World
 
 PARTITIONS = 2
 TRADERS = 3
-WITH_TRANSACTIONS = 0.5  # of the scenarios; in the others, consumers commit offsets
-TIERED_WITH_TRANSACTIONS = 0.25  # in the others, records expire
+WITH_TRANSACTIONS = 0.5  # share of scenarios; in the others, consumers commit offsets
+TIERED_WITH_TRANSACTIONS = 0.25  # share of tiered scenarios; in the others, records expire
 
 
 EXPIRIES = (Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.SIZE, Expiry.AGE, Expiry.AGE)
@@ -32,7 +32,7 @@ class Workload:
         network, image, chance = world.network, world.image, world.chance
         indexes = range(PARTITIONS)
         self.settings = {"min.insync.replicas": "2"}
-        """Of the topic."""
+        """Topic settings."""
         self.pruner: Pruner | None = None
         self._expiry = Expiry.NONE
         self.writers: Sequence[Writer] = [Writer(network, index, image, chance) for index in indexes]
@@ -48,7 +48,7 @@ class Workload:
         self._all: list[asyncio.Task[None]] = []
 
     def _use_tiers(self, world: World) -> None:
-        """Old records expire in some scenarios; not where transactions are counted."""
+        """Expire old records in scenarios without transactions; the trader counts all of its records."""
         network, image, chance = world.network, world.image, world.chance
         assert world.tiers is not None
         expiry = self._expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
@@ -64,7 +64,7 @@ class Workload:
             ]
 
     def may_start_at(self, index: int) -> int | None:
-        """How far the log start of a partition may have moved; None: as far as the high watermark."""
+        """Highest valid log start offset of a partition; None: up to the high watermark."""
         writer = self.writers[index]
         if isinstance(writer, Backfiller):
             return writer.may_start_at()
@@ -78,7 +78,7 @@ class Workload:
         self._all = [*self._finite, *endless]
 
     def _with_an_end(self) -> list[Writer | Committer | Trader | Pruner]:
-        """Clients that finish what they do when they are asked to."""
+        """Clients that finish their current work on request."""
         others = self.traders if self.has_transactions else self.committers
         return [*self.writers, *others, *([self.pruner] if self.pruner else ())]
 
@@ -90,7 +90,7 @@ class Workload:
             client.is_to_stop = True
 
     def stop(self) -> None:
-        """Nobody reads or writes any more."""
+        """Cancel all clients."""
         for task in self._all:
             task.cancel()
 
@@ -98,7 +98,7 @@ class Workload:
         return all(task.done() for task in self._finite)
 
     def raise_what_failed(self) -> None:
-        """A client that met something impossible has ended with it."""
+        """Raise the exception of a client that failed with a violation."""
         for task in self._all:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -1,4 +1,4 @@
-"""What a scenario runs on: random numbers, time, machines and the network between them, and the list of events."""
+"""Environment of a scenario: random numbers, time, machines, the network between them, and the event log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class World:
         self.events.append(f"{self.loop.time():8.3f} {text}")
 
     def image(self) -> MetadataImage:
-        """The image of the whole metadata log, however much of it each broker has read."""
+        """Image of the complete metadata log, regardless of how far each broker has replayed it."""
         known, image = self._head
         if known != len(self.cluster.entries):
             for entry in self.cluster.entries[known:]:
@@ -52,6 +52,6 @@ class World:
         return next((broker for broker in active if broker.controller.is_active), None)
 
     def pick(self, *, up: bool) -> Machine | None:
-        """Any machine with a broker, or without."""
+        """Random machine that has a broker (`up`) or has none."""
         fitting = [machine for machine in self.machines if machine.is_up == up]
         return self.chance.choice(fitting) if fitting else None

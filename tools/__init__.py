@@ -1,1 +1,1 @@
-"""Scripts of the developers: the generated pages of the documentation, and checks that `make check` runs."""
+"""Developer scripts: generators of documentation pages, and the checks of `make check`."""

@@ -1,4 +1,4 @@
-"""Findings that a check of names or phrases still accepts. The numbers may only fall.
+"""Numbers of findings that the name and phrase checks still accept. They may only decrease.
 
 `python -m tools.check_names --lower` and `python -m tools.check_words --lower` record an improvement.
 """

@@ -1,4 +1,4 @@
-"""What `make check` asks of the documentation: current pages, words for everything, links that lead somewhere."""
+"""Documentation checks of `make check`: generated pages are current, settings and commands documented, links valid."""
 
 import re
 import sys
@@ -14,9 +14,9 @@ _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 _MODULE = re.compile(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
-# Within a sentence or a cell of a table.
+# Matches within one sentence or table cell.
 _NOT_SERVED = re.compile(r"[^.;|:]*\b(?:is|are) not (?:served|supported|implemented)\b")
-# Words of users for what the table of handlers has under another name.
+# Terms used in the documentation for entries of the handler table.
 _API_OF = {
     "ACLs": "CreateAcls",
     "TLS": "ApiVersions",
@@ -59,7 +59,7 @@ def links_to_nowhere() -> Iterator[str]:
 
 
 def tests_that_do_not_exist() -> Iterator[str]:
-    """A page that names the guard of a rule must not outlive it."""
+    """Report references to tests that do not exist."""
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for file, name in _TEST.findall(page.read_text()):
             if not (ROOT / file).exists() or f"def {name}(" not in (ROOT / file).read_text():
@@ -67,7 +67,7 @@ def tests_that_do_not_exist() -> Iterator[str]:
 
 
 def modules_that_do_not_exist() -> Iterator[str]:
-    """ARCHITECTURE.md is a map: `room/module` must be there."""
+    """Report paths in ARCHITECTURE.md that do not exist."""
     source = ROOT / "src" / "barnabas"
     for named in sorted(set(_MODULE.findall((ROOT / "ARCHITECTURE.md").read_text()))):
         room = source / named.partition("/")[0]
@@ -77,7 +77,7 @@ def modules_that_do_not_exist() -> Iterator[str]:
 
 
 def apis_said_not_to_be_served() -> Iterator[str]:
-    """The table of handlers says what is served. COMPATIBILITY.md is made from it."""
+    """Report pages that call a served API unsupported. COMPATIBILITY.md is generated from the handler table."""
     served = {row.request_class.__name__.removesuffix("Request") for row in HANDLERS}
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
         for claim in _NOT_SERVED.findall(page.read_text()):
@@ -86,7 +86,7 @@ def apis_said_not_to_be_served() -> Iterator[str]:
                     yield f"{page.relative_to(ROOT)} says that {word} is not served, and it is: '{claim.strip()}'"
 
 
-# A new rule is a function that yields complaints.
+# Each rule is a function that yields complaints.
 RULES: tuple[Callable[[], Iterator[str]], ...] = (
     stale_pages,
     settings_without_words,

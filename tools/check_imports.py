@@ -1,4 +1,4 @@
-"""Rules about imports that layers cannot say: who may import a library, which packages do no I/O, who may call what.
+"""Import rules that layers cannot express: owners of a library, packages without I/O, restricted calls.
 
     python -m tools.check_imports
 
@@ -43,7 +43,7 @@ ONLY_IMPORTED_BY = {
 
 SERVER = ("barnabas.broker", "barnabas.handlers", "barnabas.network")
 
-# package -> what it must not import: the wire layer and the state machines are tested without a socket
+# package -> imports it must not have: the wire layer and the state machines are tested without a socket
 NO_IO = ("asyncio", "socket", "selectors", "ssl")
 MUST_NOT_IMPORT = {
     "barnabas.protocol": NO_IO,
@@ -59,7 +59,7 @@ MUST_NOT_IMPORT = {
     "barnabas.coordination": NO_IO,
     "barnabas.network.frames": NO_IO,
     "barnabas.network.memory_pool": NO_IO,
-    # They talk to any Kafka over the network, so they must not know our server.
+    # Clients of any Kafka over the network, independent of our server.
     "barnabas.spark": SERVER,
     "barnabas.pipelines": SERVER,
     "barnabas.connect": SERVER,
@@ -67,38 +67,38 @@ MUST_NOT_IMPORT = {
     "barnabas.services.console": ("barnabas.log",),
 }
 
-# The one module of the coordinators that knows tasks; their state machines take callbacks and timers.
+# The only coordinator module that uses tasks; the state machines take callbacks and timers.
 MAY_IMPORT_ASYNCIO = ("barnabas.coordination.tasks",)
 
-# what is called -> (the packages that must not, the modules in them that may)
+# call -> (packages that must not make it, modules in them that may)
 SERVING = (
     "broker", "handlers", "network", "web", "groups", "transactions", "share", "controller", "coordination",
     "replication", "cluster", "log",
 )  # fmt: skip
 OURS = ("barnabas", "pyspark_barnabas", "pyspark_barnabas_postgres")
 SERVED = tuple(f"barnabas.{package}" for package in SERVING)
-# Python's `re` can take exponential time: text of clients is matched with RE2 (barnabas.common.regex). The patterns of
-# these modules are constants that take time linear in the text.
+# Python's `re` can take exponential time: client input is matched with RE2 (barnabas.common.regex). The patterns of
+# these modules are constants that take linear time.
 MAY_IMPORT_RE = (
-    "barnabas.handlers.versions",  # names of clients' software
+    "barnabas.handlers.versions",  # client software names
     "barnabas.share.delays",  # durations
     "barnabas.transactions.bounds",  # the number in a transactional id
-    "barnabas.cluster.names",  # names of topics
+    "barnabas.cluster.names",  # topic names
     "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
     "barnabas.config.setting",
-    "barnabas.log.compaction.record_signature",  # records that look alike, without a choice in the pattern
+    "barnabas.log.compaction.record_signature",  # runs of similar records; the pattern has no alternatives
 )  # fmt: skip
 
 MUST_NOT_CALL = {
-    # Names from clients must not forge lines of the log: barnabas.common.safe_logging has loggers that escape them.
+    # Client input must not forge log lines: the loggers of barnabas.common.safe_logging escape it.
     "logging.getLogger": (
         SERVED,
         (
             "barnabas.handlers.configuration.alter_configs",
             "barnabas.cluster.zookeeper.kazoo_client",
-        ),  # levels of loggers; kazoo's logger
+        ),  # logger levels; kazoo's logger
     ),
-    # No setting names code. These import what they have a list of, or run what they have generated.
+    # No setting names code. These modules import from a fixed table or run generated code.
     **dict.fromkeys(
         ("importlib.import_module", "import_module", "importlib.__import__", "__import__"),
         (
@@ -116,10 +116,10 @@ MUST_NOT_CALL = {
         ("exec", "builtins.exec"), (OURS, ("barnabas.protocol.codec", "barnabas.protocol.schema"))
     ),
     **dict.fromkeys(("eval", "builtins.eval", "runpy.run_path", "runpy.run_module"), (OURS, ())),
-    # Files of a pipeline's definitions are programs: their author's, in the folder that a command names.
+    # Pipeline definitions are programs by the user, in the folder given to the command.
     "importlib.util.spec_from_file_location": (OURS, ("barnabas.pipelines.definitions.loading",)),
-    # A pickle is a program, too. Spark's workers unpickle by themselves.
-    # The console's search processes get their login from the process that started them, over its pipe.
+    # Unpickling executes code. Spark's workers unpickle in their own code.
+    # The console's search processes get their credentials from their parent process over a pipe.
     **dict.fromkeys(
         ("pickle.loads", "pickle.load", "marshal.loads"),
         (OURS, ("barnabas.services.console.scanning.login",)),
@@ -166,7 +166,7 @@ def _about_calls(path: Path, module: str) -> Iterator[str]:
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Every imported module with its line, those inside functions included."""
+    """(line, module) of every import, including those inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -177,14 +177,14 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def calls_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Every function that is called by its name, `module.function` or `function`, with its line."""
+    """(line, name) of every call by name, as `module.function` or `function`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             yield node.lineno, ast.unparse(node.func)
 
 
 def assignments_to_logs(path: Path) -> Iterator[tuple[int, str]]:
-    """Where an attribute of something called `log` is set: its state is moved by its own methods only."""
+    """(line, target) of assignments to attributes of a log, which only its own methods may change."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             owner = ast.unparse(node.value).rpartition(".")[2]

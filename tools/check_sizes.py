@@ -1,9 +1,9 @@
-"""Bounds of modules and folders.
+"""Size limits of modules and folders.
 
     python -m tools.check_sizes
 
-Upper bounds hold for the code that is installed, for benchmarks and for tools: a larger module has a part that deserves
-a name. The lower bound holds for the installed code: a short module with one importer in its folder is a detour.
+Upper limits apply to installed code, benchmarks and tools: a larger module should be split. The lower limit applies to
+installed code: a short module with a single importer in its folder should be merged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("src", "benchmarks", "tools")
 
-MAX_LINES = 400  # of a module
-MAX_MODULES = 25  # of a folder, its sub-folders and __init__ not counted
-MIN_LINES = 60  # of a module that only one module of its folder imports
+MAX_LINES = 400  # per module
+MAX_MODULES = 25  # per folder, without sub-folders and __init__
+MIN_LINES = 60  # for a module with a single importer in its folder
 
 # Short modules with one importer that are separate for a reason.
 SEPARATE = {
@@ -63,7 +63,7 @@ def too_large(folder: Path) -> Iterator[str]:
 
 
 def too_small(src: Path, separate: set[str]) -> Iterator[str]:
-    """Short modules whose only importer is in the same folder, and needless entries of `separate`."""
+    """Short modules whose only importer is in the same folder, and unnecessary entries of `separate`."""
     modules = {
         ".".join(path.relative_to(src).with_suffix("").parts): path
         for path in sorted(src.rglob("*.py"))

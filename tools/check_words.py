@@ -1,4 +1,4 @@
-"""Report phrases that do not belong in messages, docstrings, comments and Markdown.
+"""Report banned phrases in messages, docstrings, comments and Markdown.
 
     python -m tools.check_words                 # fails if a folder has more findings than ALLOWED, or fewer
     python -m tools.check_words --list groups   # every finding below src/barnabas/groups (or docs, tools, ...)
@@ -48,12 +48,12 @@ PHRASES = {
     r"\bin vain\b": "without success",
 }
 PATTERN = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
-# Module docstrings, docstrings of classes and functions begin with a verb or a noun.
+# Docstrings of modules, classes and functions begin with a verb or a noun.
 OPENING = re.compile(r"(?:What|How|Who|Whether|Where|When|Why|Which|May|Does|Do|Has|Is|Are)\b")
 
 TEMPLATES = ROOT / "src" / "barnabas" / "services" / "console" / "templates"
 MARKDOWN = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "COMPATIBILITY.md")
-# Records of the past keep their words; generated pages get theirs from the code.
+# Historical records are not reworded; generated pages take their text from the code.
 OLD = ("docs/decisions", "docs/proof")
 
 # folder -> findings that are left
@@ -120,7 +120,7 @@ def _phrases(text: str) -> Iterator[str]:
 
 
 def _texts(source: str) -> Iterator[tuple[int, str]]:
-    """Every string of the module, messages and docstrings alike."""
+    """All strings of the module, including messages and docstrings."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value

@@ -50,7 +50,7 @@ from barnabas.handlers.versions import VersionsNeeds
 
 
 def check(broker: Broker) -> None:
-    """Each line is an error of mypy if the broker lacks something."""
+    """Each line is a mypy error if the broker does not satisfy the protocol."""
     _1: AdmissionNeeds = broker
     _2: ClusterNeeds = broker
     _3: ConfigsNeeds = broker

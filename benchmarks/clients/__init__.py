@@ -1,1 +1,1 @@
-"""Programs that put load on a broker, each in a process of its own. They print one JSON object."""
+"""Load generators, each run as a separate process. They print one JSON object."""

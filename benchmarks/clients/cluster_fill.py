@@ -1,4 +1,4 @@
-"""Makes a cluster as large as the one of kafbat#1776: topics, partitions and groups that have committed.
+"""Creates a cluster as large as that of kafbat#1776: topics, partitions and groups with committed offsets.
 
 python -m benchmarks.clients.cluster_fill --bootstrap 127.0.0.1:9092 --topics 9000 --partitions 39000 --groups 2200
 """
@@ -28,7 +28,7 @@ def topic_name(number: int) -> str:
 
 
 def partition_counts(topics: int, partitions: int) -> dict[str, int]:
-    """As even as whole numbers allow."""
+    """Partitions by topic, distributed as evenly as possible."""
     return {
         topic_name(at): (at + 1) * partitions // topics - at * partitions // topics for at in range(topics)
     }
@@ -75,7 +75,7 @@ async def _commit(client: Client, group: str, topics: dict[str, tuple[bytes, int
     ]
 
     def check(response: object) -> None:
-        """The sampler sees whether the commits are there."""
+        """Ignore errors: a missing commit shows up in the sampler."""
 
     await ask_coordinator(client, group, OffsetCommitRequest(group_id=group, topics=wanted), check)
 

@@ -1,12 +1,12 @@
-"""Members of a consumer group (KIP-848), each on a connection of its own.
+"""Members of a consumer group (KIP-848), each on a separate connection.
 
     python -m benchmarks.clients.consumer_members join --port P --group G --topic T --members 50
     python -m benchmarks.clients.consumer_members stay --port P --group G --topic T --members 500 --heartbeats 20000
 
-`join`: one more member joins those that have settled; how long until everybody has what it shall have. Members send
-heartbeats far more often than consumers do, so that it is the broker which is measured and not the pauses.
-`stay`: members that have settled send heartbeats with nothing in them; how many are answered in a second, and what CPU
-the broker, the process with `--pid`, needs for them.
+`join`: time from the join of one more member to a stable group until all members have their target assignment. Members
+send heartbeats far more often than consumers do, so that the broker is measured and not the heartbeat interval.
+`stay`: members of a stable group send empty heartbeats; responses per second, and the CPU time of the broker (the
+process `--pid`).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from barnabas.protocol.messages.consumer import (
 from benchmarks.subjects.processes import cpu_seconds
 
 _VERSION = 1
-# The coordinator of this group may still be loading its partition.
+# The coordinator of the group may still be loading its partition.
 _NOT_YET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,13 +33,13 @@ _NOT_YET = (
 )
 _HEARTBEAT_SECONDS = 0.02
 _REBALANCE_MS = 60_000
-# Both brokers assign at most once a second: a join right after another one would measure that.
+# Both brokers compute assignments at most once a second, which consecutive joins would measure.
 _BETWEEN_ASSIGNMENTS_SECONDS = 1.2
 _SETTLE_SECONDS = 120
 
 
 class Member:
-    """Does what a consumer does: reports what it has, gives up what it is told to, takes what it gets."""
+    """Follows the consumer protocol: reports its partitions, revokes and takes partitions as assigned."""
 
     def __init__(self, group: str, number: int, topic: str) -> None:
         self._request = ConsumerGroupHeartbeatRequest(
@@ -78,7 +78,7 @@ class Member:
             self._next(None)
 
     def _next(self, held: list[ConsumerGroupHeartbeatTopicPartitions] | None) -> None:
-        """The next heartbeat says what has changed; those after it nothing at all."""
+        """Build the next heartbeat; `held` reports changed partitions, None an unchanged assignment."""
         self._request = ConsumerGroupHeartbeatRequest(
             group_id=self._request.group_id,
             member_id=self._request.member_id,
@@ -88,7 +88,7 @@ class Member:
 
 
 async def settle(members: Sequence[Member], partitions: int) -> None:
-    """Heartbeats until all partitions are given out, evenly, and everybody has the same epoch."""
+    """Send heartbeats until all partitions are assigned evenly and all members have the same epoch."""
     deadline = time.perf_counter() + _SETTLE_SECONDS
     while not _settled(members, partitions):
         if time.perf_counter() > deadline:
@@ -108,7 +108,7 @@ def _settled(members: Sequence[Member], partitions: int) -> bool:
 
 
 async def join(options: argparse.Namespace, members: list[Member]) -> dict[str, float]:
-    """One partition more than members, so that the newcomer gets one and only one of the others gives one up."""
+    """Use one partition more than members: the new member gets one, and only one other member revokes one."""
     await settle(members, options.partitions)
     await asyncio.sleep(_BETWEEN_ASSIGNMENTS_SECONDS)
     newcomer = await Member(options.group, options.members, options.topic).open(options.port)

@@ -1,9 +1,9 @@
-"""`barnabas serve` until it says that it is ready: imported modules and executed bytecode instructions, in one line.
+"""Runs `barnabas serve` until it is ready, and prints the number of imported modules and executed instructions.
 
     python benchmarks/clients/counted_start.py DIR [MODULE ...]
 
-Modules are counted, so this one imports nothing that the broker does not. The modules that are named are imported, too:
-a test sees with them that a needless import is noticed.
+Modules are counted, so this one imports only modules that the broker imports. The named modules are imported as well:
+a test uses them to check that an unnecessary import is detected.
 """
 
 import os
@@ -16,7 +16,7 @@ READY = "Barnabas is ready on "
 
 
 class Counter:
-    """Stands in for stdout, because the line that announces the broker is the moment to stop counting."""
+    """Replaces stdout, because the line that announces the broker ends the count."""
 
     def __init__(self) -> None:
         self.instructions = 0
@@ -34,7 +34,7 @@ class Counter:
         if text.startswith(READY):
             sys.settrace(None)
             os.write(1, f"{len(sys.modules)} {self.instructions}\n".encode())
-            os._exit(0)  # there is nothing to flush: the folder is thrown away
+            os._exit(0)  # nothing to flush: the folder is temporary
         return len(text)
 
     def flush(self) -> None: ...

@@ -1,9 +1,9 @@
-"""End-to-end latency at a fixed rate, with librdkafka: from `produce()` until a consumer holds the record.
+"""End-to-end latency at a fixed rate, with librdkafka: from `produce()` until a consumer has the record.
 
     python -m benchmarks.clients.end_to_end --bootstrap H:P --topic T --rate 1000 --seconds 6
 
-Each record carries the time it was produced. The consumer assigns its partition itself: no group is involved. It may
-read from another broker than is produced to, which mirrors that (`--read-from`), and leave alone what is there already.
+Each record contains its produce time. The consumer assigns its partition manually, without a group. With `--read-from`
+it reads from another broker, which mirrors the first, and skips existing records.
 """
 
 import argparse
@@ -17,13 +17,13 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, To
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
-_WARMUP_RECORDS = 1000  # connecting, metadata and the first fetch are not latency
+_WARMUP_RECORDS = 1000  # excludes connecting, metadata and the first fetch
 _TIME_BYTES = 8
 _GIVE_UP_AFTER_SECONDS = 10.0
 
 
 class Listener(threading.Thread):
-    """Consumes until it has seen `expected` records and keeps how old each was on arrival."""
+    """Consumes `expected` records and stores the age of each on arrival."""
 
     def __init__(self, bootstrap: str, topic: str, expected: int, start: int) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Fills a topic with small JSON events, evenly over its partitions, as fast as one connection can.
+"""Fills a topic with small JSON events, evenly over its partitions, as fast as one connection allows.
 
 python -m benchmarks.clients.event_fill --port P --topic T --partitions 6 --records 10000000 --codec lz4
 """
@@ -33,7 +33,7 @@ def event_batch(codec: str) -> bytes:
 
 
 def fill(host: str, port: int, topic: str, partitions: int, records: int, codec: str) -> int:
-    """Returns the number of records written: a whole number of batches."""
+    """Fill the topic; return the number of records written, a whole number of batches."""
     batch = event_batch(codec)
     batches = max(partitions, records // EVENTS_PER_BATCH)
     waiting = 0

@@ -1,4 +1,4 @@
-"""Fills a partition with a log of a given size, as fast as one connection can.
+"""Fills a partition with a log of a given size, as fast as one connection allows.
 
 python -m benchmarks.clients.fill --port P --topic T --bytes 4294967296
 """
@@ -16,7 +16,7 @@ _IN_FLIGHT = 8
 
 
 def fill(host: str, port: int, topic: str, size: int) -> int:
-    """Returns the number of records written."""
+    """Fill the partition; return the number of records written."""
     batch = wire.record_batch(RECORD_BYTES, RECORDS_PER_BATCH)
     batches = max(1, size // len(batch))
     send_batches(host, port, topic, itertools.repeat(batch, batches))
@@ -24,7 +24,7 @@ def fill(host: str, port: int, topic: str, size: int) -> int:
 
 
 def send_batches(host: str, port: int, topic: str, batches: Iterable[bytes]) -> None:
-    """Each in a request of its own, some of them under way at a time. Every answer is looked at."""
+    """Send one request per batch, several in flight, and check every response."""
     waiting = 0
     with socket.create_connection((host, port), timeout=60) as connection:
         stream = connection.makefile("rb")

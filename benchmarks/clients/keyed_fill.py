@@ -1,8 +1,8 @@
-"""Fills a partition with records that keep replacing each other, as a compacted topic gets them.
+"""Fills a partition with records that repeatedly overwrite each other, as in a compacted topic.
 
     python -m benchmarks.clients.keyed_fill --port P --topic T --bytes 268435456 --record-bytes 100
 
-Keys are drawn at random (the same ones for every broker), so that hardly a batch stays or goes as a whole.
+Keys are drawn at random (the same sequence for every broker), so that hardly any batch is kept or removed as a whole.
 """
 
 import argparse
@@ -17,7 +17,7 @@ UPDATES_PER_KEY, BATCH_BYTES = 20, 60_000
 
 
 def batches_of(size: int, record_bytes: int) -> Iterator[bytes]:
-    """Batches of about that size together, in which each key comes about 20 times."""
+    """Batches of about that total size, in which each key occurs about 20 times."""
     choose = random.Random(1).choices
     keys = [b"key-%08d" % number for number in range(1 + size // record_bytes // UPDATES_PER_KEY)]
     records = BATCH_BYTES // record_bytes

@@ -1,9 +1,9 @@
-"""Many connections from one process: each sends a request, waits for the answer, and sends the next.
+"""Closed-loop load over many connections from one process: each sends a request and waits for the response.
 
     python -m benchmarks.clients.loadgen --port P --topic T --api produce --connections 200 --requests 50000
 
-Frames are encoded before the clock starts, so that the generator costs as little as Python can. One epoll
-loop drives all connections; it ends after a fixed number of answers, so that CPU times can be compared.
+Frames are encoded before the clock starts, to minimize the cost of the generator. One epoll loop drives all
+connections; it ends after a fixed number of responses, so that CPU times are comparable.
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Connection:
     received: bytearray = field(default_factory=bytearray)
 
     def answered(self) -> bool:
-        """Takes what has arrived; true once a whole answer is there."""
+        """Read available data; return True once the response is complete."""
         data = self.sock.recv(1 << 20)
         if not data:
             raise ConnectionError("the broker closed the connection")
@@ -36,9 +36,9 @@ class Connection:
 def run(
     connections: list[Connection], requests: int, error_of: Callable[[bytearray], int], rate: int = 0
 ) -> float:
-    """Seconds until `requests` answers have come. Every answer is looked at: an error ends the run.
+    """Seconds until `requests` responses have arrived. Every response is checked: an error ends the run.
 
-    With a rate, a connection whose answer has come waits for its turn; without one it sends at once.
+    With a rate, a connection waits for its next slot after a response; without one it sends immediately.
     """
     by_fd = {connection.sock.fileno(): connection for connection in connections}
     with select.epoll(len(by_fd)) as poller:
@@ -92,7 +92,7 @@ def _answered(
     error_of: Callable[[bytearray], int],
     timeout: float | None,
 ) -> Iterator[Connection]:
-    """The connections that have a whole answer now."""
+    """Connections with a complete response."""
     for fd, _event in poller.poll(timeout):
         connection = by_fd[fd]
         if not connection.answered():
@@ -108,7 +108,7 @@ ERRORS = {"produce": wire.produce_error, "fetch": wire.fetch_error, "commit": wi
 
 
 def frames(options: argparse.Namespace) -> list[bytes]:
-    """One frame for each connection, spread over the partitions (and, for fetches, over the offsets)."""
+    """One frame per connection, spread over the partitions (and, for fetches, over the offsets)."""
     batch = wire.record_batch(options.record_bytes, options.records)
     made = []
     for number in range(options.connections):

@@ -1,7 +1,7 @@
-"""Reads a partition once from an offset to another, as fast as one connection can, without looking into its batches.
+"""Reads a partition once from start to end offset, as fast as one connection allows, without decoding its batches.
 
 python -m benchmarks.clients.log_reader --port P --topic T --end-offset N
-python -m benchmarks.clients.log_reader --port P --frames N    # of somebody who sends without being asked
+python -m benchmarks.clients.log_reader --port P --frames N    # from a peer that sends frames unrequested
 """
 
 import argparse
@@ -17,13 +17,13 @@ MAX_WAIT_MS = 500
 DEADLINE = 300.0
 _BEFORE_PARTITIONS = (
     4 + 4 + 10 + 2
-)  # correlation id, throttle time, error and session, length of the topic's name
+)  # correlation id, throttle time, error and session, length of the topic name
 _TO_RECORDS = 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4  # number of partitions to preferred replica
-_BASE_OFFSET, _LENGTH, _LAST_DELTA = 0, 8, 23  # in a batch's header
+_BASE_OFFSET, _LENGTH, _LAST_DELTA = 0, 8, 23  # positions in the batch header
 
 
 def read(port: int, topic: str, end_offset: int) -> int:
-    """Returns the bytes of records that came."""
+    """Read up to `end_offset`; return the number of bytes of records."""
     offset = size = 0
     deadline = time.monotonic() + DEADLINE
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
@@ -44,12 +44,12 @@ def read_frames(port: int, count: int) -> None:
 
 
 def receive(connection: socket.socket) -> bytearray:
-    """The next answer, without its length."""
+    """The next response, without its length prefix."""
     return _receive(connection, int.from_bytes(_receive(connection, 4), "big"))
 
 
 def _receive(connection: socket.socket, count: int) -> bytearray:
-    """Into one buffer: an answer has megabytes."""
+    """Receive into one buffer, since a response has megabytes."""
     received = bytearray(count)
     left = memoryview(received)
     while left:
@@ -70,7 +70,7 @@ def records_in(topic: str, answer: bytearray) -> memoryview:
 
 
 def next_offset(records: memoryview, offset: int) -> int:
-    """Behind the last whole batch."""
+    """Offset after the last complete batch."""
     position = 0
     while position + 61 <= len(records):
         (length,) = struct.unpack_from(">i", records, position + _LENGTH)

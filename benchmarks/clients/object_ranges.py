@@ -1,13 +1,13 @@
-"""What obstore alone does with an object store: no broker, no checksum, no cache.
+"""Throughput of obstore alone: no broker, no checksum, no cache.
 
     echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges get --bucket B --key K --bytes N
     echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges relay --bucket B --key K --bytes N
     echo '{"endpoint": ...}' | python -m benchmarks.clients.object_ranges put --bucket B --key K --bytes N [--rate R]
 
-Options of the store come on standard input, because one of them is a secret. Ranges of 4 MiB, four at a time; parts of
-16 MiB, two at a time: what a broker asks for. `relay` sends the ranges, in order, over a connection to another process,
-which reads them as the client of a broker does: the least that anything between a store and a client must do. With a
-rate (bytes a second), `put` goes on with object after object until its input ends.
+The store options are read from standard input, because one of them is a secret. Ranges of 4 MiB, four at a time; parts
+of 16 MiB, two at a time: the same requests as a broker's. `relay` sends the ranges, in order, over a connection to
+another process, which reads them as a client would: the minimum work between a store and a client. With a rate (bytes
+per second), `put` uploads object after object until standard input is closed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ PIECE = 4 << 20
 
 
 async def get(store: Any, key: str, size: int) -> int:
-    """Returns the bytes that came."""
+    """Read the object; return the number of bytes."""
     starts = iter(range(0, size, RANGE))
 
     async def take_turns() -> int:
@@ -44,7 +44,7 @@ async def get(store: Any, key: str, size: int) -> int:
 
 
 async def relay(store: Any, key: str, size: int) -> int:
-    """The same, and each range goes to another process."""
+    """Same as `get`, and send each range to another process."""
     ranges = [(start, min(start + RANGE, size)) for start in range(0, size, RANGE)]
     under_way: deque[Any] = deque()
     loop = asyncio.get_running_loop()
@@ -56,12 +56,12 @@ async def relay(store: Any, key: str, size: int) -> int:
             data = await under_way.popleft()
             await loop.sock_sendall(connection, (end - start).to_bytes(4, "big"))
             await loop.sock_sendall(connection, memoryview(data))
-        await loop.sock_recv(connection, 1)  # it has all
+        await loop.sock_recv(connection, 1)  # until the receiver has everything
     return size
 
 
 def _receiver(frames: int) -> socket.socket:
-    """A connection to a process that reads so many frames, and closes it."""
+    """A connection to a process that reads that many frames and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [sys.executable, "-m", "benchmarks.clients.log_reader", "--port", server.getsockname()[1]]
         subprocess.Popen([*map(str, command), "--frames", str(frames)])
@@ -112,7 +112,7 @@ def main() -> None:
         "cpu_per_gib": (time.process_time() - cpu) / done * (1 << 30),
     }
     print(json.dumps(figures), flush=True)
-    os._exit(0)  # obstore 0.12.1 aborts the process in one of some exits (signal 6), after all is done
+    os._exit(0)  # obstore 0.12.1 sometimes aborts (signal 6) during interpreter exit
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Calls a function at a steady rate, whatever each call takes."""
+"""Calls a function at a steady rate, independent of the duration of each call."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ _NAP_SECONDS = 0.0002
 
 
 def at_rate(per_second: int, seconds: float, call: Callable[[], None], between: Callable[[], object]) -> None:
-    """`call` as often as is due by the clock; `between` (poll for callbacks) before each short sleep."""
+    """Make the calls that are due by the clock; `between` (polls for callbacks) runs before each short sleep."""
     begin = time.perf_counter()
     total, done = int(per_second * seconds), 0
     while done < total:

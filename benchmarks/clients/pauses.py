@@ -1,10 +1,10 @@
-"""How long consumers stand still when one more joins their group.
+"""Pauses of consumers while another member joins their group.
 
     python -m benchmarks.clients.pauses --port P --topic T --partitions 12 --group G --protocol classic|consumer
 
-Three consumers (librdkafka, its defaults) share a topic into which every partition gets a record all the time. One of
-them is busy: it works for two seconds whenever it has got a record. A fourth joins. The figure is the longest time in
-which one of the two others got no record at all: they have work that nobody takes from them, and no reason to wait.
+Three consumers (librdkafka, its defaults) share a topic whose partitions all get records continuously. One of them is
+slow: it spends two seconds on each record. A fourth joins. The figure is the longest time without a record for either
+of the two others: they keep partitions throughout and have no reason to pause.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 90.0
 
 
 class Reader(threading.Thread):
-    """Notes when it gets records."""
+    """Records the times at which it gets records."""
 
     def __init__(self, options: argparse.Namespace, stop: threading.Event, busy_seconds: float = 0.0) -> None:
         super().__init__(daemon=True)
@@ -62,7 +62,7 @@ class Reader(threading.Thread):
 
 
 class Writer(threading.Thread):
-    """A record for every partition, again and again."""
+    """Writes a record to every partition, repeatedly."""
 
     def __init__(self, options: argparse.Namespace, stop: threading.Event) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Percentiles of latencies, exact (every sample is kept)."""
+"""Exact percentiles of latencies (all samples are kept)."""
 
 
 def percentile(samples: list[float], share: float) -> float:
@@ -7,7 +7,7 @@ def percentile(samples: list[float], share: float) -> float:
 
 
 def summary(samples: list[float]) -> dict[str, float]:
-    """Microseconds from seconds."""
+    """Percentiles in microseconds, from samples in seconds."""
     if not samples:
         raise RuntimeError("nothing was measured: no record came back")
     return {

@@ -1,8 +1,8 @@
-"""How long a broker lets small requests wait, one after the other on a connection of its own.
+"""Latency of small requests to a broker, one at a time on a separate connection.
 
-    python -m benchmarks.clients.ping --port P [--ca FILE]    # with TLS, if there is an authority to trust
+    python -m benchmarks.clients.ping --port P [--ca FILE]    # --ca enables TLS
 
-It prints a line when the first answer is there. It ends, and prints a JSON object, when its input is closed.
+Prints a line after the first response. When standard input is closed, it prints a JSON object and exits.
 """
 
 import argparse

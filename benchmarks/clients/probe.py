@@ -1,4 +1,4 @@
-"""How long a broker lets a tiny request wait: one ApiVersions after the other, from a thread."""
+"""Latency of small requests to brokers: consecutive ApiVersions requests from a thread."""
 
 import socket
 import threading
@@ -12,7 +12,7 @@ _PAUSE_SECONDS = 0.001
 
 
 class Probe:
-    """`longest` is the slowest answer of any of the brokers, in seconds, while the block ran."""
+    """`longest` is the slowest response of any broker, in seconds, during the block."""
 
     def __init__(self, addresses: list[tuple[str, int]]) -> None:
         self.longest = 0.0
@@ -46,7 +46,7 @@ class Probe:
 
 
 def receive_frame(connection: socket.socket) -> bytes:
-    """The next answer, without its length."""
+    """The next response, without its length prefix."""
     size = int.from_bytes(_receive(connection, 4), "big")
     return _receive(connection, size)
 

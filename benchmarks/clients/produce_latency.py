@@ -1,8 +1,8 @@
-"""Produce latency at a fixed rate, with librdkafka: from `produce()` to the broker's answer.
+"""Produce latency at a fixed rate, with librdkafka: from `produce()` to the broker's response.
 
     python -m benchmarks.clients.produce_latency --bootstrap H:P --topic T --rate 5000 --seconds 6
 
-librdkafka itself takes the times (`Message.latency`), so Python's scheduling is not in them.
+librdkafka measures the times (`Message.latency`), so they exclude Python's scheduling.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
-_WARMUP_RECORDS = 2500  # connecting and fetching metadata are not produce latency
+_WARMUP_RECORDS = 2500  # excludes connecting and fetching metadata
 
 
 def measure(

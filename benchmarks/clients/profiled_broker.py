@@ -1,6 +1,7 @@
 """`barnabas` under cProfile: python -m benchmarks.clients.profiled_broker STATS_FILE serve --data ...
 
-Besides the load's clients because it is a process of its own, too. The statistics are written when it ends.
+It is in this folder because it is run as a separate process, like the load generators. The statistics are written on
+exit.
 """
 
 import cProfile

@@ -1,8 +1,8 @@
-"""Reads a partition from its beginning, again and again, until its standard input is closed.
+"""Reads a partition from its beginning, repeatedly, until standard input is closed.
 
     python -m benchmarks.clients.reader --bootstrap H:P --topic T --log-dir DIR [--cold]
 
-Cold: before each pass the log's files are dropped from the page cache. Hot: they are read into it once.
+Cold: the log files are dropped from the page cache before each pass. Hot: they are read into it once.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def drop_from_page_cache(log_dir: Path) -> None:
-    """Only clean pages can be dropped: what is dirty is written first."""
+    """Write back dirty pages, then drop all pages of the log: only clean ones can be dropped."""
     for path in log_dir.glob("*.log"):
         with path.open("rb") as file:
             os.fsync(file.fileno())
@@ -58,7 +58,7 @@ def _one_pass(consumer: Consumer) -> int:
     size = 0
     while not _stdin_closed():
         for message in consumer.consume(500, timeout=0.2):
-            if message.error() is not None:  # the end of the partition
+            if message.error() is not None:  # end of partition
                 return size
             size += len(message.value() or b"")
     return size

@@ -1,4 +1,4 @@
-"""Sends bytes to a port as fast as it can: the other end of the floor measurement.
+"""Sends bytes to a port at full speed: the peer of the floor measurement.
 
 python -m benchmarks.clients.sender PORT BYTES
 """

@@ -1,9 +1,9 @@
-"""Members that all join one group at once: how long until all of them are in one generation.
+"""Members that join one group at the same time: time until all of them are in one generation.
 
     python -m benchmarks.clients.settling --port P --group G --topic T --members 50 --groups 10
 
-Each member does what consumers do (join, sync, heartbeat, join again when told to), on a connection of its own. The
-leader gives each of them one partition of the topic; it counts once it has been told so.
+Each member follows the consumer protocol (join, sync, heartbeat, rejoin on request) on a separate connection. The
+leader assigns one partition of the topic to each; a member counts once it has received its assignment.
 """
 
 import argparse
@@ -24,24 +24,24 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 
-_JOIN, _SYNC, _HEARTBEAT = 7, 4, 3  # versions that both brokers serve
+_JOIN, _SYNC, _HEARTBEAT = 7, 4, 3  # versions that both brokers support
 _HEARTBEAT_SECONDS = 0.02
 _NO_USER_DATA = struct.pack(">i", -1)
 
 
 def subscription(topic: str) -> bytes:
-    """What a consumer joins with: version 0, one topic."""
+    """Subscription metadata of a consumer: version 0, one topic."""
     return struct.pack(">hih", 0, 1, len(topic)) + topic.encode() + _NO_USER_DATA
 
 
 def assignment(topic: str, partition: int) -> bytes:
-    """What the leader gives a member: version 0, one partition of one topic."""
+    """Assignment of a member: version 0, one partition of one topic."""
     head = struct.pack(">hih", 0, 1, len(topic)) + topic.encode()
     return head + struct.pack(">ii", 1, partition) + _NO_USER_DATA
 
 
 class Settling:
-    """Counts how many members have synced in each generation."""
+    """Counts the members that have synced, by generation."""
 
     def __init__(self, group: str, topic: str, members: int) -> None:
         self._group = group

@@ -1,10 +1,10 @@
-"""Members of a share group that take and accept every record of a topic as fast as they can.
+"""Members of a share group that acquire and accept every record of a topic as fast as they can.
 
     python -m benchmarks.clients.share --port P --topic T --partitions 6 --group G --consumers 8 --records 500000
 
-Each consumer has a connection and a share session of its own over all partitions, and acknowledges what it has taken
-with its next fetch, as share consumers do. Records are not decoded. Joining the group is left out: the state of its
-partitions is created as an administrator does who resets its offsets. Nobody waits for records when all are taken.
+Each consumer has a separate connection and share session over all partitions, and acknowledges acquired records with
+its next fetch, as share consumers do. Records are not decoded. Members do not join the group: the state of its
+partitions is initialized by an offset reset. No member waits for records once all are acquired.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from barnabas.protocol.messages.share import (
     ShareFetchResponse,
 )
 
-_GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator's key types
+_GROUP, _SHARE_PARTITION = 0, 2  # FindCoordinator key types
 _ACCEPT = 1
 _MAX_RECORDS = 500  # max.poll.records of a share consumer
 _WAIT_MS, _MAX_BYTES = 500, 50 << 20
@@ -42,7 +42,7 @@ async def _topic_id(connection: BrokerConnection, topic: str) -> bytes:
 async def _create_state(
     connection: BrokerConnection, group: str, topic: str, topic_id: bytes, partitions: int
 ) -> None:
-    """Everything from the beginning. A coordinator that is just being made is asked again."""
+    """Reset the group to offset 0, retrying while the coordinator is being created."""
     wanted = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in range(partitions)]
     request = AlterShareGroupOffsetsRequest(group, [AlterShareGroupOffsetsRequestTopic(topic, wanted)])
     keys = [f"{group}:{uuid_to_text(topic_id)}:{index}" for index in range(partitions)]
@@ -116,7 +116,7 @@ def _records(held: dict[int, list[AcknowledgementBatch]]) -> int:
 
 
 class Left:
-    """Records that nobody has taken, or accepted, yet."""
+    """Counts of records that are not yet acquired, and not yet accepted."""
 
     def __init__(self, count: int) -> None:
         self.untaken = self.unaccepted = count
@@ -137,7 +137,7 @@ async def measure(options: argparse.Namespace) -> dict[str, float]:
         for consumer in consumers:
             working.create_task(consumer.run(left))
         await left.all_accepted.wait()
-        seconds = time.monotonic() - begin  # others may wait on for records that do not come
+        seconds = time.monotonic() - begin  # other members may still be waiting for records
     for connection in connections:
         connection.close()
     return {"records": options.records, "seconds": seconds}

@@ -1,4 +1,4 @@
-"""The first query of a Spark that has just started: how long until its result, without the start of the session.
+"""First query of a new Spark process: time to its result, without the start of the session.
 
 python -m benchmarks.clients.spark_cold --source barnabas --bootstrap HOST:PORT --topic T
 """

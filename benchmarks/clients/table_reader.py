@@ -1,8 +1,8 @@
-"""A topic of JSON events as typed columns: by `barnabas.table`, or by a poll loop into a DataFrame.
+"""Reads a topic of JSON events as typed columns: with `barnabas.table`, or with a poll loop into a DataFrame.
 
 python -m benchmarks.clients.table_reader --how table --bootstrap HOST:PORT --topic T --records N
 
-Prints records a second, and per second of this process's CPU, after one read that is not counted (compilers, caches).
+Prints records per second, and per CPU second of this process, after one uncounted read (compilers, caches).
 """
 
 import argparse
@@ -24,7 +24,7 @@ def by_table(options: argparse.Namespace) -> int:
 
 
 def by_poll(options: argparse.Namespace) -> int:
-    """What people write: poll, json.loads, a DataFrame at the end."""
+    """Typical hand-written code: poll, json.loads, a DataFrame at the end."""
     import pandas
     from confluent_kafka import Consumer, TopicPartition
 

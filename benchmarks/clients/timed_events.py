@@ -1,4 +1,4 @@
-"""Sends records at a steady rate, each with the moment of its sending (nanoseconds of the wall clock) as its value.
+"""Sends records at a steady rate, each with its send time (nanoseconds of the wall clock) as the value.
 
 python -m benchmarks.clients.timed_events --bootstrap HOST:PORT --topic T --rate 1000 --seconds 60
 """

@@ -1,8 +1,8 @@
-"""Small transactions of one producer, one after the other, with librdkafka.
+"""Small consecutive transactions of one producer, with librdkafka.
 
     python -m benchmarks.clients.transactions --bootstrap H:P --topic T --transactions 500
 
-The first transactions are not measured: the producer has to find its coordinator and be given an epoch.
+The first transactions are not measured: the producer has to find its coordinator and get an epoch.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def measure(bootstrap: str, topic: str, transactions: int) -> dict[str, float]:
 
 
 def run_transaction(producer: Producer, topic: str) -> None:
-    """Committing waits for every record, and for the coordinator."""
+    """Run one transaction; the commit waits for every record and for the coordinator."""
     producer.begin_transaction()
     for _ in range(RECORDS_PER_TRANSACTION):
         producer.produce(topic, _VALUE, on_delivery=_fail_unless_delivered)

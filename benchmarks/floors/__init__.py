@@ -1,1 +1,1 @@
-"""What this machine and this Python can do at best, with no broker around it."""
+"""Limits of this machine and Python, measured without a broker."""

@@ -1,6 +1,6 @@
-"""How fast this machine does, right now, what a broker does for one small request, with nothing around it.
+"""Current speed of this machine at the basic work of one small request, without a broker.
 
-A limit in microseconds would hold on one machine only. A limit in multiples of this loop holds on all of them.
+A limit in microseconds would be valid on one machine only; a limit in multiples of this loop is portable.
 """
 
 import os
@@ -17,7 +17,7 @@ _ITERATIONS = 20_000
 
 
 def microseconds_per_request() -> float:
-    """CPU of one send, receive, look, checksum, write and answer."""
+    """CPU time of one send, receive, parse, checksum, write and response."""
     frame = wire.produce_frame("calibration", 0, wire.record_batch(100, 1))
     buffer = memoryview(bytearray(4096))
     near, far = socket.socketpair()

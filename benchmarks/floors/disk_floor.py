@@ -1,8 +1,8 @@
-"""The disk alone: how long records wait for fdatasync when they share it in groups, with no broker around it.
+"""Latency of grouped fdatasync calls on this disk, without a broker.
 
-One thread appends records at a steady rate, another one syncs: whatever came during one fdatasync is covered by the
-next. That is what a broker does which acknowledges after fsync. Its latencies cannot be shorter, and on a disk that
-others use their tail is long.
+One thread appends records at a steady rate, another one syncs: records appended during one fdatasync are covered by
+the next. A broker that acknowledges after fsync does the same, so its latencies cannot be lower. On a shared disk their
+tail is long.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.clients.pacing import at_rate
 from benchmarks.clients.percentiles import summary
 
-_RECORD = b"x" * 170  # a record of 100 bytes in a batch of its own
+_RECORD = b"x" * 170  # one record of 100 bytes per batch
 
 
 class _GroupedSyncs:

@@ -1,6 +1,6 @@
-"""The floor: what receiving, checking and writing a GiB costs here in Python, with no broker around it.
+"""CPU cost of receiving, checksumming and writing a GiB in Python on this machine, without a broker.
 
-No broker can take less CPU than its system calls and its checksum; ours is judged by how near it comes.
+No broker can use less CPU than its system calls and checksums; the target for Barnabas is a multiple of this.
 """
 
 import os
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 def cpu_per_gib(scratch: Path, size: int) -> dict[str, float]:
-    """CPU seconds per GiB, in 128 KB batches: each step, and their sum."""
+    """CPU seconds per GiB in 128 KB batches: each step, and their sum."""
     received = checked = written = 0.0
     buffer = memoryview(bytearray(CHUNK))
     path = scratch / "floor.log"

@@ -1,4 +1,4 @@
-"""The rows of the table, in the order in which they are measured."""
+"""Rows of the table, in the order of measurement."""
 
 from benchmarks.model import Row
 from benchmarks.rows import (
@@ -33,7 +33,7 @@ from benchmarks.rows.security import acls, quotas, scram, tls
 from benchmarks.rows.tiering import copying, replica, restore
 from benchmarks.rows.tiering import latency as tier_latency
 
-# Memory comes last: it is the memory after everything else.
+# Memory is last: it is measured after all other rows.
 ALL_ROWS: tuple[Row, ...] = (
     *produce.ROWS,
     *requests.ROWS,
@@ -73,7 +73,7 @@ ALL_ROWS: tuple[Row, ...] = (
 
 
 def select(names: list[str]) -> tuple[Row, ...]:
-    """The rows whose name begins with one of `names`; all of them when there is none."""
+    """Rows whose name begins with one of `names`; all rows if `names` is empty."""
     if not names:
         return ALL_ROWS
     chosen = tuple(row for row in ALL_ROWS if row.name.startswith(tuple(names)))

@@ -1,4 +1,4 @@
-"""Three brokers beside three brokers: replicated writes, and what happens around a thousand partitions."""
+"""Clusters of three brokers: replicated writes, and creation and failover of a thousand partitions."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ def produce(properties: Mapping[str, str]) -> MeasureCluster:
 
 
 def latency(session: Session, cluster: Cluster) -> Figures:
-    """Three JVMs on two cores need half a minute at this rate before they keep up with it: they get it."""
+    """Three JVMs on two cores need a warm-up of half a minute before they sustain this rate."""
     topic = replicated_topic(session, cluster, 1)
     warm_up = _LATENCY_RATE * _LATENCY_WARM_SECONDS
     options = (
@@ -61,7 +61,7 @@ def replicated_topic(session: Session, cluster: Cluster, partitions: int) -> str
 
 
 def creation(session: Session, cluster: Cluster) -> Figures:
-    """Until all of a thousand partitions are led and in sync; meanwhile others ask for something tiny."""
+    """Time until a thousand partitions have leaders and full ISRs, and the longest ApiVersions response meanwhile."""
     topic = NewTopic(session.new_name(), _MANY_PARTITIONS, BROKERS)
     begin = time.monotonic()
     with Probe(cluster.addresses()) as probe:
@@ -74,7 +74,7 @@ def creation(session: Session, cluster: Cluster) -> Figures:
 
 
 def failover(key: str) -> Subject:
-    """Kill the leader of a thousand partitions, which is not the controller, until others lead them all."""
+    """Time from killing the leader of a thousand partitions, not the controller, until all have new leaders."""
 
     def measure(session: Session) -> Figures:
         with running(session.new_cluster(key)) as cluster:
@@ -102,7 +102,7 @@ def both(measure: MeasureCluster) -> tuple[Subject, ...]:
 
 
 def with_fsync(measure: MeasureCluster) -> tuple[Subject, ...]:
-    """The ratio is without fsync, as Kafka does it; `auto` waits for the disk, for all replicas are on one host."""
+    """The ratio is without fsync, as in Kafka; `auto` waits for the disk because all replicas are on one host."""
     return (*both(measure), on_cluster(WITH_FSYNC, "barnabas-fsync", measure))
 
 
@@ -135,8 +135,8 @@ ROWS = (
         "three brokers: create a topic of 1,000 partitions",
         both(creation),
         (SECONDS, MAX_LATENCY),
-        # As seen from outside, where three brokers and the client share the cores. That no step of a loop takes more
-        # than 20 ms is a test: tests/broker/test_many_partitions.py.
+        # Seen from outside, with three brokers and the client sharing the cores. A test limits each step of the loop to
+        # 20 ms: tests/broker/test_many_partitions.py.
         (NOT_SLOWER, Target("longest_ms", "<=", 1.0)),
     ),
     Row(

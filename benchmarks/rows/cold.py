@@ -1,4 +1,4 @@
-"""Produce latency while somebody reads a long log that is not in the page cache."""
+"""Produce latency while a consumer reads a long log that is not in the page cache."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def produce_beside_reader(cold: bool) -> MeasureBroker:
 
 @contextmanager
 def reader(session: Session, broker: Broker, cold: bool) -> Iterator[dict[str, float]]:
-    """A consumer that reads the long log over and over while the body runs; afterwards, how fast it was."""
+    """Read the long log repeatedly in another process while the body runs; figures are available after the block."""
     topic = session.kept(broker, "long")
     command = client_command("reader", "--bootstrap", broker.bootstrap, "--topic", topic)
     command += ["--log-dir", str(broker.partition_dir(topic, 0)), *(["--cold"] if cold else [])]

@@ -1,4 +1,4 @@
-"""What the rows about throughput share: a rate to raise and CPU seconds to save."""
+"""Shared parts of throughput rows: a rate and CPU seconds."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from benchmarks.subjects.brokers import Broker
 RATE = Metric("rate", "records/s")
 CPU = Metric("cpu", "s CPU", digits=2)
 CPU_TARGET = Target("cpu", "<=", 0.5)
-# What the broker coordinates, or does in the background, may cost a little more.
+# Coordination and background work may cost slightly more.
 COORDINATION_CPU_TARGET = Target("cpu", "<=", 0.7)
 WITH_FSYNC = "Barnabas, fsync=auto"
 
@@ -21,15 +21,15 @@ def subject(name: str, broker: str, measure: MeasureBroker) -> Subject:
 
 
 def both(measure: MeasureBroker) -> tuple[Subject, ...]:
-    """Kafka and Barnabas, measured in the same way."""
+    """Kafka and Barnabas with the same measurement."""
     return subject(KAFKA, "kafka", measure), subject(BARNABAS, "barnabas", measure)
 
 
 def both_of(kind: str, measure: MeasureBroker) -> tuple[Subject, ...]:
-    """As `both`, on brokers with settings of their own."""
+    """Same as `both`, on brokers with the settings of `kind`."""
     return subject(KAFKA, f"kafka-{kind}", measure), subject(BARNABAS, f"barnabas-{kind}", measure)
 
 
 def both_and_with_fsync(measure: MeasureBroker) -> tuple[Subject, ...]:
-    """The ratio is without fsync, as Kafka does it; our figure with fsync stands beside it."""
+    """The ratio is without fsync, as in Kafka; Barnabas with fsync is an additional subject."""
     return (*both(measure), subject(WITH_FSYNC, "barnabas-fsync", measure))

@@ -1,7 +1,7 @@
-"""Compaction: how fast a log is compacted, and what producers notice of it.
+"""Compaction: its rate, and its effect on produce latency.
 
-A log is filled while its topic only deletes; turning the topic into a compacted one is the starting gun. When it is
-over stands in the cleaner's checkpoint, which both brokers write when they have swapped the segments.
+A log is filled while its topic has cleanup.policy=delete; switching it to compact starts the measurement. It ends when
+the cleaner's checkpoint, which both brokers write after they have swapped the segments, covers the log.
 """
 
 import time
@@ -31,7 +31,7 @@ def compact(record_bytes: int) -> MeasureBroker:
 
 
 def _compaction_rate(session: Session, broker: Broker, topic: str) -> float:
-    """Megabytes per second, of the log as it was before."""
+    """Megabytes per second, relative to the uncompacted log."""
     end = _start_of_last_segment(broker, topic)
     size = broker.log_bytes(topic, partitions=1)
     begin = time.perf_counter()
@@ -41,7 +41,7 @@ def _compaction_rate(session: Session, broker: Broker, topic: str) -> float:
 
 
 def produce_beside_compaction(session: Session, broker: Broker) -> Figures:
-    """Beside a log that is large enough to keep either cleaner busy all the while."""
+    """Produce while compaction runs on a log large enough to keep either cleaner busy throughout."""
     seconds = session.scaled(_PRODUCE_SECONDS)
     filled = _filled_topic(session, broker, seconds * _AT_MOST_COMPACTED_IN_A_SECOND, record_bytes=100)
     topic = session.fresh_topic(broker, 1)
@@ -57,12 +57,12 @@ def _filled_topic(session: Session, broker: Broker, size: int, record_bytes: int
     topic = session.fresh_topic(broker, 1, _NOT_YET)
     options = ("--bytes", size, "--record-bytes", record_bytes)
     client("keyed_fill", "--port", broker.port, "--topic", topic, *options)
-    session.settle()  # writing back what was just produced is no part of compaction
+    session.settle()  # writeback of the produced records is not part of compaction
     return topic
 
 
 def _start_of_last_segment(broker: Broker, topic: str) -> int:
-    """The segment that is written to is not compacted."""
+    """Base offset of the active segment, which is not compacted."""
     return max(int(path.stem) for path in broker.partition_dir(topic, 0).glob("*.log"))
 
 

@@ -1,5 +1,5 @@
-"""Groups of the new protocol (KIP-848): what members cost that stay, how soon one that joins has its share, and how
-long the others stand still meanwhile."""
+"""Groups of the consumer protocol (KIP-848): cost of heartbeats, time until a new member has its share, and the pause
+of the other members meanwhile."""
 
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, KAFKA, Figures, Metric, Row, Target

@@ -1,4 +1,4 @@
-"""CPU seconds per GiB that arrives in 128 KB batches, beside the floor measured in the same run."""
+"""CPU seconds per GiB produced in 128 KB batches, compared with the floor measured in the same run."""
 
 from benchmarks.floors import floor
 from benchmarks.loads import producer_perf_test

@@ -1,4 +1,4 @@
-"""Consumer groups: how fast they commit, and how soon fifty members have shared out their partitions."""
+"""Classic groups: commit rate, and time until fifty members have their assignments."""
 
 import socket
 import time
@@ -48,7 +48,7 @@ def settling(session: Session, broker: Broker) -> Figures:
 
 
 def wait_for_coordinators(port: int, topic: str, groups: int) -> None:
-    """The first commit creates the internal topic, and Kafka's coordinators take a while to load it."""
+    """Create the internal topic with a first commit; Kafka's coordinators take a while to load it."""
     consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{port}", "group.id": "group-0", "log_level": 0})
     _wait_until(partial(_takes_commit, consumer, topic))
     consumer.close()

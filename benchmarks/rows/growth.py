@@ -1,4 +1,4 @@
-"""Whether work stays as cheap when there is more around it: partitions, and bytes in the log."""
+"""Cost of requests as the number of partitions and the size of the log grow."""
 
 from benchmarks.loads import fill_log, producer_perf_test, request_load, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target
@@ -15,7 +15,7 @@ FLAT = 0.15
 
 
 def load(session: Session, broker: Broker, topic: str, partitions: int, end_offset: int) -> dict[str, float]:
-    """Produces to the partitions, then fetches from offsets spread over their logs."""
+    """Produce to the partitions, then fetch from offsets spread over their logs."""
     records, fetches = session.scaled(_RECORDS), session.scaled(_FETCHES)
     properties = {"acks": "1", **BATCHES_OF_128_KB}
     figures = with_cpu(broker, lambda: producer_perf_test(broker, topic, records, 100, properties))
@@ -48,7 +48,7 @@ def create_many_partitions(session: Session) -> None:
 
 
 def filled_topic(session: Session, broker: Broker, size: int) -> tuple[str, int]:
-    """A new topic with a log of that size, and the offset of its end."""
+    """A new topic with a log of that size, and its end offset."""
     topic = session.fresh_topic(broker, 1)
     return topic, fill_log(broker, topic, size)
 
@@ -61,7 +61,7 @@ def write_large_log(session: Session) -> None:
 
 
 def load_small_log(session: Session, broker: Broker) -> Figures:
-    """Into a new one each time: the load itself makes it grow."""
+    """Use a new log each time, since the load makes it grow."""
     topic, records = filled_topic(session, broker, _SMALL_LOG)
     figures = load(session, broker, topic, 1, records)
     session.delete_topic(broker, topic)

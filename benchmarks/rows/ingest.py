@@ -1,4 +1,4 @@
-"""Lines of a file into a topic: our agent, exactly once, beside Flume and rsyslog, at least once."""
+"""Lines of a file shipped into a topic: our agent (exactly once), compared with Flume and rsyslog (at least once)."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ FLUME, RSYSLOG = "Apache Flume, taildir", "rsyslog, imfile and omkafka"
 
 
 def fill_log(session: Session) -> None:
-    """Entries of about 90 bytes, as an application writes them."""
+    """Write an application log with lines of about 90 bytes."""
     with _log(session).open("w") as file:
         for number in range(session.scaled(LINES)):
             moment = f"12:{number // 60_000 % 60:02d}:{number // 1000 % 60:02d}.{number % 1000:03d}"

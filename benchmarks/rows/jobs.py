@@ -1,7 +1,7 @@
-"""Task queues: durable jobs, published with confirms and acknowledged one by one, beside RabbitMQ.
+"""Task queues: durable jobs, published with confirms and acknowledged one by one, compared with RabbitMQ.
 
-RabbitMQ confirms a persistent message when the disk has it, or when it has been consumed. Barnabas always waits for its
-disk (`barnabas.acks.all.fsync=auto`, the default), which is the stricter promise; its figure without stands beside it.
+RabbitMQ confirms a persistent message when it is on disk or has been consumed. Barnabas always waits for its disk
+(`barnabas.acks.all.fsync=auto`, the default), a stricter guarantee; `fsync=never` is an additional subject.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from benchmarks.subjects.rabbitmq import RabbitMq
 
 RABBITMQ, NO_FSYNC = "RabbitMQ", "Barnabas, fsync=never"
 _JOBS = 50_000
-_RATE, _TIMED_JOBS = 500, 2_500  # a rate that leaves every queue empty most of the time
+_RATE, _TIMED_JOBS = 500, 2_500  # a rate at which queues are empty most of the time
 
 _METRICS = (
     Metric("rate", "jobs/s"),

@@ -11,7 +11,7 @@ _SECONDS = 6
 
 
 def seconds(session: Session) -> int:
-    """Even a quick run needs some thousand samples for a p99."""
+    """Duration of the measurement: even a quick run needs some thousand samples for a p99."""
     return max(3, session.scaled(_SECONDS))
 
 

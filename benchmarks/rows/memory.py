@@ -1,4 +1,4 @@
-"""Resident memory of the brokers that served this run: right after their start, and at its end."""
+"""Resident memory of the brokers of this run: right after their start, and at the end."""
 
 from benchmarks.model import Figures, Metric, Row, Target
 from benchmarks.rows.common import both

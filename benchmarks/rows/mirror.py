@@ -1,6 +1,6 @@
-"""A mirror beside MirrorMaker 2, between the same two brokers of Barnabas: how fast, at what cost, how far behind.
+"""Barnabas' mirror compared with MirrorMaker 2, between the same two Barnabas brokers: rate, cost, lag.
 
-Figures of the copy begin with the first record in the target, so that the start of a JVM does not count.
+The measurement starts with the first record in the target, so that JVM startup is excluded.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def _copying(start: Start) -> Callable[[Session], Figures]:
 
 
 def _fill(broker: Broker, topic: str, size: int) -> int:
-    """Returns the number of records."""
+    """Fill a topic and return the number of records."""
     batch = wire.record_batch(_RECORD_BYTES, _RECORDS_PER_BATCH)
     batches = max(1, size // len(batch))
     send_batches("127.0.0.1", broker.port, topic, itertools.repeat(batch, batches))
@@ -71,7 +71,7 @@ def _fill(broker: Broker, topic: str, size: int) -> int:
 
 
 def _until(mirror: Mirror, target: Broker, names: list[str], records: int) -> tuple[float, float]:
-    """When the target has so many records, and what the mirror has cost by then."""
+    """Wait until the target has `records` records; return that moment and the CPU seconds of the mirror."""
 
     async def wait() -> tuple[float, float]:
         deadline = time.monotonic() + _TIMEOUT

@@ -1,4 +1,4 @@
-"""The schema registry: a look-up by id, a registration and a start, over HTTP by one client. Barnabas alone."""
+"""The schema registry: lookup by id, registration and startup, over HTTP with one client. Barnabas only."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ def _register(client: SchemaClient, name: str) -> None:
 
 
 def _look_up(client: SchemaClient) -> None:
-    client.request("GET", "/schemas/ids/1")  # not `client.schema`, which would keep it
+    client.request("GET", "/schemas/ids/1")  # not `client.schema`, which caches
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Many connections that each send small requests: the cost of a request rather than of a byte."""
+"""Small requests over many connections: cost per request rather than per byte."""
 
 from benchmarks.loads import request_load, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target

@@ -1,4 +1,4 @@
-"""Share groups: records taken and accepted, by one member and by eight."""
+"""Share groups: records acquired and accepted by one member and by eight."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from benchmarks.subjects.brokers import Broker
 
 _RECORDS, _PARTITIONS = 1_000_000, 6
 _groups = (f"bench-share-{number}" for number in itertools.count())
-# What a producer with linger.ms=5 sends: batches of some hundred records.
+# Typical for a producer with linger.ms=5: batches of a few hundred records.
 _BATCHES_OF_16_KB = {"acks": "1", "batch.size": "16384", "linger.ms": "5"}
 
 

@@ -1,7 +1,8 @@
-"""Reading with Spark: our data source beside Spark's own Kafka connector, one session, the same topic of one broker.
+"""Reading with Spark: our data source compared with Spark's Kafka connector, one session, the same topic of one broker.
 
-Ten million events of 100 bytes in six partitions. Both formats have the same Spark settings; the runner lets them take
-turns. What a first query pays (workers, compilers, numba's cache) is the warm-up of a row; `spark-cold` shows it apart.
+Ten million events of 100 bytes in six partitions. Both formats have the same Spark settings and are measured in
+alternating rounds. The cost of a first query (workers, compilers, numba's cache) is in the warm-up of a row;
+`spark-cold` shows it.
 """
 
 import shutil
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spark
+from pyspark.sql import functions as F  # noqa: N812 - Spark's convention
 
 from benchmarks.clients.percentiles import percentile
 from benchmarks.loads import client, client_command
@@ -28,7 +29,7 @@ EVENTS, PARTITIONS = 10_000_000, 6
 VALUE_ONLY = "Barnabas, value only"
 TYPED = "Barnabas, value.format=json"
 SCHEMA = "user STRING, page STRING, ms BIGINT"
-MICRO_BATCHES = 6  # the first of which is not counted
+MICRO_BATCHES = 6  # the first one is not counted
 SECONDS = Metric("seconds", "s", digits=1)
 P50, P99 = Metric("p50_ms", "ms p50"), Metric("p99_ms", "ms p99")
 LATENCY_RATE, WARM_SECONDS, MEASURED_SECONDS = 1000, 30, 60
@@ -37,7 +38,7 @@ Query = Callable[[Broker, str], None]
 
 
 def fill_events(session: Session, label: str, records: int, partitions: int, codec: str = "none") -> None:
-    """A topic of events, kept under the label."""
+    """Create a topic of events and remember it under the label."""
     broker = session.broker("barnabas")
     topic = session.fresh_topic(broker, partitions)
     written = client(
@@ -53,7 +54,7 @@ def prepare(codec: str) -> Callable[[Session], None]:
 
 
 def timed(name: str, query: Query, label: str = "events") -> Subject:
-    """How many records a second a whole query reads, from plan to result."""
+    """Records per second of a whole query, from plan to result."""
 
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
@@ -109,7 +110,7 @@ def to_parquet(source: str, **options: str) -> Query:
 
 
 def streamed(name: str, source: str, **options: str) -> Subject:
-    """The rate of micro-batches, as Spark's own progress reports them, without the first."""
+    """Rate of the micro-batches according to Spark's progress, without the first."""
 
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
@@ -137,7 +138,7 @@ def streamed(name: str, source: str, **options: str) -> Subject:
 
 
 def latency(name: str, source: str, **options: str) -> Subject:
-    """From the sending of a record to the result of its micro-batch, at 1,000 records a second."""
+    """Latency from producing a record to the result of its micro-batch, at 1,000 records a second."""
 
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
@@ -172,7 +173,7 @@ def latency(name: str, source: str, **options: str) -> Subject:
 
 
 def cold(name: str, source: str) -> Subject:
-    """The first query of a new process: session, workers, and what they load."""
+    """First query of a new process (clients/spark_cold.py): workers, and the code they load."""
 
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
@@ -248,7 +249,7 @@ ROWS = (
             Target("p50_ms", "<=", 1.0, relative_to=CONNECTOR),
             Target("p99_ms", "<=", 1.0, relative_to=CONNECTOR),
         ),
-        warm_up=False,  # each measurement has its own
+        warm_up=False,  # each measurement includes one
     ),
     Row(
         "spark-cold",

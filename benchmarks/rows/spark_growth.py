@@ -1,4 +1,4 @@
-"""Reading with Spark when there is more to read, and when it lies in more partitions."""
+"""Reading with Spark as the number of records and of partitions grows."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def subjects(small: str, large: str) -> tuple[Subject, ...]:
 
 
 def no_slower(small: str, large: str) -> tuple[Target, ...]:
-    """What a query costs once is spread over more rows: the rate may rise, and must not fall."""
+    """Fixed costs of a query are spread over more rows: the rate may rise but must not fall."""
     rate = Target(
         "rate", ">=", 1 - FLAT, f"{BARNABAS}, {small}", f"{BARNABAS}, {large}", or_within_spread=True
     )

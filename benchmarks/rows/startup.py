@@ -1,4 +1,4 @@
-"""From starting the process to its first answer; with partitions, to the first record that it takes."""
+"""Time from process start to the first response; with partitions, to the first acknowledged record."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ End = Callable[[Broker], None]
 
 
 def first_answer(key: str) -> Measure:
-    """With an empty and prepared folder."""
+    """Start with an empty, formatted folder."""
 
     def measure(session: Session) -> Figures:
         broker = session.new_broker(key)
@@ -31,7 +31,7 @@ def first_answer(key: str) -> Measure:
 
 
 def first_record(key: str, end: End) -> Measure:
-    """Of a broker that had 2,000 partitions with a record in each, and was ended in that way."""
+    """Restart of a broker that has 2,000 partitions with a record each and was stopped by `end`."""
 
     def measure(session: Session) -> Figures:
         broker = session.new_broker(key).start()
@@ -56,7 +56,7 @@ def fill_partitions(session: Session, broker: Broker) -> list[str]:
 
 
 def write(broker: Broker, partitions: list[tuple[str, int]]) -> None:
-    """One acknowledged record to each partition."""
+    """Write one acknowledged record to each partition."""
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
         if error is not None:

@@ -1,4 +1,4 @@
-"""A topic as a table: typed columns of JSON beside the poll loop that people write."""
+"""A topic as a table: typed JSON columns compared with a hand-written poll loop."""
 
 from benchmarks.loads import client
 from benchmarks.model import BARNABAS, Figures, Metric, Row, Subject, Target

@@ -1,4 +1,4 @@
-"""Small transactions, one after the other: what the coordinator and the markers cost."""
+"""Small consecutive transactions: cost of the coordinator and the markers."""
 
 from benchmarks.loads import client, with_cpu
 from benchmarks.model import Figures, Metric, Row, Target

@@ -1,1 +1,1 @@
-"""What is measured: brokers and clusters of both kinds, RabbitMQ, Spark, and what their processes cost."""
+"""Systems under test: brokers and clusters of both kinds, RabbitMQ, Spark, and the cost of their processes."""

@@ -1,4 +1,4 @@
-"""The two brokers behind one face: start, stop, where they listen, what they cost, where their logs are."""
+"""Common interface of both brokers: start, stop, addresses, cost, log directories."""
 
 import os
 import subprocess
@@ -14,11 +14,11 @@ from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, answers_api_versions, 
 
 HEAP = "1g"
 PLAINTEXT = "PLAINTEXT"
-_IDLE_SECONDS = 2.0  # what start-up allocated for a moment is given back by then
+_IDLE_SECONDS = 2.0  # until temporary memory of the startup is released
 
 
 class Process(Protocol):
-    """What a broker's own class must offer; ApacheKafka of the tests does."""
+    """Interface of a broker process; ApacheKafka of the tests implements it."""
 
     port: int
 
@@ -32,12 +32,12 @@ class Process(Protocol):
 
 
 def listeners(ports: Mapping[str, int]) -> str:
-    """In Kafka's notation; each listener is named after its protocol."""
+    """`listeners` in Kafka's notation; each listener is named after its protocol."""
     return ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items())
 
 
 class BarnabasProcess:
-    """`barnabas serve`, as a user starts it."""
+    """`barnabas serve` as a child process."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class BarnabasProcess:
 
 
 class Broker:
-    """A broker that can be measured."""
+    """A broker under test."""
 
     def __init__(
         self, name: str, process: Process, log_dir: Path, ports: Mapping[str, int] | None = None
     ) -> None:
         self.name = name
         self.ports = ports or {PLAINTEXT: process.port}
-        """By security protocol."""
+        """Ports by security protocol."""
         self.idle_bytes = 0
         self._process = process
         self._log_dir = log_dir
@@ -129,7 +129,7 @@ class Broker:
         self._process.prepare()
 
     def launch_and_wait(self, timeout: float = 60) -> float:
-        """Starts the process; returns the seconds until it answered its first ApiVersions."""
+        """Start the process; return the seconds until its first ApiVersions response."""
         begin = time.perf_counter()
         self._process.launch()
         while not answers_api_versions("127.0.0.1", self.port):
@@ -164,19 +164,19 @@ class Broker:
         return self._log_dir / f"{topic}-{partition}"
 
     def cleaned_upto(self, topic: str) -> int:
-        """The offset up to which partition 0 is compacted, as the broker itself notes it."""
+        """Offset up to which partition 0 is compacted, from the broker's checkpoint."""
         checkpoint = self._log_dir / "cleaner-offset-checkpoint"
         return noted_offset(checkpoint.read_text(), topic) if checkpoint.exists() else 0
 
     def log_bytes(self, topic: str, partitions: int) -> int:
-        """What the topic's records take on disk."""
+        """Size of the topic's logs on disk."""
         dirs = (self.partition_dir(topic, number) for number in range(partitions))
         return sum(path.stat().st_size for folder in dirs for path in folder.glob("*.log"))
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One of a broker's listeners: where a load goes, and what the broker has cost."""
+    """One listener of a broker: its address, and the CPU time of the broker."""
 
     broker: Broker
     protocol: str
@@ -194,7 +194,7 @@ class Endpoint:
 
 
 def noted_offset(checkpoint: str, topic: str) -> int:
-    """What one of Kafka's checkpoint files (version, count, then topic, partition and offset) says of partition 0."""
+    """Offset of partition 0 in a Kafka checkpoint file (version, count, then topic, partition and offset)."""
     for line in checkpoint.splitlines()[2:]:
         if line.startswith(f"{topic} 0 "):
             return int(line.split()[2])
@@ -213,5 +213,5 @@ def barnabas(
     profile_to: Path | None = None,
     source: Path | None = None,
 ) -> Broker:
-    """`source` is the folder `src` of another version than this one."""
+    """`source` is the `src` folder of another version."""
     return Broker(name, BarnabasProcess(data_dir, settings, profile_to, source), data_dir)

@@ -1,4 +1,4 @@
-"""Three brokers of either kind behind one face: start, stop, kill one of them, what they cost together."""
+"""Common interface of three-broker clusters of both kinds: start, stop, kill a broker, total cost."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class Cluster(Protocol):
 
 
 class KafkaCluster:
-    """Three nodes, each broker and controller: the smallest cluster of Apache Kafka that survives a loss."""
+    """Three combined broker and controller nodes: the smallest Apache Kafka cluster that tolerates a failure."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -106,7 +106,7 @@ def _kafka_settings(node: int, port: int, controller_port: int, voters: str) -> 
 
 
 class BarnabasCluster:
-    """Three brokers and the ZooKeeper that coordinates them, whose CPU counts as theirs."""
+    """Three brokers and their ZooKeeper, whose CPU time is included."""
 
     def __init__(self, name: str, folder: Path, settings: Mapping[str, str]) -> None:
         self.name = name
@@ -144,7 +144,7 @@ class BarnabasCluster:
 
 @contextmanager
 def running(cluster: Cluster) -> Iterator[Cluster]:
-    """A cluster for one measurement that does not leave it as it was."""
+    """A cluster for a single measurement that changes its state."""
     try:
         yield cluster.start()
     finally:
@@ -152,7 +152,7 @@ def running(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def create_topic(cluster: Cluster, topic: NewTopic) -> None:
-    """Returns when every partition is led and all its replicas are in sync."""
+    """Create a topic; return when every partition has a leader and a full ISR."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for created in admin.create_topics([topic], request_timeout=60).values():
         created.result(60)

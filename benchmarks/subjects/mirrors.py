@@ -1,4 +1,4 @@
-"""Mirrors from one broker to another: `barnabas mirror run`, and MirrorMaker 2 of Apache Kafka."""
+"""Mirrors from one broker to another: `barnabas mirror run`, and Apache Kafka's MirrorMaker 2."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ def barnabas_mirror(source: Broker, target: Broker, topics: str, folder: Path) -
 
 
 def mirror_maker(source: Broker, target: Broker, topics: str, folder: Path) -> Mirror:
-    """A dedicated mirror as its documentation has it, with larger batches and polls, as those who tune it set them."""
+    """A dedicated mirror as documented, tuned with larger batches and polls."""
     settings = {
         "clusters": "source,target",
         "source.bootstrap.servers": source.bootstrap,

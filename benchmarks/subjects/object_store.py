@@ -1,4 +1,4 @@
-"""An S3 on this machine: versitygw, which keeps objects as files and writes a line for each request."""
+"""A local S3 store: versitygw, which stores objects as files and logs a line for each request."""
 
 import http.client
 import os
@@ -17,7 +17,7 @@ _START_SECONDS = 60
 
 
 def missing() -> str | None:
-    """Why there is none, if so."""
+    """Reason why versitygw is not available, or None."""
     return None if PROGRAM.exists() else "versitygw is not installed (make object-stores-install)"
 
 
@@ -82,11 +82,11 @@ class ObjectStore:
         return self._folder / "requests"
 
     def requests(self) -> int:
-        """How many it has answered."""
+        """Number of requests served."""
         return len(self._lines())
 
     def requests_from(self, operation: str, since: int) -> int:
-        """How many, of those after the first `since`, from the first one of a kind on ("CreateMultipartUpload")."""
+        """Number of requests after the first `since`, starting with the first `operation` ("CreateMultipartUpload")."""
         later = self._lines()[since:]
         first = next((number for number, line in enumerate(later) if operation in line), len(later))
         return len(later) - first
@@ -95,7 +95,7 @@ class ObjectStore:
         return self._access_log.read_text().splitlines() if self._access_log.exists() else []
 
     def objects(self, suffix: str) -> list[tuple[str, int]]:
-        """(key below the bucket's prefix, size) of all objects with that ending."""
+        """(key below the bucket's prefix, size) of all objects with that suffix."""
         root = self._folder / "objects" / BUCKET
         return sorted((str(path.relative_to(root)), path.stat().st_size) for path in root.rglob(f"*{suffix}"))
 

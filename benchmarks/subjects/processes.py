@@ -1,4 +1,4 @@
-"""What a process costs, read from /proc: CPU seconds and resident memory, its children included."""
+"""Cost of a process from /proc: CPU seconds and resident memory, including children."""
 
 import os
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ class CpuTimes(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads, of children that ended, and of children that live."""
+    """User and system time of all threads, of terminated children, and of running children."""
     return sum(cpu_times(pid))
 
 
 def cpu_times(pid: int) -> CpuTimes:
-    """The same, user and system time apart."""
+    """User and system time separately."""
     times = [_own_cpu_times(process) for process in family(pid)]
     return CpuTimes(sum(time.user for time in times), sum(time.system for time in times))
 
@@ -35,7 +35,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def family(pid: int) -> Iterator[int]:
-    """The process and its living descendants."""
+    """The process and its running descendants."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in _read(children).split():
@@ -57,5 +57,5 @@ def _own_resident_bytes(pid: int) -> int:
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except (FileNotFoundError, ProcessLookupError):  # it ended between two looks
+    except (FileNotFoundError, ProcessLookupError):  # it has exited meanwhile
         return ""

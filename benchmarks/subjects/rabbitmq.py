@@ -1,6 +1,6 @@
-"""RabbitMQ, for rows about queues: one node of the Debian package, with its own folder, ports and name service.
+"""RabbitMQ for rows about queues: one node of the Debian package, with its own folder, ports and epmd.
 
-The package also sets up a service of the system; nothing of that is used or touched here.
+The system service that the package installs is neither used nor changed.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.subjects.processes import cpu_seconds, family
 from tests.apache_kafka import free_port
 
-# The script itself: the one in PATH would change to the user of the service.
+# The script in the package: the one in PATH would switch to the service user.
 _SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 _START_SECONDS, _STOP_SECONDS = 90.0, 30.0
 _PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -30,7 +30,7 @@ def reason_it_is_missing() -> str | None:
 
 
 class RabbitMq:
-    """A node whose files are below `folder`; `start` returns when it takes connections."""
+    """A node with its files in `folder`; `start` returns when it accepts connections."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -48,7 +48,7 @@ class RabbitMq:
         self._folder.mkdir(parents=True)
         (self._folder / "plugins").write_text("[].\n")
         with (self._folder / "output").open("ab") as output:
-            # A node would start a name service by itself, and leave it behind.
+            # The node would otherwise start epmd itself and leave it running.
             self._name_service = subprocess.Popen(
                 ["epmd", "-port", str(self._name_service_port), "-address", "127.0.0.1"],
                 stdout=output,
@@ -64,7 +64,7 @@ class RabbitMq:
         return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
-            "HOME": str(self._folder),  # where the cookie goes that nodes know each other by
+            "HOME": str(self._folder),  # for the Erlang cookie
             "ERL_EPMD_PORT": str(self._name_service_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": f"bench{self.port}@localhost",
@@ -88,7 +88,7 @@ class RabbitMq:
             time.sleep(0.1)
 
     def _answers(self) -> bool:
-        """It speaks AMQP, not only listens."""
+        """True if the port speaks AMQP, not only accepts connections."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as attempt:
             attempt.settimeout(5)
             attempt.sendall(_PROTOCOL_HEADER)

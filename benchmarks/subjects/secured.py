@@ -1,4 +1,4 @@
-"""Both brokers with TLS and SASL listeners beside the plain one: the same certificate, protocols and mechanisms."""
+"""Both brokers with TLS and SASL listeners in addition to the plain one: same certificate, protocols and mechanisms."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,16 +7,16 @@ from benchmarks.subjects.brokers import HEAP, PLAINTEXT, BarnabasProcess, Broker
 from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, free_port
 from tests.certificates import Authority
 
-SECURED = "secured"  # the kind of both brokers, in the session
+SECURED = "secured"  # broker kind in the session
 SSL, SASL_PLAINTEXT = "SSL", "SASL_PLAINTEXT"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-CIPHER = "TLS_AES_256_GCM_SHA384"  # what Java and OpenSSL both prefer
+CIPHER = "TLS_AES_256_GCM_SHA384"  # the preference of both Java and OpenSSL
 _CONTROLLER = "CONTROLLER"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
 class Certificates:
-    """An authority for one run, and a P-256 certificate that it has signed for both brokers."""
+    """A CA for one run, and a P-256 certificate for both brokers."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -34,7 +34,7 @@ class Certificates:
         }
 
     def client_properties(self) -> dict[str, str]:
-        """For Kafka's own clients. One cipher: TLS 1.3 lets the server choose among those that a client offers."""
+        """Properties of Kafka's clients. A single cipher, since a TLS 1.3 server chooses among the offered ones."""
         return {
             "security.protocol": SSL,
             "ssl.truststore.type": "PEM",

@@ -1,4 +1,4 @@
-"""Programs that bring the lines of a file into a topic: ours, Apache Flume, rsyslog. Each has a folder of its own."""
+"""Log shippers that bring the lines of a file into a topic: ours, Apache Flume, rsyslog. Each has a separate folder."""
 
 import os
 import shutil
@@ -45,11 +45,11 @@ def rsyslog_is_missing() -> str | None:
 
 
 def barnabas_agent(folder: Path, log: Path, bootstrap: str, topic: str, lines: int) -> Shipped:
-    """Until it ends by itself: all is committed then."""
+    """Run the agent until it exits, when all records are committed."""
     command = [str(Path(sys.executable).parent / "barnabas"), "ingest", "files", str(log), "--topic", topic]
     began = time.perf_counter()
     process = _launch([*command, "--exit-at-end", "-b", bootstrap], folder)
-    peak = 0  # looked at: the kernel's own figure for a child begins with the memory of its parent
+    peak = 0  # sampled: the kernel's figure for a child starts with the memory of its parent
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
         peak = max(peak, _peak(process.pid))
         time.sleep(_LOOK_SECONDS)
@@ -63,7 +63,7 @@ def barnabas_agent(folder: Path, log: Path, bootstrap: str, topic: str, lines: i
 
 
 def flume(folder: Path, log: Path, bootstrap: str, topic: str, lines: int) -> Shipped:
-    """Its taildir source, a channel in memory, its sink for Kafka."""
+    """Flume with a taildir source, a memory channel and the Kafka sink."""
     settings = {
         "sources": "s", "channels": "c", "sinks": "k",
         "sources.s.type": "TAILDIR", "sources.s.filegroups": "f", "sources.s.filegroups.f": log,
@@ -109,7 +109,7 @@ def _launch(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _until_there(command: list[str], folder: Path, bootstrap: str, topic: str, lines: int) -> Shipped:
-    """These go on for ever; they are done when the topic has all lines."""
+    """Run a shipper that does not exit, until the topic has all lines."""
     began = time.perf_counter()
     process = _launch(command, folder)
     try:

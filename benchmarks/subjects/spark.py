@@ -1,4 +1,4 @@
-"""The one Spark session of a run, in which both connectors are measured with the same settings."""
+"""The Spark session of a run, in which both connectors are measured with the same settings."""
 
 import atexit
 import os
@@ -12,12 +12,12 @@ from tests.spark.spark_jars import connector_jars
 
 CONNECTOR = "Spark's connector"  # org.apache.spark:spark-sql-kafka-0-10
 CORES = 2
-OURS, THEIRS = "barnabas", "kafka"  # the names of the two formats
+OURS, THEIRS = "barnabas", "kafka"  # format names
 
 
 @cache
 def session() -> SparkSession:
-    """Started when the first row needs it; ended with the run."""
+    """The session, started on first use; it ends with the run."""
     jars = connector_jars()
     if not jars:
         raise RuntimeError("no jars of Spark's Kafka connector: run `make java`")

@@ -1,1 +1,1 @@
-"""What Barnabas can do, shown in a minute: `make demo` runs pipelines, `make tour` looks at the broker."""
+"""One-minute demos of Barnabas: `make demo` runs pipelines, `make tour` shows the broker."""

@@ -1,8 +1,8 @@
-"""`make demo`: a broker, a shop that writes 2,000 events a second, three pipelines on Spark, and a check of it all.
+"""`make demo`: a broker, a shop that writes 2,000 events a second, three Spark pipelines, and a check of all counts.
 
 DEMO_SECONDS=60 python -m examples.demo
 
-Ends with code 0 if every event was counted exactly once by each pipeline, and with 1 if not.
+The exit code is 0 if each pipeline counted every event exactly once, otherwise 1.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rich.markup import escape
 
 from examples.demo.error_log import ErrorLog
 
-INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
-LONGEST = 7_200  # seconds: 60 times that of the shop's time, and a broker keeps a week
+INTERRUPTED = 130  # shell convention: 128 plus the signal number
+LONGEST = 7_200  # seconds; the shop's time runs 60 times faster, and a broker retains a week
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
             log.forget()
             console.print("Stopped.")
             return INTERRUPTED
-        except Exception as error:  # whatever it is: a sentence here, all of it in the log
+        except Exception as error:  # one sentence on the screen, the traceback in the log
             log.keep(error)
             _print_error(console, str(error))
             console.print(f"The details are in {log.path}.", soft_wrap=True)
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _show(console: Console, seconds: float, began: float, log: ErrorLog) -> int:
-    from examples.demo.show import Show  # half of the imports are needed only when Spark is there
+    from examples.demo.show import Show  # half of its imports are needed only with Spark
 
     if Show(console, seconds, began).run():
         log.forget()

@@ -1,7 +1,7 @@
-"""Which alarms there must be: those that the written reports give, and those of the incidents that were planned.
+"""Expected alarms: those implied by the written reports, and those of the planned incidents.
 
-The first is exact: plain Python computes the rules' values, and the state machine of alarms goes over the minutes that
-are closed. The second does not look at the reports, so it would notice if they told of no incident.
+The first set is exact: plain Python computes the values of the rules and runs the alarm state machine over the closed
+minutes. The second does not use the reports, so it detects reports that omit an incident.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from barnabas.pipelines.definitions.settings import AlarmRule
 from barnabas.pipelines.library.operations.generator import Incident
 from examples.demo.expected_counts import MINUTE, Cell, ServiceMinute
 
-LATENESS = MINUTE  # the watermark of `reports` in the template `operations`
+LATENESS = MINUTE  # watermark delay of `reports` in the template `operations`
 HIGH_PERCENTILE = 0.95
 
 Value = Callable[[ServiceMinute], float | None]
 
 
 def _slowness(minute: ServiceMinute) -> float | None:
-    """As Spark's sketch has it while it is exact: the smallest value with that share at or below it."""
+    """Percentile as computed by Spark's sketch while exact: the smallest value with that share at or below it."""
     rank = math.ceil(HIGH_PERCENTILE * len(minute.durations))
     return sorted(minute.durations)[rank - 1] if rank else None
 
@@ -41,18 +41,18 @@ VALUES: dict[str, Value] = {
     "failing requests": _failures,
     "busy hosts": _load,
 }
-"""The expressions of the template's rules, by the names of these."""
+"""Expressions of the template's rules, by rule name."""
 
 
 def closed_until(newest: int) -> int:
-    """Windows that end at this moment or before it are closed when the report of `newest` is the last; milliseconds."""
+    """End, in milliseconds, up to which windows are closed if the last report is of `newest`."""
     return newest - LATENESS
 
 
 def expected_events(
     rules: Iterable[AlarmRule], minutes: Mapping[Cell, ServiceMinute], until: int
 ) -> list[AlarmEvent]:
-    """What the rules say about the minutes that end at `until` or before it."""
+    """Alarm events that the rules give for minutes ending at or before `until`."""
     closed = {cell: minute for cell, minute in minutes.items() if cell[0] + MINUTE <= until}
     return [event for rule in rules for event in PipelineAlarm(rule).take(_values(rule, closed))]
 
@@ -65,7 +65,7 @@ def _values(rule: AlarmRule, minutes: Mapping[Cell, ServiceMinute]) -> Iterator[
 
 
 class Planned(NamedTuple):
-    """An incident (times are milliseconds since 1970) must have this said by a rule."""
+    """Alarm event that a rule must raise for an incident (times in milliseconds since 1970)."""
 
     rule: str
     incident: Incident
@@ -73,7 +73,7 @@ class Planned(NamedTuple):
 
 
 def planned(rules: Sequence[AlarmRule], incidents: Iterable[Incident], until: int) -> list[Planned]:
-    """Of incidents with enough whole minutes, closed by `until`, to fire; and with one after their end, to resolve."""
+    """Alarms of incidents with enough closed minutes to fire, and with a closed minute after their end to resolve."""
     found = []
     for incident in incidents:
         first, end = -(-incident.begin // MINUTE) * MINUTE, incident.end // MINUTE * MINUTE
@@ -87,7 +87,7 @@ def planned(rules: Sequence[AlarmRule], incidents: Iterable[Incident], until: in
 
 
 def has_come(plan: Planned, events: Iterable[AlarmEvent]) -> bool:
-    """Whether an alarm tells of that incident: its first bad minute may have begun before the incident did."""
+    """True if an alarm matches the incident; its first bad minute may begin before the incident."""
     begin, end = plan.incident.begin - MINUTE, plan.incident.end
     return any(
         (event.alarm, event.key, event.status) == (plan.rule, plan.incident.service, plan.status)

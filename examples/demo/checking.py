@@ -1,4 +1,4 @@
-"""Whether every event was counted, once: each figure of the results beside what was written. No I/O but for Parquet."""
+"""Checks that every event was counted exactly once: results compared with expected counts. Parquet is the only I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Figures = Mapping[str, int]
-"""Numbers by what they are of, for people: `view at 2026-11-16 10:03`."""
+"""Counts by display name, such as `view at 2026-11-16 10:03`."""
 
 
 class Check(NamedTuple):
@@ -30,7 +30,7 @@ class Check(NamedTuple):
 
     @property
     def differences(self) -> list[str]:
-        """Of which the two say something else, a missing number being none."""
+        """Names whose expected and actual counts differ; a missing count is 0."""
         names = sorted({*self.expected, *self.found})
         return [name for name in names if self.expected.get(name, 0) != self.found.get(name, 0)]
 
@@ -39,7 +39,7 @@ class Check(NamedTuple):
         return not self.differences
 
     def sentence(self) -> str:
-        """What is wrong: the first difference, and how many more there are."""
+        """First difference, and the number of further ones."""
         name, *others = self.differences
         numbers = f"{self.expected.get(name, 0):,} expected, {self.found.get(name, 0):,} found"
         more = f"; {len(others):,} more differ" if others else ""
@@ -49,7 +49,7 @@ class Check(NamedTuple):
 def activity_checks(
     written: ExpectedCounts, results: Mapping[str, Mapping[str, Row]], letters: int
 ) -> list[Check]:
-    """`results` are the last rows by topic and key, `letters` the number of records in the dead-letter topic."""
+    """`results` are the latest rows by topic and key, `letters` is the number of records in the dead-letter topic."""
     pages, traffic = results["activity.pages"].values(), results["activity.traffic"].values()
     searches = results["activity.searches"].values()
     return [
@@ -92,7 +92,7 @@ def alarm_checks(
     heard: Iterable[AlarmEvent],
     topic: Iterable[Row],
 ) -> list[Check]:
-    """`heard` is what was told when it happened, more than once perhaps; `topic` the last word on each alarm there."""
+    """`heard` are the events as reported live, possibly repeated; `topic` is the latest record of each alarm."""
     until = closed_until(written.newest_report)
     expected = expected_events(rules, written.services, until)
     told = list({(event.id, event.status): event for event in heard}.values())
@@ -130,7 +130,7 @@ def _of(cells: Mapping[Cell, int]) -> dict[str, int]:
 
 
 def _rows(rows: Iterable[Row], name: str, number: str, window: str = "minute") -> dict[str, int]:
-    """Rows of a result, by the window in which they count."""
+    """Counts of a result by name and window."""
     starts = ((row, datetime.fromisoformat(row[window]).timestamp()) for row in rows)
     return {f"{row[name]} at {_clock(start)}": row[number] for row, start in starts}
 
@@ -144,7 +144,7 @@ def _clock(seconds: float) -> str:
 
 
 def _parquet(folder: Path) -> tuple[Figures, Figures]:
-    """Rows, and different places, by topic: counted without Spark, by another reader of the files."""
+    """Rows and distinct offsets by topic, counted without Spark by another Parquet reader."""
     import pyarrow.dataset
 
     table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table(

@@ -1,4 +1,4 @@
-"""The web console beside the demo, in a process of its own that ends with it."""
+"""The web console of the demo, in a separate process that ends with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ END_SECONDS = 30.0
 
 
 class ConsoleProcess:
-    """`tell` hears where it is, once it is ready, from another thread; or why there is none."""
+    """Passes its address, or the reason why it is not available, to a callback, from another thread."""
 
     def __init__(self, servers: str, folder: Path, tell: Callable[[str], None]) -> None:
         self._greeting = json.dumps({"bootstrap": servers, "settings": {}}) + "\n"
@@ -41,14 +41,14 @@ class ConsoleProcess:
             text=True,
         )
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended already, and has said why
+        with suppress(BrokenPipeError):  # it has already exited and reported why
             self._process.stdin.write(self._greeting)
             self._process.stdin.flush()
         self._reading.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """It ends when its input does; the folder is removed after it."""
+        """Close its input, which ends the process, then remove the folder."""
         if self._process is None:
             return
         assert self._process.stdin is not None
@@ -71,7 +71,7 @@ class ConsoleProcess:
 
 
 def _free_address() -> str:
-    """The usual port, or any other if somebody has it."""
+    """Default port, or any free one if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""What the JVM, its Python workers and libraries print would tear the tables apart; it is kept for who asks."""
+"""Log file for the output of the JVM, its Python workers and libraries, which would corrupt the tables on screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STDERR = 2
 
 
 class ErrorLog:
-    """Standard error of this process and its children goes to a file, for as long as the `with` block runs."""
+    """Redirects standard error of this process and its children to a file within the `with` block."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.gettempdir()) / f"barnabas-demo-{os.getpid()}.log"
@@ -38,5 +38,5 @@ class ErrorLog:
         traceback.print_exception(error, file=sys.stderr)
 
     def forget(self) -> None:
-        """All went well, or was meant to end: nobody will ask."""
+        """Delete the log after a success or an intended end."""
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the shop and its services have written, counted by plain Python in the ways in which the pipelines count it."""
+"""Events written by the shop and its services, aggregated in plain Python the way the pipelines do."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from barnabas.pipelines.library.records import Generated
 
 MINUTE = 60_000  # milliseconds
 HOUR = 60 * MINUTE
-FAILED = 500  # and above: HTTP's status of a request that failed on the server's side
+FAILED = 500  # HTTP status of a server error, and above
 
 Cell = tuple[int, str]
-"""The beginning of a window in milliseconds, and what was counted in it."""
+"""Start of a window in milliseconds, and the name that was counted."""
 
 
 @dataclass(slots=True)
 class ServiceMinute:
-    """What one service reported in one minute."""
+    """Reports of one service in one minute."""
 
     reports: int = 0
     durations: list[float] = field(default_factory=list)
@@ -28,18 +28,18 @@ class ServiceMinute:
 
 
 class ExpectedCounts:
-    """Hears of every record that is handed to the client; one thread calls."""
+    """Aggregates every record passed to the client; called from one thread."""
 
     def __init__(self) -> None:
         self.broken = 0
-        """Values of the shop that are no events."""
+        """Values of the shop that are not valid events."""
         self.traffic: Counter[Cell] = Counter()
         self.views: Counter[Cell] = Counter()
         self.visitors: dict[Cell, set[str]] = defaultdict(set)
         self.searches: Counter[Cell] = Counter()
         self.services: dict[Cell, ServiceMinute] = defaultdict(ServiceMinute)
         self.newest_report = 0
-        """Its time, in milliseconds."""
+        """Timestamp of the newest report, in milliseconds."""
 
     def take(self, record: Generated) -> None:
         if record.topic != activity.TOPIC:

@@ -1,4 +1,4 @@
-"""The shop and its services, at a steady rate: a real client writes events, an agent reads the log of the services."""
+"""Load of the shop and its services at a steady rate: a real client writes events, an agent reads the services' log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barnabas.pipelines.library.records import Generated
 from examples.demo.expected_counts import ExpectedCounts
 from examples.demo.service_log import ServiceLog
 
-ACTIVITY_RATE = 1500  # events a second; with the services' 2,000 together
+ACTIVITY_RATE = 1500  # events a second; 2,000 together with the services
 OPERATIONS_RATE = 500
 RATE = ACTIVITY_RATE + OPERATIONS_RATE
 SPEED = 60  # an hour of the shop passes in a minute
@@ -23,15 +23,15 @@ HOUR = 3_600_000  # milliseconds
 BAD_SHARE = 0.0005
 TICK = 0.02  # seconds
 SLACK = 600  # seconds
-LAST_WORDS = 5.0  # seconds for what was acknowledged to be heard of, while others still look at the count
+LAST_WORDS = 5.0  # seconds for the last acknowledgements while the counts are still displayed
 TIMEOUT = 30.0
 SILENT = {
     "log_level": 2
-}  # what fails comes back to who asked; the rest is about brokers that end before their clients
+}  # delivery failures reach the caller; other log lines are about brokers that stop before their clients
 
 
 class Feeder:
-    """Writes for some seconds, in a thread of its own; after `finish` the broker has all that was `written`."""
+    """Writes for some seconds in a thread; after `finish` the broker has all `written` records."""
 
     def __init__(
         self, servers: str, topics: Mapping[str, str], seconds: float, seed: int, folder: Path
@@ -48,7 +48,7 @@ class Feeder:
         self._producer = Producer(settings)
         self._service_log = ServiceLog(servers, topics[operations.TOPIC], folder)
         self._seconds = seconds
-        # The shop's last event is a little before now: a broker takes no records from the future.
+        # The shop's last event is slightly in the past: a broker rejects timestamps in the future.
         start = int((time.time() - seconds * (SPEED - 1) - SLACK) * 1000)
         self._topics = topics
         incidents = incidents_within(seconds * SPEED)
@@ -59,7 +59,7 @@ class Feeder:
         self.incidents = [
             operations.Incident(each.service, start + each.begin, start + each.end) for each in incidents
         ]
-        """In milliseconds since 1970."""
+        """Milliseconds since 1970."""
         self._acknowledged: Counter[str] = Counter()
         self.written = ExpectedCounts()
         self._failure: str | None = None
@@ -78,7 +78,7 @@ class Feeder:
 
     @property
     def delivered(self) -> Mapping[str, int]:
-        """By topic, what the broker has."""
+        """Records that the broker has acknowledged, by topic."""
         return {**self._acknowledged, self._service_log.topic: self._service_log.delivered}
 
     @property
@@ -86,7 +86,7 @@ class Feeder:
         return self._thread.is_alive()
 
     def finish(self) -> None:
-        """Wait until all is written and the broker has it; RuntimeError if it has not."""
+        """Wait until all records are written and acknowledged; raise RuntimeError if they are not."""
         self._thread.join()
         if self._producer.flush(TIMEOUT) or self._failure is not None:
             raise RuntimeError(f"not all records were delivered: {self._failure or 'no answer in time'}")
@@ -118,7 +118,7 @@ class Feeder:
 
     def _produce(self, record: Generated) -> None:
         while not self._hand_over(record):
-            self._producer.poll(TICK)  # a broker that has much else to do: the client's queue is full
+            self._producer.poll(TICK)  # the client's queue is full because the broker is busy
 
     def _hand_over(self, record: Generated) -> bool:
         topic, told = self._topics[record.topic], self._hear
@@ -136,7 +136,7 @@ class Feeder:
 
 
 def incidents_within(seconds: float) -> tuple[operations.Incident, ...]:
-    """The services' bad times, again each hour of theirs; in a shorter time than that all of them, but shorter."""
+    """Incidents of the services, repeated each hour of their time; scaled down to fit a shorter run."""
     length = min(HOUR, seconds * 1000)
     return tuple(
         operations.Incident(

@@ -1,4 +1,4 @@
-"""Spark and the three pipelines of the demo, in a thread of their own: a screen must not stand still for them."""
+"""Spark and the three pipelines of the demo, in a thread, so that they do not block the screen."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from barnabas.spark.java import end_jvm
 if TYPE_CHECKING:
     from barnabas.pipelines.running.runner import Runner
 
-TEMPLATES = ("activity", "operations", "warehouse")  # in this order: the first figures come from the first
+TEMPLATES = ("activity", "operations", "warehouse")  # in this order: the first one gives the first results
 SPARK = {
-    # One task for each small batch; more would only wait for the two cores of a laptop.
+    # One task per small batch; more would only queue for the two cores of a laptop.
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
 }
-# Batches without rows close windows when nobody writes any more. Alarms need that, counts that are updated do not.
+# Empty batches close windows after the last record. Alarms need that; updated counts do not.
 OWN = {"activity": {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}}
-# For a JVM that lives a minute: no second compiler, and no threads for the garbage of a large heap. With one compiler
-# Java keeps 48 MB for its code, which three pipelines fill in a minute; then it says so, and goes on without any.
+# For a JVM that runs for a minute: only the C1 compiler and the serial GC. With one compiler Java reserves 48 MB of
+# code cache by default, which three pipelines fill in a minute; then it logs a warning and stops compiling.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
-ALONE_SECONDS = 20.0  # for the first figures, before all other flows
+ALONE_SECONDS = 20.0  # time for the first results before the other flows start
 DRAIN_SECONDS = 600.0
 END_SECONDS = 10.0
-RECORD_SECONDS = 120.0  # a JVM that writes an archive at its end
+RECORD_SECONDS = 120.0  # for a JVM that writes a class data archive on exit
 
 
 def copy_pipelines(folder: Path, settings: Mapping[str, str]) -> list[PipelineFiles]:
-    """As `barnabas pipeline init` does it, with settings of the demo's own."""
+    """Copy the pipelines as `barnabas pipeline init` does, with the demo's settings."""
     for name in TEMPLATES:
         copy_template(name, folder / name)
     return [read_pipeline(folder / name, {**settings, **SPARK, **OWN.get(name, {})}) for name in TEMPLATES]
 
 
 class Pipelines:
-    """`started` and `finish()` are futures; `say` hears of each step, `hear` of alarms, both in other threads."""
+    """`started` and `finish()` are futures; `say` gets each step, `hear` gets alarms, both from other threads."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Pipelines:
         self._session.shutdown()
 
     def _abandon(self) -> None:
-        """In the middle of anything: nobody waits for what Spark would still do. It can be ended once it is there."""
+        """Kill Spark without waiting for its work to finish, once it has started."""
         with suppress(Exception):
             self.session.result(END_SECONDS)
         end_jvm(END_SECONDS)
-        with suppress(Exception):  # the session finds its JVM gone
+        with suppress(Exception):  # the session's JVM has exited
             self._opened.close()
 
     @property
@@ -101,12 +101,12 @@ class Pipelines:
         return [flow for runner in self._runners for flow in runner.flows.values()]
 
     def look(self) -> None:
-        """PipelineError when a flow has failed."""
+        """Raise PipelineError if a flow has failed."""
         for runner in list(self._runners):
             runner.look()
 
     def _reported(self, files: PipelineFiles) -> PipelineReport:
-        """As `barnabas pipeline run` reports: the console shows it."""
+        """Status report as by `barnabas pipeline run`; the console shows it."""
 
         def look() -> ProcessStatus:
             for runner in list(self._runners):
@@ -119,7 +119,7 @@ class Pipelines:
         return PipelineReport(f"pipeline-{files.name}", files.configuration, look)
 
     def finish(self) -> Future[None]:
-        """Everything that is in the topics now."""
+        """Process all records that are in the topics now."""
         return self._work.submit(self._finish)
 
     def _open_session(self) -> Any:
@@ -127,8 +127,8 @@ class Pipelines:
         return self._opened.enter_context(session)
 
     def _start(self) -> None:
-        """One after another, while the screen shows what the first ones find."""
-        from barnabas.pipelines.running.runner import Runner  # imports pandas, while the JVM starts
+        """Start the pipelines one after another, while the screen shows the results of the first."""
+        from barnabas.pipelines.running.runner import Runner  # imports pandas while the JVM starts
 
         session = self.session.result()
         for files in self._files:

@@ -1,4 +1,4 @@
-"""What the pipelines have written, read back by a real client: the last value of each key, as it is in the topics."""
+"""Output of the pipelines, read back by a real client: the latest value of each key in the topics."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TIMEOUT = 60.0
 
 
 class Results:
-    """Follows topics from their beginning in a thread of its own; at the end it reads them once more, whole."""
+    """Follows topics from their beginning in a thread; at the end it rereads them completely."""
 
     def __init__(self, servers: str, topics: Iterable[str]) -> None:
         self._servers = servers
         self.latest: dict[str, dict[str, Any]] = {topic: {} for topic in topics}
         self.counts: dict[str, int] = dict.fromkeys(self.latest, 0)
-        """Records in each topic that were read."""
+        """Number of records read, by topic."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="results", daemon=True)
 
@@ -32,7 +32,7 @@ class Results:
         self.close()
 
     def read_to_the_end(self) -> None:
-        """Forget what was seen and read everything that is there; RuntimeError if that takes too long."""
+        """Discard all values and reread the topics to their end; raise RuntimeError if that takes too long."""
         self.close()
         for topic in self.latest:
             self.latest[topic], self.counts[topic] = {}, 0
@@ -54,7 +54,7 @@ class Results:
         self._thread.join()
 
     def _open(self) -> tuple[Any, int]:
-        """A consumer at the beginning of all partitions that tells when it is at their end, and how many they are."""
+        """Consumer at the beginning of all partitions that reports their ends, and the number of partitions."""
         from confluent_kafka import Consumer, TopicPartition
 
         settings = {"bootstrap.servers": self._servers, "group.id": "demo", "enable.auto.commit": False}

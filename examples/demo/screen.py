@@ -1,4 +1,4 @@
-"""What is seen while the demo runs: tables that change in place, or a line now and then where nobody looks."""
+"""Progress display of the demo: tables updated in place, or occasional lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIGURES = ("activity.pages", "activity.traffic", "activity.searches", "operation
 
 
 class Screen(LiveScreen):
-    """Counts from `began`, a moment of the monotonic clock."""
+    """Measures time from `began`, a value of the monotonic clock."""
 
     def __init__(self, console: Console, seconds: float, began: float) -> None:
         super().__init__(console)
@@ -30,7 +30,7 @@ class Screen(LiveScreen):
         self._step = "Spark is starting"
         self._console_at = ""
         self.first_figures: float | None = None
-        """Seconds from the beginning to the first counts."""
+        """Seconds until the first counts."""
         self.alarms: list[AlarmEvent] = []
 
     @property
@@ -38,13 +38,13 @@ class Screen(LiveScreen):
         return time.monotonic() - self._began
 
     def say(self, step: str) -> None:
-        """What goes on now; may be called from any thread."""
+        """Show the current step; may be called from any thread."""
         self._step = step
         if self._live is None and step:
             self._line(Text(f"{self.elapsed:4.0f} s  {step}"))
 
     def show_console(self, where: str) -> None:
-        """The console's address, or why there is none; from any thread."""
+        """Show the console's address, or why it is not available; may be called from any thread."""
         self._console_at = where
         if self._live is None:
             self._line(Text(f"{self.elapsed:4.0f} s  {where}"))
@@ -67,7 +67,7 @@ class Screen(LiveScreen):
             self._line(self._headline(sent, results))
 
     def _line(self, text: Text) -> None:
-        """Broken nowhere: it may go to a file."""
+        """Print without wrapping, since the output may be a file."""
         self._console.print(text, soft_wrap=True)
 
     def _headline(self, sent: int, results: Results) -> Text:

@@ -1,4 +1,4 @@
-"""The services of the shop write a log, and an agent brings it into the topic: `barnabas ingest files`, in a thread."""
+"""Log of the shop's services, brought into the topic by an agent: `barnabas ingest files`, in a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AGENT = "demo"
 
 
 class ServiceLog:
-    """`write` adds a line; `delivered` lines are in the topic, each once."""
+    """`write` adds a line; `delivered` counts the lines in the topic, each exactly once."""
 
     def __init__(self, servers: str, topic: str, folder: Path) -> None:
         self.topic = topic
@@ -43,7 +43,7 @@ class ServiceLog:
         self._written += 1
 
     def flush(self) -> None:
-        """Only now can the agent see them."""
+        """Make the written lines visible to the agent."""
         self._file.flush()
 
     @property
@@ -51,7 +51,7 @@ class ServiceLog:
         return self._agent.counts.records if self._agent is not None else 0
 
     def finish(self, patience: float) -> None:
-        """Wait until all that was written is in the topic; RuntimeError if that takes too long."""
+        """Wait until all lines are in the topic; raise RuntimeError if that takes too long."""
         self.flush()
         deadline = time.monotonic() + patience
         while self.delivered < self._written:
@@ -70,7 +70,7 @@ class ServiceLog:
     def _run(self) -> None:
         try:
             asyncio.run(self._read())
-        except Exception as error:  # whoever waits for the lines is told
+        except Exception as error:  # reported by finish()
             self._failure = error
         finally:
             self._ready.set()

@@ -1,4 +1,4 @@
-"""The demo from its beginning to its summary."""
+"""The demo, from start to summary."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEED = 2026
 
 
 class Show:
-    """Counts from `began`, a moment of the monotonic clock."""
+    """Measures time from `began`, a value of the monotonic clock."""
 
     def __init__(
         self, console: Console, seconds: float, began: float, java_options: Sequence[str] = SHORT_LIVED
@@ -51,7 +51,7 @@ class Show:
         self._screen = Screen(console, seconds, began)
 
     def run(self) -> bool:
-        """Whether every event was counted exactly once."""
+        """Run the demo; return True if every event was counted exactly once."""
         with tempfile.TemporaryDirectory(prefix="barnabas-demo-") as name, EmbeddedBroker() as broker:
             folder = Path(name)
             files = copy_pipelines(folder, self._settings(broker.bootstrap_servers, folder))
@@ -116,7 +116,7 @@ class Show:
 
 
 def _make_topics(broker: EmbeddedBroker, files: Sequence[PipelineFiles]) -> None:
-    """Those for results, too: what follows them is there before the pipelines are."""
+    """Create all topics, including result topics, so that their readers can start before the pipelines."""
     for topic in TOPICS.values():
         broker.create_topic(topic, partitions=3)
     for wanted in (topic for each in files for topic in each.settings.topics):

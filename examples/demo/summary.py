@@ -1,4 +1,4 @@
-"""What the demo says at its end: what was compared with what, and whether all of it is exact."""
+"""Summary of the demo: the comparisons made, and whether all counts are exact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from examples.demo.screen import Screen
 def summarize(
     console: Console, checks: Sequence[Check], screen: Screen, sent: int, late: Mapping[str, int]
 ) -> None:
-    """`late` is what Spark left out because its window was closed, by flow."""
+    """`late`: number of rows that Spark dropped because their window was closed, by flow."""
     console.print()
     console.print(_table(checks))
     fired = sum(event.status == "fired" for event in screen.alarms)

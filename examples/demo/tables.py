@@ -1,4 +1,4 @@
-"""The demo's tables: what the pipelines have found, as it is in their topics, and how they do."""
+"""Tables of the demo: results of the pipelines, as in their topics, and progress of the flows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.running.progress import FlowProgress
 from examples.demo.results import Results
 
-WIDE = 112  # columns in which three tables stand side by side
-NARROW = 76  # columns in which two of them do, and the headline is one line
+WIDE = 112  # columns for three tables side by side
+NARROW = 76  # columns for two tables side by side, and for a headline of one line
 MAX_ROWS = 6
 SERVICES = 5
-HEADS = 2  # lines of a table above its rows
-GAPS = 6  # the headline, the line below it, lines between tables, and one at the end for the cursor
+HEADS = 2  # header lines of a table
+GAPS = 6  # the headline, the line below it, gaps between tables, and one line for the cursor
 
 
 def all_tables(
@@ -30,7 +30,7 @@ def all_tables(
     width: int,
     height: int,
 ) -> RenderableType:
-    """What fits: a small terminal gets fewer rows, and no table of flows."""
+    """Tables that fit: a small terminal gets fewer rows and no table of flows."""
     if width >= WIDE:
         rows = min(MAX_ROWS, max(1, height - GAPS - 2 * HEADS - max(len(flows), 1)))
         above = _beside(_pages(results, rows), _searches(results, rows), _services(results))
@@ -52,9 +52,7 @@ def all_tables(
 
 
 def _one_below_the_other(results: Results, alarms: Sequence[AlarmEvent], height: int) -> RenderableType:
-    room = (
-        height - GAPS - 2 - 4 * HEADS - SERVICES
-    )  # the headline has a second line, and there is one gap more
+    room = height - GAPS - 2 - 4 * HEADS - SERVICES  # two headline lines and one more gap
     rows = min(MAX_ROWS, max(1, room // 3))
     tables = (_pages(results, rows), _searches(results, rows), _services(results), _alarms(alarms, rows))
     return Group(*[part for table in tables for part in (table, "")][:-1])
@@ -78,7 +76,7 @@ def _beside(*tables: Table) -> Table:
 
 
 def _pages(results: Results, count: int) -> Table:
-    """Of the last minute but one: the last has only begun."""
+    """Pages of the second-to-last minute; the last one is incomplete."""
     found = list(results.latest["activity.pages"].values())
     minute = ["", *sorted({row["minute"] for row in found})][-2:][0]
     table = _table(f"Pages at {minute[11:16]}", "page", "views", "visitors")

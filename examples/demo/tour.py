@@ -1,4 +1,4 @@
-"""`make tour`: a short tour of the broker itself, in this process, with a real client.
+"""`make tour`: a short tour of the broker, embedded in this process, with a real client.
 
 python -m examples.demo.tour
 """

@@ -1,8 +1,8 @@
-"""Part of setting up: runs the demo once for a few seconds, unseen, so that Java can keep the classes that it loads.
+"""Setup step: runs the demo for a few seconds without output, so that Java can archive the classes it loads.
 
 python -m examples.demo.warming
 
-Where that does not work (a Java without class data sharing) the demo starts more slowly, and is the same.
+If that fails (a Java without class data sharing), the demo only starts more slowly.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def main() -> None:
     print("Getting Spark ready, once: this takes about a minute.", flush=True)
     fresh = archive.with_name(
         f"{archive.name}.{os.getpid()}"
-    )  # written aside: it is used as soon as it is there
+    )  # renamed when complete, since an existing archive is used
     try:
         with ErrorLog() as log:
             _run(fresh)
             log.forget()
         if fresh.exists():
             fresh.replace(archive)
-    except Exception as error:  # the demo itself will say what is wrong
+    except Exception as error:  # the demo reports the cause when it runs
         print(f"That did not work ({error}); {log.path} has the details.")
     finally:
         fresh.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
 """A simulated cluster that mirrors a topic of another one.
 
-source      the other cluster, as far as a mirror sees it: a log with epochs, which unclean elections cut
-process     what `barnabas mirror` does, in short
+source      the source cluster as seen by a mirror: a log with leader epochs, truncated by unclean elections
+process     a minimal `barnabas mirror`
 scenario    both, while brokers of the target fail, are elected uncleanly, and promote the mirror
-mutants     bugs put in on purpose
+mutants     seeded bugs
 """
 
 from simulation.mirrors.scenario import MirrorScenario

@@ -1,4 +1,4 @@
-"""Bugs of mirrors put in on purpose: a simulator that does not notice is of no use."""
+"""Seeded mirror bugs that the simulator must detect."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from barnabas.replication.partition import Partition
 
 @contextmanager
 def leaders_start_epochs_of_their_own() -> Iterator[None]:
-    """As leaders of ordinary topics do: what the source has is then of an older epoch."""
+    """Leaders start a new epoch, as for ordinary topics: batches of the source then have an older epoch."""
     with patch.object(Partition, "_start_epoch", lambda self, epoch: self.log.start_epoch(epoch)):
         yield
 
 
 @contextmanager
 def logs_are_cut_where_the_source_says() -> Iterator[None]:
-    """Not where the epoch ended here: what the source never had stays."""
+    """Truncate at the source's end offset, not at the local end of the epoch: batches the source never had remain."""
 
     def cut_at(partition: Partition, data: MirroredPartition) -> int:
         return data.truncate_to
@@ -32,7 +32,7 @@ def logs_are_cut_where_the_source_says() -> Iterator[None]:
 
 @contextmanager
 def a_promotion_does_not_end_the_mirror() -> Iterator[None]:
-    """Batches of the source are taken behind the markers."""
+    """Batches of the source are appended after the markers of the promotion."""
     with patch.object(MirrorTopic, "why_not_mirrored", lambda self, name, index: None):
         yield
 
@@ -50,8 +50,8 @@ def a_promotion_does_not_wait_for_the_elr() -> Iterator[None]:
 
 @contextmanager
 def deleted_transactions_are_unstable() -> Iterator[None]:
-    """A leader that begins again has no producers; its followers keep a transaction that the promotion does not end.
-    1 of 130 seeds finds it, so it has a test with that seed."""
+    """A leader that was reset has no producers; its followers keep a transaction that the promotion does not end.
+    1 of 130 seeds detects it, so a test pins that seed."""
     with patch.object(ProducerStates, "log_start_moved", lambda self, log_start: None):
         yield
 

@@ -1,4 +1,4 @@
-"""What `barnabas mirror --on-truncation=follow` does, in short: ask where the target ends, fetch, append."""
+"""Minimal `barnabas mirror --on-truncation=follow`: ask for the end of the target, fetch, append."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MIRRORED, LINK, SOURCE_CLUSTER = "mirrored", "link", "source"
 SOURCE_ID = bytes(15) + b"\x01"
 EXPECTED = RETRIABLE | {
     ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.POLICY_VIOLATION,  # it is promoted
-    ErrorCode.INVALID_REQUEST,  # not cut: it ends elsewhere by now
+    ErrorCode.POLICY_VIOLATION,  # already promoted
+    ErrorCode.INVALID_REQUEST,  # not truncated: the end offset has changed
     ErrorCode.FENCED_STATE_EPOCH,
     ErrorCode.OFFSET_OUT_OF_RANGE,
     ErrorCode.NEW_LEADER_ELECTED,
@@ -71,7 +71,7 @@ class MirrorProcess:
             wanted.truncate_to, wanted.truncate_epoch = found.diverging_end, found.diverging_epoch
             wanted.truncate_to = min(wanted.truncate_to, known.log_end_offset)
         elif found.is_gone:
-            # It was deleted before it was mirrored, or it lies behind the end: begin again.
+            # The offset was deleted before it was mirrored, or is past the end: start over.
             wanted.truncate_to = min(max(source.log_start, 0), source.end)
         if wanted.truncate_to >= 0:
             self.cuts += 1
@@ -107,7 +107,7 @@ class MirrorProcess:
         await self.alter(altered(MirrorAction.NONE, partitions=[epoch]))
 
     async def alter(self, request: AlterMirrorsRequest) -> bool:
-        """Did the controller do it?"""
+        """Send the request; return True if the controller applied it."""
         try:
             controller = self._world.image().controller_id
             response = await self._world.network.send(CLIENT, controller, request)

@@ -1,5 +1,5 @@
-"""A scenario with a mirror: whatever fails, here or at the source, what the target has is a prefix of what the source
-once had, with its epochs, offsets and bytes."""
+"""A scenario with a mirror: despite faults at either cluster, the target's log is a prefix of a log that the source had
+at some time, with equal epochs, offsets and bytes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from simulation.mirrors.source import Source
 from simulation.scenario import Scenario
 
 LOOK_SECONDS = 0.02
-PROCESSES = (1, 2)  # two at once do no harm
+PROCESSES = (1, 2)  # two concurrent mirror processes must be harmless
 
 
 class MirrorScenario(Scenario):
-    """`promoted`: while things fail, the mirror is promoted. Otherwise its own elections may be unclean, too."""
+    """`promoted`: the mirror is promoted while faults occur. Otherwise elections at the target may be unclean, too."""
 
     def __init__(self, seed: int, *, promoted: bool = False) -> None:
         super().__init__(seed)
@@ -55,7 +55,7 @@ class MirrorScenario(Scenario):
         self._tasks = [asyncio.ensure_future(job) for job in jobs]
         self._promotion = asyncio.ensure_future(self._promote()) if self._is_promoted else None
 
-    # -- the source, and the operator -----------------------------------------------------------------
+    # -- source and operator --------------------------------------------------------------------------
 
     async def _live(self) -> None:
         chance, source = self.world.chance, self.source
@@ -76,7 +76,7 @@ class MirrorScenario(Scenario):
             await self.processes[0].alter(altered(MirrorAction.FAILOVER))
             await asyncio.sleep(0.2)
 
-    # -- what is true all the time ---------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
         while True:
@@ -103,7 +103,7 @@ class MirrorScenario(Scenario):
             raise Violation(f"broker {number} has batches of its own: {own}")
 
     def _parts(self, log: Log) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        """(offset, epoch, checksum) of mirrored batches, and of those that the promotion has written."""
+        """(offset, epoch, CRC) of mirrored batches, and of batches written by the promotion."""
         since = self._mirror().partition(0).since_epoch
         found = contents(log, log.offsets.local_start)
         if since < 0:
@@ -115,7 +115,7 @@ class MirrorScenario(Scenario):
         assert mirror is not None
         return mirror
 
-    # -- the end ----------------------------------------------------------------------------------------
+    # -- final comparison -------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
         watch = self._watch
@@ -123,7 +123,7 @@ class MirrorScenario(Scenario):
         if self._promotion is not None:
             await watch.until(self._promotion.done, "the promotion has begun")
             await watch.until(lambda: self._mirror().state == MirrorState.STOPPED, "it is promoted")
-        self._tasks[len(self.processes)].cancel()  # the source rests
+        self._tasks[len(self.processes)].cancel()  # stop changes at the source
         await watch.until(self._has_all, "the mirror has all that the source has")
         self._raise_what_failed()
         for process in self.processes:
@@ -158,7 +158,7 @@ class MirrorScenario(Scenario):
         return parts[0] == [each.name for each in self.source.batches if each.base >= since]
 
     def _is_ended(self, logs: list[Log]) -> bool:
-        """Its transactions are over, and the controller knows where the mirrored part ends."""
+        """True if all transactions have ended and the controller knows the end of the mirrored part."""
         part = self._mirror().partition(0)
         ends = {log.epochs.end_offset(part.since_epoch - 1, log.log_end_offset)[1] for log in logs}
         if not ends <= {part.promoted_at, -1}:

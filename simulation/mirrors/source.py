@@ -1,4 +1,4 @@
-"""The log of a source: what it has now, and what it had at the end of each of its epochs."""
+"""Log of a source: its current contents, and its contents at the end of each epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.records.control import EndTransactionMarker, end_transaction_marke
 from barnabas.records.record import Record
 from simulation.loop import START_MS
 
-FETCHED = 4  # batches in one answer
+FETCHED = 4  # batches per fetch response
 PRODUCERS = (1, 2)
 LOG_OVERHEAD = 12
 NO_EPOCH = -1
@@ -29,7 +29,7 @@ class SourceBatch(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Batches, or where the epoch that was asked for ended at the source, or (`is_gone`) neither."""
+    """Batches, or the end offset of the requested epoch at the source; with `is_gone`, neither is available."""
 
     batches: list[SourceBatch]
     diverging_epoch: int = NO_EPOCH
@@ -52,7 +52,7 @@ class Source:
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else self._first
 
-    # -- what happens there -------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------
 
     def write(self) -> None:
         producer = self._chance.choice((0, 0, *PRODUCERS))
@@ -84,7 +84,7 @@ class Source:
         self.batches.append(SourceBatch(base, last, self.epoch, bytes(batch)))
 
     def elect(self, *, unclean: bool) -> None:
-        """A new leader, which may lack the last batches, or never had those of the last epochs."""
+        """Elect a leader; an unclean one may lack the last batches or whole epochs."""
         self._histories[self.epoch] = before = list(self.batches)
         if unclean:
             held = self._chance.choice(list(self._histories.values())[-3:])
@@ -94,15 +94,15 @@ class Source:
             self.batches = held[:kept]
             self.cuts += self.batches != before
             self.log_start = min(self.log_start, self.end)
-        self._open.clear()  # sequences begin again; transactions that are open stay so
+        self._open.clear()  # sequences restart; open transactions stay open
         self.epoch += self._chance.choice((1, 1, 2))
 
     def delete(self) -> None:
-        """Retention has come so far."""
+        """Advance the log start offset, as retention does."""
         if self.batches:
             self.log_start = max(self.log_start, self._chance.choice(self.batches[-8:]).base)
 
-    # -- what it answers ----------------------------------------------------------------------------
+    # -- responses ----------------------------------------------------------------------------------
 
     def fetch(self, offset: int, last_epoch: int) -> Fetched:
         if last_epoch != NO_EPOCH:
@@ -114,12 +114,12 @@ class Source:
         return Fetched([each for each in self.batches if each.last >= offset][:FETCHED])
 
     def _end_of(self, wanted: int) -> tuple[int, int]:
-        """As OffsetForLeaderEpoch."""
+        """End offset of an epoch, as returned by OffsetForLeaderEpoch."""
         known = [each for each in self.batches if each.epoch <= wanted]
         if not known:
             return 0, self._first
         return known[-1].epoch, known[-1].last + 1
 
     def history(self, epoch: int) -> list[SourceBatch]:
-        """All that it had at the end of an epoch."""
+        """Contents of the log at the end of an epoch."""
         return self.batches if epoch == self.epoch else self._histories.get(epoch, [])

@@ -1,7 +1,7 @@
-"""The object store of a simulated cluster: the twin in memory, behind a network.
+"""Object store of a simulated cluster: the in-memory implementation behind a network.
 
-A request travels, has its effect, and its answer travels back. Once it is on its way it arrives, even if its sender
-dies; a sender that is stopped has not sent it yet. Who gets no answer gives up after a while and knows nothing.
+A request is delivered, takes effect, and its response is delivered back. A request in flight arrives even if its sender
+dies; a suspended sender has not sent it yet. A sender without a response times out and does not know the outcome.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
 
 TIMEOUT = 1.0
-"""Seconds; obstore's timeout, in the measure of a scenario."""
-LATEST = 2.0  # seconds that something comes late
+"""Seconds; obstore's timeout, scaled to the length of a scenario."""
+LATEST = 2.0  # maximum delay, in seconds, of a late request
 FAULTS = (
     Fault.FAIL,
     Fault.FAIL,
@@ -34,7 +34,7 @@ FAULTS = (
     Fault.CORRUPT,
 )
 ROOM = 3000
-"""Bytes that still fit into a store that is about to be full: some segments."""
+"""Remaining capacity, in bytes, of a nearly full store: a few segments."""
 
 
 class Bucket:
@@ -42,7 +42,7 @@ class Bucket:
         self.objects = MemoryObjectStore(seed=seed, clock=VirtualClock(network.loop))
         self.is_down = False
         self.cut_off: set[int] = set()
-        """Brokers that do not reach it."""
+        """Brokers that cannot reach the store."""
         self._network = network
         self._tasks: set[asyncio.Task[None]] = set()
         self._links: list[StoreLink] = []
@@ -51,7 +51,7 @@ class Bucket:
         self.objects.fault_at_random(rate, FAULTS, LATEST, spared=PROBES)
 
     def deny(self, times: int) -> None:
-        """Rights are taken away for so many requests."""
+        """Refuse the next `times` requests for lack of permission."""
         self.objects.fault(Fault.DENY, times=times, key="/topics/")
 
     def fill_up(self) -> None:
@@ -69,7 +69,7 @@ class Bucket:
         return link
 
     def has_arrived_late(self, key: str) -> bool:
-        """Does the broker that has uploaded it not know that it did?"""
+        """True if the uploading broker got no response for this key."""
         return any(key in link.unanswered for link in self._links)
 
     # -- requests -------------------------------------------------------------------------------------
@@ -106,18 +106,18 @@ def _bring(answer: asyncio.Future[T], result: T | StoreError) -> None:
 
 
 class StoreLink:
-    """The store as one life of a broker reaches it. `is_dead`: that life is over, and nothing is sent any more."""
+    """Connection of one broker process to the store. `is_dead`: the process has ended, and nothing is sent any more."""
 
     def __init__(self, bucket: Bucket, number: int) -> None:
         self.number = number
         self.is_dead = False
         self.unanswered: set[str] = set()
-        """Keys of uploads that may still arrive."""
+        """Keys of uploads without a response, which may still arrive."""
         self._bucket = bucket
         self._objects = bucket.objects
 
     async def _ask(self, what: str, call: Call[T]) -> T:
-        await asyncio.sleep(0)  # a process that is stopped here has not asked
+        await asyncio.sleep(0)  # a process suspended here has not sent the request
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._bucket.send(self, call, answer)
         try:

@@ -1,4 +1,4 @@
-"""What must be true of manifests, objects and disks after every step, whatever has happened."""
+"""Invariants of manifests, objects and disks that must hold after every step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulation.tiers.topics import first_offset
 
 
 class Coverage:
-    """Looks at what has changed."""
+    """Checks manifests when they change, and disks at every step."""
 
     def __init__(self, tiers: Tiers, machines: list[Machine]) -> None:
         self._bucket = tiers.bucket
@@ -45,10 +45,10 @@ class Coverage:
                 if found is not None:
                     yield machine.number, found
 
-    # -- the store ----------------------------------------------------------------------------------
+    # -- object store -------------------------------------------------------------------------------
 
     def _check_manifest(self, index: int, folder: PartitionFolder) -> Manifest | None:
-        """Segments without gap and overlap, which only go at the start and come at the end; and all objects."""
+        """Check that segments have no gaps or overlaps, leave only at the start and join only at the end, and exist."""
         objects = self._bucket.objects
         if folder.manifest not in objects:
             if index in self._seen:
@@ -76,7 +76,7 @@ class Coverage:
     # -- disks --------------------------------------------------------------------------------------
 
     def _check_disk(self, number: int, partition: Partition, manifest: Manifest | None) -> None:
-        """What has left a disk is listed, or has expired."""
+        """Check that every segment deleted from a disk is in the manifest or has expired."""
         offsets, index = partition.log.offsets, partition.index
         tiered_end = 0 if manifest is None else manifest.tiered_end
         if max(offsets.local_start, partition.log.segments[0].base_offset) > max(tiered_end, offsets.start):
@@ -98,7 +98,7 @@ def _check_change(before: Manifest, after: Manifest) -> None:
 
 
 def listed(bucket: Bucket, folder: PartitionFolder, manifest: Manifest) -> Iterator[SegmentEntry]:
-    """All live segments, those in pages too."""
+    """All live segments, including those in manifest pages."""
     for page in manifest.pages:
         for entry in decode_page(bucket.objects.contents(folder.key(page.key)), page.key):
             if entry.end > manifest.log_start:
@@ -107,7 +107,7 @@ def listed(bucket: Bucket, folder: PartitionFolder, manifest: Manifest) -> Itera
 
 
 def unlisted(bucket: Bucket, folder: PartitionFolder, manifest: Manifest) -> list[str]:
-    """Objects that a manifest does not name, not even as garbage."""
+    """Objects that the manifest lists neither as segments nor as garbage."""
     named = {*manifest.named(), *(entry.key for entry in listed(bucket, folder, manifest))}
     names = (key.removeprefix(folder.prefix) for key in bucket.objects.keys if key.startswith(folder.prefix))
     return [name for name in names if parse_object_name(name) is not None and name not in named]

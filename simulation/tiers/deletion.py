@@ -1,7 +1,8 @@
-"""A tiered topic is deleted while it is written to and copied, brokers die and the store fails: its objects go.
+"""A tiered topic is deleted while records are written and copied, brokers die and the store fails: all of its objects
+must be deleted.
 
-The controller remembers what has to go, whoever it is. What a leader was sending when it died may arrive later; it is
-gone after the last look at the latest.
+The pending deletion survives changes of the controller. An upload of a leader that died may arrive later; the last
+sweep must delete it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from simulation.watch import Watch
 from simulation.workload import PARTITIONS, Workload
 from simulation.world import World
 
-WRITTEN = 12  # records of which some are being copied
-BLOWS = 3  # that fall while the topic is deleted
-BETWEEN = (0.05, 0.5, 3.0)  # seconds
-LATEST = LINGER_SECONDS + 300.0  # and the longest backoff
+WRITTEN = 12  # records, some of which are being copied
+BLOWS = 3  # faults during the deletion
+BETWEEN = (0.05, 0.5, 3.0)  # seconds between faults
+LATEST = LINGER_SECONDS + 300.0  # plus the longest backoff
 LOOK_SECONDS = 1.0
 
 
 class TopicDeletion:
-    """Played when everything is mended and all replicas are equal."""
+    """Runs once all faults are healed and all replicas are equal."""
 
     def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
         assert world.tiers is not None
@@ -62,7 +63,7 @@ class TopicDeletion:
         await controller.controller.submit(lambda image: delete_topics(image, [self._topic_id]))
 
     async def _strike(self) -> None:
-        """A broker dies, often the controller, and the store may be away while it comes back."""
+        """Kill a broker, often the controller; the store may be unavailable during its restart."""
         controller, chance = self._world.controller(), self._world.chance
         machine = chance.choice(self._world.machines)
         if controller is not None and chance.random() < 0.5:

@@ -1,5 +1,5 @@
-"""The end of a tiered scenario: the store is healed, all is copied and swept; then both tiers are compared with what
-clients were answered."""
+"""End of a tiered scenario: heal the store, wait until all segments are copied and swept, then compare both tiers with
+the responses clients received."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TierEnding:
         self._bucket.heal()
 
     async def settle(self) -> None:
-        """Until every leader has copied and deleted all that it may."""
+        """Wait until every leader has copied and deleted all eligible segments."""
         await self._watch.until(self._is_settled, "all is copied, and nothing is left to be deleted")
 
     def _is_settled(self) -> bool:
@@ -47,7 +47,7 @@ class TierEnding:
         )
 
     def led(self) -> Iterator[tuple[Partition, Led]]:
-        """By those who lead, not by those who only believe so."""
+        """Partitions on their actual leaders, ignoring stale ones."""
         states = self._world.image().topics[TOPIC].partitions
         for machine in self._world.machines:
             broker = machine.broker
@@ -61,9 +61,9 @@ class TierEnding:
                         yield partition, led
 
     async def compare(self) -> None:
-        """After what a leader does once a day: Violation if an object is damaged, or left behind."""
+        """Run the daily sweep, then raise Violation if an object is damaged or orphaned."""
         for index in range(PARTITIONS):
-            await self.settle()  # leadership may still go back to where it belongs
+            await self.settle()  # leadership may still return to the preferred replica
             partition, led = next(each for each in self.led() if each[0].index == index)
             file = led.writer._file
             assert file is not None
@@ -93,14 +93,14 @@ class TierEnding:
             raise Violation(f"the segments of {folder.prefix} end at {ends[-1]}, not {manifest.tiered_end}")
 
     def _is_swept_later(self, folder: PartitionFolder, manifest: Manifest, name: str) -> bool:
-        """An upload without an answer may arrive after its leader has given it up and deleted it. The daily sweep of a
-        leader of another epoch finds it."""
+        """True for an upload that arrived after its leader had timed out and deleted it. The daily sweep of a leader of
+        another epoch deletes it."""
         parsed = parse_object_name(name)
         is_of_epoch = parsed is not None and parsed.leader_epoch == manifest.leader_epoch
         return is_of_epoch and self._bucket.has_arrived_late(folder.key(name))
 
     def _check_start(self, partition: Partition, manifest: Manifest) -> None:
-        """Only what somebody has asked for, or retention, has gone; and the log knows of all that has."""
+        """Check that only DeleteRecords and retention removed records, and that both tiers agree on the log start."""
         start, index = partition.log.log_start_offset, partition.index
         if start < manifest.log_start:
             raise Violation(
@@ -116,16 +116,16 @@ def _is_idle(log: Log, led: Led) -> bool:
     is_waiting = writer.state is WriterState.WAITING and writer.error is None
     if not is_waiting or manifest is None or manifest.garbage or not _is_copied(log, manifest):
         return False
-    return log.log_start_offset >= manifest.log_start  # a new leader takes it over with its next round
+    return log.log_start_offset >= manifest.log_start  # a new leader adopts it in its next round
 
 
 def _under_way(led: Led) -> str:
-    """What a leader is copying at this moment."""
+    """Name of the segment that a leader is copying."""
     copier = led.writer._copier
     planned = copier._planned if isinstance(copier, SegmentCopier) else None
     return "" if planned is None else planned.name
 
 
 def _is_copied(log: Log, manifest: Manifest) -> bool:
-    """All but the active segment."""
+    """True if all segments but the active one are copied."""
     return log.active.base_offset <= max(manifest.tiered_end, log.log_start_offset)

@@ -1,4 +1,4 @@
-"""What is done to the object store, and to brokers at the steps of copying and expiring."""
+"""Faults of the object store, and of brokers at the steps of copying and expiring."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RATES = (0.0, 0.05, 0.05, 0.3)
 PASSES = {
     Step.LOG_START_RAISED: 12,
     Step.LISTED_AS_GARBAGE: 12,
-}  # every round passes these; others, copying or deleting
+}  # steps of every round; the others occur only when a segment is copied or deleted
 VISITS = 3
-OUTAGE = 1.0  # seconds without a store at an election: some rounds of retention
-FIRST_TRAPS = 3  # that are set before anything happens
+OUTAGE = 1.0  # seconds without a store during an election: a few rounds of retention
+FIRST_TRAPS = 3  # traps set before the first fault
 
 
 class StoreFaults:
-    """`pause` stops a machine for a while, `end` stops its broker."""
+    """`pause` suspends a machine for a while, `end` stops its broker."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class StoreFaults:
             (1, self._fill_up),
         )
 
-    # -- the store ----------------------------------------------------------------------------------
+    # -- object store -------------------------------------------------------------------------------
 
     async def _fail_at_random(self) -> None:
         rate = self._chance.choice(RATES)
@@ -72,7 +72,7 @@ class StoreFaults:
         self._bucket.cut_off.add(number)
 
     async def _elect_without_store(self) -> None:
-        """The leader of a partition stops, and the next one cannot read the manifest."""
+        """Stop the leader of a partition while its successor cannot read the manifest."""
         leader = self._chance.choice(self._world.image().topics[TOPIC].partitions).leader
         if leader > 0 and self._world.machines[leader - 1].is_up:
             self._world.note(f"the object store does not answer, and broker {leader} stops")
@@ -96,7 +96,7 @@ class StoreFaults:
         self._world.note("the object store has little room left")
         self._bucket.fill_up()
 
-    # -- who writes there ---------------------------------------------------------------------------
+    # -- brokers ------------------------------------------------------------------------------------
 
     async def _set_trap(self) -> None:
         self._set_any_trap()

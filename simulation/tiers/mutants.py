@@ -1,4 +1,4 @@
-"""Bugs of copying and expiring, put in on purpose. Each bends one rule of the design."""
+"""Seeded bugs of copying and expiring. Each breaks one rule of the design."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barnabas.tiering.writing.expiration import delete_all, expire
 
 @contextmanager
 def nobody_claims() -> Iterator[None]:
-    """A leader writes with its epoch in its names only: the one before it is not fenced."""
+    """A leader puts its epoch into object names only and does not fence its predecessor."""
 
     def unchanged(manifest: Manifest, writer: object) -> Manifest:
         return manifest
@@ -52,7 +52,7 @@ def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
 
 @contextmanager
 def local_segments_go_before_the_manifest_lists_them() -> Iterator[None]:
-    """Local retention before U5: what is uploaded counts as copied."""
+    """Local retention before U5: uploaded segments count as copied."""
     upload = SegmentCopier._upload
 
     async def too_early(self: SegmentCopier, planned: Any) -> SegmentEntry:
@@ -66,7 +66,7 @@ def local_segments_go_before_the_manifest_lists_them() -> Iterator[None]:
 
 @contextmanager
 def remote_segments_hide_nothing() -> Iterator[None]:
-    """Readers of committed records are not told which transactions of a remote segment were aborted."""
+    """read_committed fetches from a remote segment omit its aborted transactions."""
 
     def all_of_it(self: RemoteLog, found: object, offset: int, data: Slice, *_: object) -> RemoteRead:
         return RemoteRead(data, [])
@@ -77,14 +77,14 @@ def remote_segments_hide_nothing() -> Iterator[None]:
 
 @contextmanager
 def remote_segments_expire_before_they_are_known() -> Iterator[None]:
-    """A new leader that cannot read the manifest takes the oldest segment of its disk for the oldest of all."""
+    """A new leader that cannot read the manifest takes its oldest local segment for the start of the log."""
     with patch.object(ManifestSegments, "is_known", True):
         yield
 
 
 @contextmanager
 def an_unclean_leader_does_not_wait() -> Iterator[None]:
-    """It accepts records before it knows the manifest. Found where leaders are elected uncleanly."""
+    """An uncleanly elected leader accepts records before it has read the manifest. Detected by `unclean` scenarios."""
 
     def never(*_: object) -> bool:
         return False
@@ -95,7 +95,7 @@ def an_unclean_leader_does_not_wait() -> Iterator[None]:
 
 @contextmanager
 def only_the_first_controller_deletes() -> Iterator[None]:
-    """What is left of a deleted topic is not looked for again. Found where topics are deleted."""
+    """A new controller does not resume the deletion of a topic's objects. Detected by `deleted` scenarios."""
     look = RemoteDeletions._look
     looked: list[RemoteDeletions] = []
 

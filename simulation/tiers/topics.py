@@ -16,9 +16,9 @@ from simulation.loop import START_MS
 from simulation.network import CLIENT, Network
 
 KEPT_BYTES = 500
-"""retention.bytes, where it is set: a few segments."""
+"""retention.bytes, if set: a few segments."""
 KEPT_MS = 24 * 3600 * 1000
-RUN = 4  # records that are old or new together: about a segment
+RUN = 4  # consecutive records of the same age: about a segment
 SEGMENT_BYTES = (150, 300, 600)  # a batch has about 70
 LOCAL_RETENTION = (
     {"local.retention.ms": "1"},
@@ -29,7 +29,7 @@ LOCAL_RETENTION = (
 
 
 class Expiry(Enum):
-    """Why records of a scenario go."""
+    """Reason for records of a scenario to expire."""
 
     NONE = "they stay"
     DELETE_RECORDS = "somebody deletes the oldest"
@@ -38,7 +38,7 @@ class Expiry(Enum):
 
 
 def tiered_settings(chance: random.Random, expiry: Expiry) -> dict[str, str]:
-    """Everything that is copied leaves the disks soon; what has expired leaves the store, unless all is to be kept."""
+    """Settings with short local retention; remote retention depends on `expiry`."""
     return {
         "remote.storage.enable": "true",
         "retention.ms": str(KEPT_MS if expiry is Expiry.AGE else -1),
@@ -48,8 +48,8 @@ def tiered_settings(chance: random.Random, expiry: Expiry) -> dict[str, str]:
 
 
 class Backfiller(Writer):
-    """Writes runs of new records and of records that are older than `retention.ms`. An old one may expire only when no
-    new one precedes it."""
+    """Writes runs of new records and of records older than `retention.ms`. An old record may expire only if no new
+    record precedes it."""
 
     def __init__(
         self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
@@ -60,18 +60,18 @@ class Backfiller(Writer):
     def _timestamp(self, value: int) -> int:
         run = value // RUN
         while len(self._are_old) <= run:
-            likely = 0.6 if self._are_old else 0.2  # what is to be kept must come first
+            likely = 0.6 if self._are_old else 0.2  # retained records must come first
             self._are_old.append(self._chance.random() < likely)
         return START_MS - 10 * KEPT_MS if self._are_old[run] else START_MS
 
     def may_start_at(self) -> int:
-        """The first new record, as far as it was acknowledged: nothing from there on has expired."""
+        """Offset of the first new record, among the acknowledged ones: no later record may have expired."""
         new = (offset for offset, value in self.acknowledged.items() if self._timestamp(value) == START_MS)
         return min(new, default=self.last_acknowledged + 1)
 
 
 class Pruner(Client):
-    """Deletes records that were acknowledged: nothing above what it asked for may ever be missing."""
+    """Deletes acknowledged records: no record above the requested offsets may ever be missing."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class Pruner(Client):
 
 
 def first_offset(tiers: Tiers, machines: Iterable[Machine], index: int) -> int:
-    """Where the log of a partition starts, as far as any broker knows or knew. One that is being stopped still expires
-    records and answers."""
+    """Highest log start offset of a partition that any broker has or had. A broker that is shutting down still expires
+    records and serves requests."""
     brokers = [machine.broker or machine.server for machine in machines]
     found = [broker.replicas.find(TOPIC, index) for broker in brokers if broker is not None]
     return max(tiers.starts[index], *(each.log.log_start_offset for each in found if each is not None), 0)
 
 
 class PatientReader(Reader):
-    """What has expired before it was read is skipped; everything else must be there."""
+    """Skips records that expired before they were read; all others must exist."""
 
     def __init__(
         self,

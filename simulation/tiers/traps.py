@@ -1,4 +1,4 @@
-"""Brokers that die, or stop for a while, at a named step of copying or expiring."""
+"""Traps that kill or suspend a broker at a named step of copying or expiring."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from barnabas.tiering.writing.pacing import Step
 
 class Trap(NamedTuple):
     step: Step
-    visits: int  # it springs when any broker is there for this time
-    spring: Callable[[int], None]  # told which broker it is; it happens before the step is left
+    visits: int  # springs at this visit of the step, counted over all brokers
+    spring: Callable[[int], None]  # called with the broker id before the step ends
 
 
 class Traps:
     def __init__(self) -> None:
         self.passed: Counter[Step] = Counter()
-        """How often any broker was at each step."""
+        """Visits of each step by any broker."""
         self.sprung: Counter[Step] = Counter()
         self.are_armed = False
         self._set: list[Trap] = []

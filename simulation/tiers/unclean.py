@@ -1,7 +1,7 @@
-"""An election that an operator holds although the replica lacks records: it leads only once it has read the manifest.
+"""Unclean election, by an operator, of a replica that lacks records: it leads only once it has read the manifest.
 
-One replica sleeps while others write and copy, and then they die. What was copied is committed and must stay; what was
-not may be lost. A store that does not answer keeps the new leader waiting, and nothing is accepted meanwhile.
+One replica is stopped while the others write and copy, and then those die. Copied records are committed and must
+survive; others may be lost. While the store is unavailable, the new leader waits and accepts no records.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from simulation.workload import Workload
 from simulation.world import World
 
 TP = TopicPartition(TOPIC, 0)
-WRITTEN = 12  # records that the sleeper lacks: some segments
-WAITS = 1.0  # seconds for which the store is away
+WRITTEN = 12  # records that the stopped replica lacks: a few segments
+WAITS = 1.0  # seconds for which the store is unavailable
 
 
 class UncleanElection:
-    """Played when everything is mended and all replicas are equal."""
+    """Runs once all faults are healed and all replicas are equal."""
 
     def __init__(self, world: World, workload: Workload, watch: Watch) -> None:
         assert world.tiers is not None
@@ -57,7 +57,7 @@ class UncleanElection:
         await self._check(kept)
 
     async def _let_two_be_enough(self) -> None:
-        """An operator may have asked for all three, and one is going to sleep."""
+        """Lower min.insync.replicas to 2: it may be 3, and one replica is about to be stopped."""
         await self._watch.until(lambda: self._world.controller() is not None, "there is a controller")
         controller = self._world.controller()
         assert controller is not None
@@ -71,7 +71,7 @@ class UncleanElection:
         writing.result()
 
     async def _copied_upto(self) -> dict[int, int]:
-        """Values by offset, below the tiered end, once that has moved as far as it goes."""
+        """Values by offset below the tiered end, once the tiered end no longer advances."""
         await self._tiers.settle()
         manifest = next(led.writer.manifest for partition, led in self._tiers.led() if partition.index == 0)
         assert manifest is not None
@@ -118,7 +118,7 @@ class UncleanElection:
         return all(state.leader >= 0 and set(state.isr) == set(state.replicas) for state in states)
 
     async def _check(self, kept: dict[int, int]) -> None:
-        """What was copied is what it was, and both tiers are one log."""
+        """Check that the copied records are unchanged and that both tiers form one log."""
         world = self._world
         reader = Reader(world.network, TP.partition, world.image, world.chance)
         await self._watch.until(self._is_whole, "all replicas are in sync")
@@ -141,6 +141,6 @@ class UncleanElection:
 
 
 class LaterWriter(Writer):
-    """A new producer: the one before may have lost some of its records."""
+    """New producer: the previous one may have lost some of its records."""
 
     first_producer_id = FIRST_PRODUCER_ID + 1000

@@ -1,1 +1,1 @@
-"""Rules for Prometheus and boards for Grafana, from the console's catalogue of alarms."""
+"""Prometheus rules and Grafana dashboards, generated from the console's alarm catalogue."""

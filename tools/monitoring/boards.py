@@ -1,4 +1,4 @@
-"""`monitoring/grafana/*.json`: a board for each area, with the alarms of the area above its curves."""
+"""`monitoring/grafana/*.json`: one dashboard per area, with the area's alarms above its graphs."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def board(area: Area) -> str:
 
 
 def _alarm_panel(alarm: Alarm) -> dict[str, Any]:
-    """How many things are wrong now; whoever wants to know for how long has the rule."""
+    """Stat panel with the number of current findings of an alarm; durations are left to the Prometheus rule."""
     steps = [{"color": "green", "value": None}, {"color": COLOURS[alarm.severity], "value": 1}]
     return {
         "type": "stat",
@@ -49,7 +49,7 @@ def _alarm_panel(alarm: Alarm) -> dict[str, Any]:
 
 
 def chosen(expression: str) -> str:
-    """Of the jobs and instances that the reader has chosen; every metric here begins in one of three ways."""
+    """Restrict an expression to the selected jobs and instances; all metrics here have one of three prefixes."""
     return _SELECTOR.sub(lambda found: f"{found[1]}{{{AT}{',' + found[2] if found[2] else ''}}}", expression)
 
 
@@ -75,7 +75,7 @@ def _target(at: int, expression: str, legend: str) -> dict[str, Any]:
 
 
 def _lay_out(panels: list[dict[str, Any]]) -> None:
-    """From left to right, then in the next row."""
+    """Lay out panels from left to right, row by row."""
     x = y = height = 0
     for number, each in enumerate(panels, 1):
         grid = each["gridPos"]

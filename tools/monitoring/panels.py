@@ -1,4 +1,4 @@
-"""What the boards show besides alarms. The labels `job` and `instance` are added by `boards`."""
+"""Dashboard panels other than alarms. `boards` adds the labels `job` and `instance`."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ class Panel(NamedTuple):
     title: str
     queries: tuple[Query, ...]
     unit: str = "short"
-    """As Grafana calls them: short, bytes, Bps, s, percentunit."""
+    """Grafana's unit name: short, bytes, Bps, s, percentunit."""
 
 
 class Variable(NamedTuple):
     name: str
     metric: str
-    """Which has it as a label."""
+    """Metric that carries the variable as a label."""
 
 
 def panel(title: str, expression: str, legend: str = "", unit: str = "short") -> Panel:

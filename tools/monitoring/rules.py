@@ -1,4 +1,4 @@
-"""`monitoring/rules.yml`: every alarm as a rule of Prometheus."""
+"""`monitoring/rules.yml`: every alarm as a Prometheus rule."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def _group(area: Area) -> Iterator[str]:
 
 
 def _rule(alarm: Alarm) -> Iterator[str]:
-    """Texts are written as JSON has them, which YAML reads."""
+    """Strings are quoted as JSON, which is valid YAML."""
     yield f"      - alert: {alarm.name}"
     yield f"        expr: {json.dumps(alarm.expression)}"
     yield f"        for: {alarm.seconds}s"

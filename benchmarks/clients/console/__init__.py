@@ -1,1 +1,1 @@
-"""Loads of the console."""
+"""Loads for the console."""

@@ -1,10 +1,10 @@
-"""Log lines in the console's files, and how long a search of them takes, with histogram and facets.
+"""Fills the console's log archive, and measures searches with histogram and facets.
 
 python -m benchmarks.clients.console.log_search --fill FOLDER --lines 10000000
 python -m benchmarks.clients.console.log_search --search FOLDER
 
-The first writes the same lines as a plain file, too, for grep. The second prints seconds and CPU seconds, the median of
-five: of a word that is in every twentieth line, and of a regular expression.
+The first command also writes the same lines to a plain file, for grep. The second prints seconds and CPU seconds, the
+median of five: for a word that is in every twentieth line, and for a regular expression.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def columns_of(lines: list[bytes], host: bytes, first: int, times: list[int]) ->
 
 
 def fill(folder: Path, count: int) -> None:
-    """A day of lines of twenty hosts."""
+    """Write one day of log lines from twenty hosts."""
     chance = random.Random(1)
     pieces = [lines_of(chance) for _ in range(PIECES)]
     archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
@@ -86,7 +86,7 @@ async def measure(folder: Path) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name, find, is_pattern in (("word", WORD, False), ("pattern", PATTERN, True)):
         wanted = LineFilter(read_text(find, is_pattern=is_pattern))
-        found = await archive.search(wanted)  # not counted: pages come from the disk
+        found = await archive.search(wanted)  # warm-up: reads pages from disk
         seconds, cpu = [], time.process_time()
         for _ in range(ROUNDS):
             begin = time.perf_counter()

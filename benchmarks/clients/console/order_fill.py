@@ -2,7 +2,7 @@
 
     python -m benchmarks.clients.console.order_fill --port P --topic T --partitions 4 --records 800000
 
-One order in 100,000 has the word that a search looks for.
+One order in 100,000 contains the search term.
 """
 
 import argparse

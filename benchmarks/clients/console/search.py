@@ -1,10 +1,10 @@
-"""The console's search of a topic that `order_fill` has filled, with its own pool of processes.
+"""Measures the console's search on a topic filled by `order_fill`, with its own process pool.
 
     python -m benchmarks.clients.console.search --bootstrap HOST:PORT --topic T --what text
 
-After one search that is not counted: seconds of a whole search, milliseconds until the first hit, until the processes
-answer the next search after one was cancelled, and the largest memory of a process. `--forever` searches until its
-input ends, for rows that measure something else meanwhile.
+After one uncounted search: seconds of a complete search, milliseconds to the first hit, milliseconds until the
+processes answer the next search after a cancelled one, and the peak memory of a process. `--forever` searches until
+standard input is closed, for rows that measure something else meanwhile.
 """
 
 import argparse
@@ -49,7 +49,7 @@ async def search(scanner: Scanner, client: Client, asked: Search) -> Timed:
 
 
 async def cancel(scanner: Scanner, client: Client, asked: Search, after: float) -> float:
-    """Seconds from the end of interest in a search to the answer of another one by the same processes."""
+    """Seconds from cancelling a search until the same processes have answered another one."""
     running = asyncio.create_task(search(scanner, client, asked))
     await asyncio.sleep(after)
     began = time.perf_counter()
@@ -60,7 +60,7 @@ async def cancel(scanner: Scanner, client: Client, asked: Search, after: float) 
 
 
 def largest_memory(pool: Pool) -> float:
-    """Megabytes, at most."""
+    """Peak memory of any process, in megabytes."""
     lines = [Path(f"/proc/{each.pid}/status").read_text().splitlines() for each in pool.processes]
     sizes = [int(line.split()[1]) for status in lines for line in status if line.startswith("VmHWM")]
     return max(sizes) / 1000

@@ -1,1 +1,1 @@
-"""Task queues: the same jobs in a share group and in RabbitMQ."""
+"""Task queues: the same jobs with a share group and with RabbitMQ."""

@@ -1,13 +1,13 @@
-"""What the clients of both task queues share: which queue, which jobs, and the same limits."""
+"""Shared parts of both task queue clients: queue, jobs, and limits."""
 
 import struct
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-WINDOW = 1000  # jobs that are published and not yet confirmed
-PREFETCH = 500  # jobs in a worker's hands: `max.poll.records` of share consumers
-_PADDING = b"x" * 84  # with number and time: 100 bytes
+WINDOW = 1000  # maximum number of unconfirmed jobs
+PREFETCH = 500  # jobs per worker: `max.poll.records` of share consumers
+_PADDING = b"x" * 84  # 100 bytes with number and time
 
 
 class Queue(NamedTuple):
@@ -18,11 +18,11 @@ class Queue(NamedTuple):
 class Jobs(NamedTuple):
     number: int
     rate: int = 0
-    """A second; 0 for as many as possible."""
+    """Jobs per second; 0 for as many as possible."""
 
 
 class Times(NamedTuple):
-    """When a job was published, and when its worker knew it acknowledged; nanoseconds of the monotonic clock."""
+    """Times of publication and of the worker's acknowledgement; nanoseconds of the monotonic clock."""
 
     job: int
     published: int
@@ -34,13 +34,13 @@ def new_job(number: int) -> bytes:
 
 
 def opened(job: bytes) -> tuple[int, int]:
-    """Its number, and when it was published."""
+    """Number and publication time of a job."""
     number, published = struct.unpack_from(">qq", job)
     return number, published
 
 
 class Publishing:
-    """Which of the jobs are due: by the clock if there is a rate, and never more than the window has room for."""
+    """Paces publication: by the clock if there is a rate, and never beyond the window."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs

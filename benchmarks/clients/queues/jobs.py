@@ -1,10 +1,10 @@
-"""A task queue at work: one process publishes jobs, others take them one by one and acknowledge each.
+"""Task queue benchmark: one process publishes jobs, workers receive them one by one and acknowledge each.
 
     python -m benchmarks.clients.queues.jobs --system barnabas --port P --queue Q --workers 8 --jobs 20000 [--rate 1000]
 
-Both systems get the same: as many processes, jobs of 100 bytes that are durable and confirmed, at most `WINDOW` of them
-unconfirmed, at most `PREFETCH` of them in the hands of a worker. Without a rate, jobs are published as fast as they
-are confirmed. A job has taken as long as from its publication until its worker knows of its acknowledgement.
+Both systems have the same setup: number of processes, durable and confirmed jobs of 100 bytes, at most `WINDOW`
+unconfirmed jobs, at most `PREFETCH` jobs per worker. Without a rate, jobs are published as fast as they are confirmed.
+The latency of a job is the time from its publication until its worker has acknowledged it.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from benchmarks.clients.queues import jobs_rabbitmq, jobs_share
 from benchmarks.clients.queues.job_queue import Jobs, Queue, Times
 
 _TIMEOUT_SECONDS = 240.0
-_WARM_UP_SHARE = 5  # the first fifth of the jobs is left out of the percentiles
+_WARM_UP_SHARE = 5  # the first fifth of the jobs is excluded from the percentiles
 _processes = multiprocessing.get_context("spawn")  # neither client survives a fork
 
 
 class System(Protocol):
-    """One of the two, by its standard Python client."""
+    """One of the two systems, with its standard Python client."""
 
     def create(self, queue: Queue) -> None: ...
     def publish(self, queue: Queue, jobs: Jobs) -> None: ...
@@ -37,7 +37,7 @@ SYSTEMS: dict[str, System] = {"barnabas": jobs_share, "rabbitmq": jobs_rabbitmq}
 
 
 class Workers:
-    """Processes that say that they are ready, then when each job was published and acknowledged."""
+    """Processes that report readiness, then the publication and acknowledgement time of each job."""
 
     def __init__(self, system: System, queue: Queue, count: int) -> None:
         self._ours: list[Connection] = []
@@ -57,7 +57,7 @@ class Workers:
             connection.recv()
 
     def times(self, jobs: int) -> list[Times]:
-        """Those of every job, in order, as soon as all are done. What is done twice counts once."""
+        """Times of all jobs, in order, once all are done. A redelivered job counts once."""
         taken: dict[int, Times] = {}
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         while len(taken) < jobs:
@@ -91,11 +91,9 @@ def measure(system_name: str, queue: Queue, workers: int, jobs: Jobs) -> dict[st
 
 
 def summary(taken: list[Times]) -> dict[str, float]:
-    """The rate, from the first publication to the last acknowledgement, and how long a job took."""
+    """Rate from the first publication to the last acknowledgement, and latency percentiles."""
     first, last = taken[0].published, max(times.acknowledged for times in taken)
-    settled = taken[
-        len(taken) // _WARM_UP_SHARE :
-    ]  # connecting, and the first fetch, are not the time of a job
+    settled = taken[len(taken) // _WARM_UP_SHARE :]  # excludes connecting and the first fetch
     seconds = [(times.acknowledged - times.published) / 1e9 for times in settled]
     return {
         "jobs": len(taken),

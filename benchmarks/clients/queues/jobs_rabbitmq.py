@@ -1,7 +1,7 @@
-"""The jobs of `queues.jobs` in RabbitMQ, with pika: a durable queue, publisher confirms, manual acks.
+"""The jobs of `queues.jobs` with RabbitMQ and pika: a durable queue, publisher confirms, manual acks.
 
-pika's asynchronous connection is used, the fastest that it has: its blocking one confirms one message at a time.
-An acknowledgement has no answer in AMQP; a job counts as soon as pika has taken it.
+Uses pika's asynchronous connection, its fastest: the blocking one confirms one message at a time. AMQP has no response
+to an acknowledgement; a job is done when pika has accepted its ack.
 """
 
 import time
@@ -76,7 +76,7 @@ def work(queue: Queue, said: Connection) -> None:
 
 
 def _run(queue: Queue, begin: Callable[[Any, Any], None]) -> None:
-    """Opens a channel, hands it over, and runs until the connection is closed."""
+    """Open a channel, pass it to `begin`, and run until the connection is closed."""
     connection = pika.SelectConnection(
         _address(queue),
         on_open_callback=lambda opened: opened.channel(

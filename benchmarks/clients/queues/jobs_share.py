@@ -1,4 +1,4 @@
-"""The jobs of `queues.jobs` in a share group, with confluent-kafka: acks=all, explicit acknowledgements."""
+"""The jobs of `queues.jobs` with a share group and confluent-kafka: acks=all, explicit acknowledgements."""
 
 import time
 from multiprocessing.connection import Connection
@@ -12,7 +12,7 @@ from benchmarks.clients.queues.job_queue import PREFETCH, Jobs, Publishing, Queu
 
 _POLL_SECONDS = 0.5
 _TIMEOUT_SECONDS = 60.0
-_AT_ONCE = {"linger.ms": 0}  # where a job's time is what is asked for; otherwise the client's default (5)
+_AT_ONCE = {"linger.ms": 0}  # for latency; otherwise the client's default (5)
 
 
 def create(queue: Queue) -> None:
@@ -64,7 +64,7 @@ def work(queue: Queue, said: Connection) -> None:
 
 
 def _commit(consumer: ShareConsumer) -> None:
-    """Returns when the broker has stored what was acknowledged."""
+    """Commit; return when the broker has stored the acknowledgements."""
     for partition, error in consumer.commit_sync(_TIMEOUT_SECONDS).items():
         if error is not None:
             raise RuntimeError(f"acknowledgements in {partition} did not count: {error}")

@@ -1,1 +1,1 @@
-"""Programs that shake hands and log in, again and again."""
+"""Load generators for TLS handshakes and logins."""

@@ -1,4 +1,4 @@
-"""Connections for the load generators: plain, or with TLS 1.3 and P-256; and work on many of them at once."""
+"""Connections for the load generators, plain or with TLS 1.3 and P-256, and concurrent work on many of them."""
 
 import socket
 import ssl
@@ -11,7 +11,7 @@ _TIMEOUT_SECONDS = 120.0
 
 
 def connect(port: int, authority: str | None = None) -> socket.socket:
-    """With an authority to trust: after a full TLS handshake."""
+    """Connect; with a CA file, perform a full TLS handshake."""
     plain = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_SECONDS)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if authority is None:
@@ -25,7 +25,7 @@ def connect(port: int, authority: str | None = None) -> socket.socket:
 
 @cache
 def _context(authority: str) -> ssl.SSLContext:
-    """No session is ever given to it, so that each handshake is a full one."""
+    """Context without session reuse, so that each handshake is a full one."""
     context = ssl.create_default_context(cafile=authority)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_ecdh_curve("prime256v1")
@@ -33,8 +33,8 @@ def _context(authority: str) -> ssl.SSLContext:
 
 
 def repeated(work: Callable[[], object], times: int, threads: int) -> float:
-    """Does the work so often, in so many threads; the seconds that it took."""
-    work()  # what is loaded by the first one is not measured
+    """Run `work` that many times in a thread pool; return the elapsed seconds."""
+    work()  # warm-up
     with ThreadPoolExecutor(threads) as pool:
         begin = time.perf_counter()
         for done in [pool.submit(work) for _ in range(times)]:

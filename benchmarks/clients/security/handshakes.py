@@ -1,8 +1,8 @@
-"""Full TLS 1.3 handshakes with P-256, on new connections, each followed by one small request and its answer.
+"""Full TLS 1.3 handshakes with P-256, on new connections, each followed by one small request and its response.
 
     python -m benchmarks.clients.security.handshakes --port P --ca FILE --count 1000 [--threads 8]
 
-The answer shows that the broker has ended the handshake too: a client of TLS 1.3 is done before it.
+The response proves that the broker has completed the handshake: a TLS 1.3 client completes it first.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python -m benchmarks.clients.security.logins --port P --mechanism SCRAM-SHA-512 --user U --password W --count 1000
 
-The password is made a key once for each salt, as clients that log in often do it: 4,096 iterations of a hash would be
-most of what is measured, and none of it is the broker's work.
+The salted password is computed once per salt, as by clients that log in often: otherwise the 4,096 hash iterations of
+the client would dominate the measurement.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from benchmarks.clients.probe import receive_frame
 from benchmarks.clients.security.connecting import connect, repeated
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_NO_BINDING = "c=biws"  # "n,,": the client knows of no channel binding
+_NO_BINDING = "c=biws"  # "n,,": no channel binding
 
 
 @cache
@@ -31,7 +31,7 @@ def salted_password(hash_name: str, password: str, salt: bytes, iterations: int)
 
 @dataclass(frozen=True)
 class Login:
-    """`run` logs in; an error if the broker refuses, or does not know the password itself."""
+    """`run` logs in; raises if the broker rejects the login or cannot prove that it knows the password."""
 
     port: int
     mechanism: str
@@ -49,7 +49,7 @@ class Login:
                 raise RuntimeError("the broker does not know the password")
 
     def _answer(self, first: str, challenge: str) -> tuple[str, str]:
-        """What the client sends last, and what the broker must say to it."""
+        """The client's final message, and the expected server signature."""
         fields = dict(part.split("=", 1) for part in challenge.split(","))
         hash_name = _HASHES[self.mechanism]
         salt = base64.b64decode(fields["s"])

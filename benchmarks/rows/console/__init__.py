@@ -1,1 +1,1 @@
-"""The web console."""
+"""Rows about the web console."""

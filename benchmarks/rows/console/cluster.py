@@ -1,5 +1,5 @@
-"""The console beside a large cluster: how long a refresh takes, and pages meanwhile. Barnabas alone; the anchor is
-kafbat#1776, where a cluster of this size takes 50 to 90 s and the pages wait for it."""
+"""The console with a large cluster: duration of a refresh, and page latency meanwhile. Barnabas only; the reference is
+kafbat#1776, where a cluster of this size takes 50 to 90 s and blocks the pages."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ from benchmarks.session import Session
 from benchmarks.subjects.processes import resident_bytes
 
 _TOPICS, _PARTITIONS, _GROUPS = 9_000, 39_000, 2_200
-_SECONDS = 40.0  # four refreshes, one of which reads sizes, too
+_SECONDS = 40.0  # four refreshes, one of which also reads sizes
 _TIMEOUT = 120.0
 _READY = "The console is ready on http://"
 _PAGES = (
@@ -63,7 +63,7 @@ def measure_small(session: Session) -> Figures:
 
 
 def _look(address: str) -> tuple[list[float], list[float]]:
-    """Seconds of each refresh, and of each page that was asked for meanwhile, one after the other."""
+    """Seconds of each refresh, and of each page requested meanwhile, one at a time."""
     connection = http.client.HTTPConnection(address, timeout=60)
     deadline = time.monotonic() + _TIMEOUT
     while not _figures(connection)["taken_ms"]:

@@ -1,4 +1,4 @@
-"""Log search of the console beside grep, which has neither histogram nor facets."""
+"""Log search of the console compared with grep, which computes neither histogram nor facets."""
 
 import os
 import resource
@@ -30,7 +30,7 @@ def by_console(session: Session) -> Figures:
 
 def by_grep(session: Session) -> Figures:
     plain = _folder(session) / "plain.log"
-    _grep(plain, "-ci", WORD)  # not counted, as ours
+    _grep(plain, "-ci", WORD)  # warm-up, as for the console
     figures: dict[str, float] = {}
     for name, arguments in (("word", ("-ci", WORD)), ("pattern", ("-ciP", PATTERN))):
         before, begin = _cpu_of_children(), time.perf_counter()
@@ -42,7 +42,7 @@ def by_grep(session: Session) -> Figures:
 
 
 def _grep(plain: Path, *arguments: str) -> None:
-    """Its count is taken: grep that writes to /dev/null stops at the first line."""
+    """Count matches: with output to /dev/null, grep would stop at the first one."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     subprocess.run(["grep", *arguments, str(plain)], capture_output=True, check=True, env=environment)
 

@@ -1,4 +1,4 @@
-"""Search in the console: 800,000 JSON records of 242 bytes in 4 partitions, and what it does to producers."""
+"""Search in the console: 800,000 JSON records of 242 bytes in 4 partitions, and its effect on producers."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def searching(what: str) -> Subject:
         return {
             **found,
             "broker_cpu": (broker.cpu_seconds() - cpu) / 6,
-        }  # of one search; the cancelled ones add some
+        }  # for one search; the cancelled ones add slightly
 
     return Subject(BARNABAS, measure)
 
@@ -81,7 +81,7 @@ def _produce_meanwhile(session: Session) -> Figures:
 
 
 def _produce_on_a_busy_machine(session: Session) -> Figures:
-    """As many processes as search, of the same priority, which only count: what two busy cores cost by themselves."""
+    """Produce while as many processes as search, with the same priority, run busy loops: the cost of busy cores."""
     counting = ["nice", "-n", str(NICE), sys.executable, "-c", "while True: pass"]
     busy = [subprocess.Popen(counting) for _ in range(os.cpu_count() or 1)]
     try:

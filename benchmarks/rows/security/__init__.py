@@ -1,1 +1,1 @@
-"""What security costs: TLS, logins, ACLs and quotas."""
+"""Cost of security: TLS, logins, ACLs and quotas."""

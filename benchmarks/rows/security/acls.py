@@ -1,4 +1,4 @@
-"""What 10,000 ACLs cost a client that has some of them: the latency of produce requests, with them and without."""
+"""Cost of 10,000 ACLs for a client that some of them apply to: produce latency with and without them."""
 
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
@@ -11,7 +11,7 @@ _COUNT, _PER_REQUEST = 10_000, 1_000
 
 
 def create_acls(session: Session, broker: Broker) -> None:
-    """Rules for a hundred users on as many teams' topics, and one for everybody who is measured."""
+    """Create rules for a hundred users on the topics of 97 teams, and one for the measured clients."""
     admin = admin_client(broker)
     rules = [_rule("*", ResourcePatternType.LITERAL, "User:ANONYMOUS", AclOperation.ALL)]
     for number in range(session.scaled(_COUNT)):

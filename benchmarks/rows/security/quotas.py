@@ -1,4 +1,4 @@
-"""What client quotas cost those whom they do not hold back."""
+"""Cost of client quotas for clients below their limits."""
 
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
@@ -13,12 +13,12 @@ from benchmarks.subjects.brokers import Broker
 from tests.clients.raw import RawConnection
 
 _QUOTAS, _AT_ONCE = 1_000, 100
-# Nobody reaches these.
+# High enough never to throttle.
 _VALUES = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e9}
 
 
 def set_quotas(session: Session, broker: Broker) -> None:
-    """Of users that are not there, and a default that holds for the clients of the row."""
+    """Set quotas for absent users, and a default that applies to the clients of the row."""
     entities = [[EntityData("user", f"user-{number}")] for number in range(_QUOTAS - 1)]
     entities.append([EntityData("client-id", None)])
     operations = [OpData(name, value, False) for name, value in _VALUES.items()]

@@ -1,4 +1,4 @@
-"""Logins with SCRAM, each on a new connection."""
+"""SCRAM logins, each on a new connection."""
 
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
@@ -23,7 +23,7 @@ def create_user(session: Session) -> None:
         admin = admin_client(session.broker(key))
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, _ITERATIONS)
-            # One at a time: a request may name a user once.
+            # One mechanism per request: a request may name a user only once.
             wanted = UserScramCredentialUpsertion(_USER, info, _PASSWORD.encode())
             admin.alter_user_scram_credentials([wanted])[_USER].result(60)
 

@@ -1,4 +1,4 @@
-"""TLS 1.3 with one certificate and one cipher for both brokers: rates, CPU and handshakes."""
+"""TLS 1.3 with the same certificate and cipher for both brokers: rates, CPU and handshakes."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def consume(session: Session, broker: Broker) -> Figures:
 
 
 def handshakes(session: Session, broker: Broker) -> Figures:
-    """While they go on, another connection of the same listener pings."""
+    """Measure handshakes while another connection to the same listener pings."""
     endpoint, count = broker.at(SSL), session.scaled(_HANDSHAKES)
     options = ("--port", endpoint.port, "--ca", session.certificates.trust, "--count", count)
     with pinged(endpoint.port, "--ca", session.certificates.trust) as pings:

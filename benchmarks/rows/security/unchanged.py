@@ -1,6 +1,6 @@
-"""Rows that claim that something costs nothing: produce latency with it, between two runs without it (A/B/A).
+"""Rows for features without expected cost: produce latency with the feature, between two runs without it (A/B/A).
 
-Both brokers are new and equally loaded. Apache Kafka with the same settings stands beside them.
+Both brokers are new and equally loaded. Apache Kafka with the same settings is an additional subject.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from benchmarks.subjects.brokers import Broker
 
 SLOWER = 1.1
 _ROUNDS = 5
-_SECONDS = 2.5  # 12,500 samples in each round
+_SECONDS = 2.5  # 12,500 samples per round
 _BARE = "barnabas-bare"
 
 
@@ -22,7 +22,7 @@ def produce(session: Session, broker: Broker) -> Figures:
 
 
 def unchanged_latency(name: str, kind: str, what: str, prepare: Callable[[Session, Broker], None]) -> Row:
-    """`kind` names the brokers' settings, `what` is what they have in addition, made by `prepare`."""
+    """`kind` names the broker settings, `what` describes the feature, and `prepare` sets it up."""
     without, again = f"no {kind}", f"no {kind}, again"
     ours, theirs = f"barnabas-{kind}", f"kafka-{kind}"
 

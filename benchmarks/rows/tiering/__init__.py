@@ -1,1 +1,1 @@
-"""What tiered topics cost and save. The rows need an object store that others wrote (versitygw)."""
+"""Costs and savings of tiered topics. The rows need a third-party object store (versitygw)."""

@@ -22,19 +22,19 @@ from benchmarks.session import Session
 from benchmarks.subjects.object_store import missing
 
 _BROKER = "barnabas-tiers"
-_TAIL = 32 << 20  # what the active segment gets, so that the one before it is sealed
-_SELDOM = 0.4  # seconds between two questions, which cost the broker some milliseconds each
+_TAIL = 32 << 20  # bytes in the active segment, so that the previous one is sealed
+_SELDOM = 0.4  # seconds between polls, which cost the broker a few milliseconds each
 COPY_CPU, COPY_REQUESTS = 1.5, 70
 READ_RATE, READ_CPU, READ_REQUESTS = 0.8, 1.2, 260
 
 
 def segment_bytes(session: Session) -> int:
-    """One segment of Kafka's default size: requests are counted by GiB, and a small segment needs more of them."""
+    """Kafka's default segment size: requests are counted per GiB, and smaller segments need more of them."""
     return session.scaled(GIB)
 
 
 def full_topic(session: Session) -> tuple[str, int]:
-    """A topic with one sealed segment, which is not copied yet, and the number of its records."""
+    """A topic with one sealed segment that is not copied yet, and its number of records."""
     broker = session.broker(_BROKER)
     size = segment_bytes(session)
     topic = session.fresh_topic(broker, 1, {**NOT_TIERED, "segment.bytes": str(size)})
@@ -42,7 +42,7 @@ def full_topic(session: Session) -> tuple[str, int]:
 
 
 def copy(session: Session) -> Figures:
-    """From the moment a topic becomes tiered until its sealed segment is in the store."""
+    """Time from making a topic tiered until its sealed segment is in the store."""
     broker, store = session.broker(_BROKER), session.object_store()
     topic, _ = full_topic(session)
     session.settle()
@@ -51,7 +51,7 @@ def copy(session: Session) -> Figures:
     until(lambda: tiered_end(broker.bootstrap, topic) > 0, "the segment is copied", _SELDOM)
     seconds, cpu = time.perf_counter() - begin, broker.cpu_seconds() - cpu
     size = _copied_bytes(session, topic)
-    asked = store.requests_from("CreateMultipartUpload", requests)  # the claim comes once for each leader
+    asked = store.requests_from("CreateMultipartUpload", requests)  # excludes the claim, made once per leader
     session.keep(broker, "remote topic", topic)
     return {
         "mb_per_second": size / seconds / 1e6,
@@ -69,7 +69,7 @@ def upload_alone(session: Session) -> Figures:
 
 
 def prepare_reading(session: Session) -> None:
-    """The topic that was copied last; a new one if this row is measured alone."""
+    """Use the topic that was copied last, or a new one if this row runs alone."""
     broker = session.broker(_BROKER)
     try:
         topic = session.kept(broker, "remote topic")

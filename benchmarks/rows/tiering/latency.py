@@ -1,7 +1,7 @@
 """Produce latency while history is copied at 50 MB/s, between two runs without (A/B/A).
 
-The store is a process on the same cores. So B is measured beside C as well: the same bytes come to the same store from
-another process. What the broker's own copying costs is the difference.
+The store is a process on the same cores, so B is also compared with C: the same bytes uploaded to the same store by
+another process. The difference is the cost of copying in the broker.
 """
 
 from benchmarks.loads import fill_log
@@ -12,9 +12,9 @@ from benchmarks.session import Session
 from benchmarks.subjects.object_store import missing
 
 _BROKER = "barnabas-tiers-paced"
-_PACE = 50_000_000  # bytes a second: the default of remote.log.manager.copy.max.bytes.per.second
+_PACE = 50_000_000  # bytes per second: the default of remote.log.manager.copy.max.bytes.per.second
 _SECONDS, _ROUNDS = 4.0, 5
-_SPARE = 3.0  # the load starts a client first, and warms it up
+_SPARE = 3.0  # time for the load's client to start and warm up
 _SEGMENT = 25_000_000
 SLOWER = 1.1
 NOT_COPYING, COPYING, AGAIN = "not copying", "copying", "not copying, again"

@@ -1,4 +1,4 @@
-"""A new replica: three untiered brokers of Apache Kafka copy the whole log, a tiered one its tail."""
+"""A new replica: three untiered Apache Kafka brokers copy the whole log, tiered Barnabas brokers only its tail."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from benchmarks.session import Session
 from benchmarks.subjects.clusters import Cluster, wait_for
 from benchmarks.subjects.object_store import missing
 
-# The design names 10 GB. 2 GB keep the row below two minutes, and the ratio: a hundredth of it is the tail.
+# The design specifies 10 GB. 2 GB keep the row below two minutes, with the same ratio: the tail is a hundredth.
 _LOG_BYTES = 2_000_000_000
 _TAIL_SHARE = 100
 OLD, NEW = 1, 2
@@ -31,7 +31,7 @@ _CLUSTERS: Mapping[str, Mapping[str, str]] = {
 
 
 def prepare(session: Session) -> None:
-    """One replica on the first broker; of the tiered topic all but the active segment is in the store."""
+    """Create one replica on the first broker; only the active segment of the tiered topic remains on disk."""
     size = session.scaled(_LOG_BYTES)
     for key, config in _CLUSTERS.items():
         cluster = session.cluster(key)
@@ -50,7 +50,7 @@ def prepare(session: Session) -> None:
 
 
 def logs(cluster: Cluster, node_id: int) -> list[int]:
-    """The sizes of a replica's segments."""
+    """Sizes of a replica's segments."""
     return [path.stat().st_size for path in (cluster.log_dir(node_id) / "history-0").glob("*.log")]
 
 
@@ -69,7 +69,7 @@ def new_replica(key: str) -> Subject:
 
 
 def reassign(cluster: Cluster, replicas: Sequence[int]) -> None:
-    """Returns when exactly these are in sync."""
+    """Reassign the partition and wait until the ISR has as many members as `replicas`."""
 
     async def ask() -> None:
         async with Client(cluster.bootstrap) as connected:

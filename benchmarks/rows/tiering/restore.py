@@ -1,4 +1,4 @@
-"""All brokers are lost: a cluster comes back from the object store, and a broker serves all of its partitions."""
+"""Loss of all brokers: a cluster is restored from the object store, and a broker serves all of its partitions."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ REQUESTS = Metric("requests", "requests/partition", digits=1)
 
 
 def prepare(session: Session) -> None:
-    """A store with partitions of three small segments each, as brokers that are lost would have left it."""
+    """Create a store with partitions of three small segments each, as left by lost brokers."""
     found = session.object_store()
 
     async def write() -> None:
@@ -37,7 +37,7 @@ def prepare(session: Session) -> None:
 
 
 def restore(session: Session) -> Figures:
-    """From the command to a broker that leads all partitions."""
+    """Time from the command until a broker leads all partitions."""
     store = session.object_store()
     broker = session.new_broker(_BROKER)
     broker.prepare()
@@ -66,7 +66,7 @@ def run_restore(session: Session, folder: Path) -> None:
 
 
 def led(bootstrap: str) -> int:
-    """Partitions that have a leader."""
+    """Number of partitions that have a leader."""
     topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=30).topics
     return sum(part.leader >= 0 for topic in topics.values() for part in topic.partitions.values())
 

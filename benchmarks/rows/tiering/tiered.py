@@ -1,4 +1,4 @@
-"""What the rows about tiered topics share: topics whose history goes to the object store, and waiting until it has."""
+"""Shared parts of tiered rows: topics whose segments are copied to the object store, and waiting for the copies."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from benchmarks.subjects.object_store import BUCKET
 from tests.kafka_jars import PROJECT_ROOT
 
 GIB = 1 << 30
-SHARED = "tiers"  # the brokers and the object store that rows one after the other have in common
+SHARED = "tiers"  # brokers and object store shared by consecutive rows
 OBSTORE, RELAY = "obstore", "obstore and a connection"
 MB_PER_SECOND = Metric("mb_per_second", "MB/s")
 CPU_PER_GIB = Metric("cpu_per_gib", "s CPU/GiB", digits=2)
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.05
 
 
 def tiered_end(bootstrap: str, topic: str) -> int:
-    """The first offset of partition 0 that is not in the object store."""
+    """First offset of partition 0 that is not in the object store."""
     tp = TopicPartition(topic, 0)
 
     async def ask() -> int:
@@ -49,7 +49,7 @@ def until(holds: Callable[[], bool], what: str, every: float = _LOOK_SECONDS) ->
 
 
 def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, float]:
-    """What obstore alone does with an object of that size (clients/object_ranges.py)."""
+    """Figures of obstore alone for an object of that size (clients/object_ranges.py)."""
     command = client_command("object_ranges", what, "--bucket", BUCKET, "--key", key, "--bytes", size)
     options = json.dumps(session.object_store().options) + "\n"
     done = subprocess.run(
@@ -63,8 +63,8 @@ def with_obstore(session: Session, what: str, key: str, size: int) -> dict[str, 
 
 @contextmanager
 def uploading(session: Session, size: int, rate: int) -> Iterator[dict[str, float]]:
-    """Meanwhile another process sends objects of that size to the store, so many bytes a second. Its figures are there
-    at the end."""
+    """Upload objects of that size from another process at `rate` bytes a second while the body runs. The figures are
+    available after the block."""
     key = f"raw/{session.new_name()}"
     command = client_command("object_ranges", "put", "--bucket", BUCKET, "--key", key, "--bytes", size)
     figures: dict[str, float] = {}
@@ -79,7 +79,7 @@ def uploading(session: Session, size: int, rate: int) -> Iterator[dict[str, floa
         assert process.stdout is not None
         process.stdin.write(json.dumps(session.object_store().options) + "\n")
         process.stdin.flush()
-        process.stdout.readline()  # it has begun
+        process.stdout.readline()  # uploading has started
         try:
             yield figures
         finally:
