@@ -27,16 +27,16 @@ SECONDS = 100.0
 
 # While a batch is planned, while its tasks write, while it is committed.
 PLACES = [
-    "after Claim",
+    "after ClaimSink",
     "after the run",
     "before the decision",
     "after the decision",
     "between two EndTxn",
-    "after Commit",
+    "after CommitParts",
     "after done",
 ]
 # The first batch is the driver's own and takes one transaction, in the second one it stands in for one of the tasks.
-HANDED_OVER_PLACES = ["before done", "after done", "after Store"]
+HANDED_OVER_PLACES = ["before done", "after done", "after StoreBatch"]
 
 
 class Query:

@@ -118,11 +118,11 @@ from barnabas.client import admin
 from barnabas.client.access.acls import create_acls
 from barnabas.client.cluster import Client
 from barnabas.services.console.logs.archive import LogArchive
-from barnabas.services.console.logs.store import StoreSettings
+from barnabas.services.console.logs.store import LogStoreSettings
 from barnabas.services.console.logs.service import LogTopics
 
 async def main(bootstrap, folder, topic):
-    settings = StoreSettings(keep_seconds=1e9, chunk_rows=300)
+    settings = LogStoreSettings(keep_seconds=1e9, chunk_rows=300)
     archive = LogArchive(Client(bootstrap), Path(folder), LogTopics([topic]), settings)
     await archive.run()
 
