@@ -21,6 +21,10 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(sys.modules.get(home) or import_module(home), name)
+        module = sys.modules.get(home)
+        # import_module waits for another thread that is still executing the module; it takes longer.
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            module = import_module(home)
+        return getattr(module, name)
 
     return __getattr__
