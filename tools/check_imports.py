@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.imports import imports_of
+
 SRC = Path(__file__).parent.parent / "src"
 
 # library -> the only modules (or packages) that may import it
@@ -108,7 +110,7 @@ MUST_NOT_CALL = {
                 "barnabas.protocol.api",  # messages, by the family in the table of APIs
                 "barnabas.pipelines.definitions.templates",  # the library that comes with Barnabas
                 "barnabas.records.columnar.__main__",
-                "barnabas.common.lazy",  # the public names of a package, by the table of their modules
+                "barnabas.common.lazy",  # the public names of a package, by the imports in its `__init__`
             ),
         ),
     ),
@@ -145,7 +147,7 @@ def complaints_about(path: Path) -> Iterator[str]:
 
 
 def _about_imports(path: Path, module: str) -> Iterator[str]:
-    for line, imported in imports_of(path):
+    for line, imported in imported_by(path):
         for library, owners in ONLY_IMPORTED_BY.items():
             if is_within(imported, library) and not any(is_within(module, owner) for owner in owners):
                 yield f"{path}:{line}: only {' or '.join(owners)} may import {library}"
@@ -165,15 +167,13 @@ def _about_calls(path: Path, module: str) -> Iterator[str]:
             yield f"{path}:{line}: {module} must not call {called}"
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, including those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.lineno, node.module
-            names = (f"{node.module}.{alias.name}" for alias in node.names)  # from urllib import request
-            yield from ((node.lineno, name) for name in names if name in ONLY_IMPORTED_BY)
+def imported_by(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import, once for each line; `from urllib import request` imports both."""
+    yield from dict.fromkeys(
+        (each.line, module)
+        for each in imports_of(path)
+        for module in (each.module, each.target(ONLY_IMPORTED_BY))
+    )
 
 
 def calls_of(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Check that a package is imported through its public interface: the names in `__all__` of its `__init__`.
+"""Check that a package is imported through its public interface: the names that its `__init__` re-exports.
 
     python -m tools.check_interfaces           # fails on a new import of another package's private module
     python -m tools.check_interfaces --list    # the modules that are still imported from outside, with their importers
@@ -9,13 +9,13 @@ A package is a top folder of src/barnabas, or of services. Modules of common, pr
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 from tools import allowances
+from tools.imports import imports_of
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
@@ -53,7 +53,9 @@ def imported_from_outside() -> dict[str, set[str]]:
     modules = dict(_modules())
     found: dict[str, set[str]] = defaultdict(set)
     for importer, path in modules.items():
-        for module in _imports(path, modules):
+        for module in (imported.target(modules) for imported in imports_of(path)):
+            if module not in modules:
+                continue
             is_private = modules[module].name != "__init__.py" and _package(module) not in OPEN
             if is_private and _package(module) != _package(importer):
                 found[module].add(importer)
@@ -64,18 +66,6 @@ def _modules() -> Iterator[tuple[str, Path]]:
     for path in sorted((SRC / "barnabas").rglob("*.py")):
         if "template" not in path.parts:
             yield ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"), path
-
-
-def _imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                for name in (f"{node.module}.{alias.name}", node.module):
-                    if name in modules:
-                        yield name
-                        break
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules)
 
 
 def _package(module: str) -> str:

@@ -8,11 +8,12 @@ installed code: a short module with a single importer in its folder should be me
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+from tools.imports import imports_of
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("src", "benchmarks", "tools")
@@ -36,7 +37,7 @@ SEPARATE = {
         "barnabas.spark.source.rows",
         "barnabas.tables.latest",
     ],
-    "pure beside I/O, tested alone": ["barnabas.services.ingest.files.rotation"],
+    "pure code next to I/O, tested alone": ["barnabas.services.ingest.files.rotation"],
     "would be an import cycle": ["barnabas.groups.streams.endpoints"],
     "the importer would exceed the upper bound": ["barnabas.network.token_frames"],
 }
@@ -87,14 +88,8 @@ def too_small(src: Path, separate: set[str]) -> Iterator[str]:
 def _importers(src: Path, modules: dict[str, Path]) -> dict[str, set[Path]]:
     found: dict[str, set[Path]] = defaultdict(set)
     for path in src.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    name = f"{node.module}.{alias.name}"
-                    found[name if name in modules else node.module].add(path)
-            elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    found[alias.name].add(path)
+        for imported in imports_of(path):
+            found[imported.target(modules)].add(path)
     return found
 
 

@@ -13,8 +13,8 @@ SRC = ROOT / "src" / "barnabas"
 OTHERS = {
     "simulation/": "A cluster from a seed: the brokers' code on simulated clocks, disks and network",
     "examples/demo/": "`make demo` (a shop, three pipelines, a check of every count) and `make tour`",
-    "tests/": "Mirror the tree; `apache_kafka.py` starts a real Kafka, `chaos/` kills brokers of real clusters, "
-    "`fuzz/` sends extreme frames with a stopwatch, `perf/` is the gate on CPU per request",
+    "tests/": "Mirror the tree; `support/` is what they share, a real Kafka too; `chaos/` kills brokers of real "
+    "clusters, `fuzz/` sends extreme frames with a stopwatch, `perf/` is the gate on CPU per request",
     "benchmarks/": "Barnabas next to Apache Kafka: `rows/` declares what is measured, `subjects/` starts it, "
     "`clients/` produces the load, `floors/` is the best the machine can do",
     "tools/": "Generated pages of the documentation, and the checks of `make check`",

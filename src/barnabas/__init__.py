@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.tables import Table
+    from typing import Unpack
+
+    from barnabas.tables import Table, TableOptions
 
 __version__ = "0.1.0"
 
 
-def table(topic: str, **options: Any) -> Table:
-    """Open a topic as a table; `barnabas.tables.opening.open_table` documents the options."""
-    from barnabas.tables import open_table
+def table(topic: str, **options: Unpack[TableOptions]) -> Table:
+    """Open a topic of a cluster (`bootstrap`), a data folder (`data`) or an object store (`remote`) as a table.
 
-    return open_table(topic, **options)
+    `schema` is DDL (`"user STRING, amount DOUBLE"`), a pyarrow schema or, with `format="avro"`, an Avro schema. Without
+    it the schema comes from `registry`, or is inferred from JSON and reported through `notify` (standard error).
+    `config` holds TLS and SASL settings by Kafka's names for brokers, and options of the object store.
+    """
+    try:
+        from barnabas.tables import open_table
+
+        return open_table(topic, **options)
+    except ModuleNotFoundError as error:
+        text = f"tables need {error.name}: pip install 'barnabas[table]'"
+        raise ModuleNotFoundError(text, name=error.name) from None

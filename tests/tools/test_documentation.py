@@ -7,8 +7,8 @@ import pytest
 
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.api import OWN_API
-from tests.kafka_jars import requires_java
-from tests.protocol.catalogue import kafka_descriptions
+from tests.support.kafka.catalogue import kafka_descriptions
+from tests.support.kafka.jars import requires_java
 from tools.check_docs import RULES
 from tools.doc_apis import NOT_SERVED, compatibility_page
 

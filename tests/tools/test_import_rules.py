@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 from tools import check_imports
 
 

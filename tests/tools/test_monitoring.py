@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.services.console.alarms.alarm import Area
 from barnabas.services.console.alarms.catalogue import ALARMS
-from tests.prometheus import find_promtool
+from tests.support.programs import find_promtool
 from tools.monitoring.boards import board, chosen
 from tools.monitoring.rules import rules_file
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import SLOW_FOLDERS, TESTS, WITH_SPARK
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 
 def test_every_folder_that_the_order_of_tests_names_is_there() -> None:

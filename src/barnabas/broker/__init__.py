@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
-    from barnabas.broker.companions import Companion
-    from barnabas.broker.main import run
+    from barnabas.broker.broker import Broker as Broker
+    from barnabas.broker.companions import Companion as Companion
+    from barnabas.broker.main import run as run
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "broker": "Broker",
-            "companions": "Companion",
-            "main": "run",
-        },
-    )
-
-__all__ = ["Broker", "Companion", "run"]
+    __getattr__ = lazy_exports(__name__)

@@ -15,58 +15,31 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.client.addresses import Address, parse_address, parse_addresses
-    from barnabas.client.cluster import TOTAL_TIMEOUT, Client, Closing, raise_for
-    from barnabas.client.compacted_table import CompactedTable, create_if_missing
-    from barnabas.client.connection import REQUEST_TIMEOUT, BrokerConnection
-    from barnabas.client.consumer import Consumer
-    from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
-    from barnabas.client.metadata import BrokerMetadata, PartitionMetadata, TopicMetadata
-    from barnabas.client.opening import ConsumedRecord, check_batch
-    from barnabas.client.producer import Producer, ProducerSettings
-    from barnabas.client.range_fetcher import BatchSource, FetchedRange, RangeFetcher, StalledError
+    from barnabas.client.addresses import Address as Address
+    from barnabas.client.addresses import parse_address as parse_address
+    from barnabas.client.addresses import parse_addresses as parse_addresses
+    from barnabas.client.cluster import TOTAL_TIMEOUT as TOTAL_TIMEOUT
+    from barnabas.client.cluster import Client as Client
+    from barnabas.client.cluster import Closing as Closing
+    from barnabas.client.cluster import raise_for as raise_for
+    from barnabas.client.compacted_table import CompactedTable as CompactedTable
+    from barnabas.client.compacted_table import create_if_missing as create_if_missing
+    from barnabas.client.connection import REQUEST_TIMEOUT as REQUEST_TIMEOUT
+    from barnabas.client.connection import BrokerConnection as BrokerConnection
+    from barnabas.client.consumer import Consumer as Consumer
+    from barnabas.client.fetching import FetchedPartition as FetchedPartition
+    from barnabas.client.fetching import FetchSettings as FetchSettings
+    from barnabas.client.fetching import fetch as fetch
+    from barnabas.client.metadata import BrokerMetadata as BrokerMetadata
+    from barnabas.client.metadata import PartitionMetadata as PartitionMetadata
+    from barnabas.client.metadata import TopicMetadata as TopicMetadata
+    from barnabas.client.opening import ConsumedRecord as ConsumedRecord
+    from barnabas.client.opening import check_batch as check_batch
+    from barnabas.client.producer import Producer as Producer
+    from barnabas.client.producer import ProducerSettings as ProducerSettings
+    from barnabas.client.range_fetcher import BatchSource as BatchSource
+    from barnabas.client.range_fetcher import FetchedRange as FetchedRange
+    from barnabas.client.range_fetcher import RangeFetcher as RangeFetcher
+    from barnabas.client.range_fetcher import StalledError as StalledError
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "addresses": "Address parse_address parse_addresses",
-            "cluster": "Client Closing TOTAL_TIMEOUT raise_for",
-            "compacted_table": "CompactedTable create_if_missing",
-            "connection": "BrokerConnection REQUEST_TIMEOUT",
-            "consumer": "Consumer",
-            "fetching": "FetchSettings FetchedPartition fetch",
-            "metadata": "BrokerMetadata PartitionMetadata TopicMetadata",
-            "opening": "ConsumedRecord check_batch",
-            "producer": "Producer ProducerSettings",
-            "range_fetcher": "BatchSource FetchedRange RangeFetcher StalledError",
-        },
-    )
-
-__all__ = [
-    "REQUEST_TIMEOUT",
-    "TOTAL_TIMEOUT",
-    "Address",
-    "BatchSource",
-    "BrokerConnection",
-    "BrokerMetadata",
-    "Client",
-    "Closing",
-    "CompactedTable",
-    "ConsumedRecord",
-    "Consumer",
-    "FetchSettings",
-    "FetchedPartition",
-    "FetchedRange",
-    "PartitionMetadata",
-    "Producer",
-    "ProducerSettings",
-    "RangeFetcher",
-    "StalledError",
-    "TopicMetadata",
-    "check_batch",
-    "create_if_missing",
-    "fetch",
-    "parse_address",
-    "parse_addresses",
-    "raise_for",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -23,70 +23,34 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.cluster.adoption import adopt
-    from barnabas.cluster.difference import changed_topics, deleted_topics
-    from barnabas.cluster.follower import CommitCallback, MetadataFollower
-    from barnabas.cluster.membership import (
-        BrokerInfo,
-        Brokers,
-        ClusterConnection,
-        Elected,
-        LocalMembership,
-        Membership,
-        Told,
-    )
-    from barnabas.cluster.mirrors import NEW_PARTITION, TAKES_BATCHES, Aborted, MirrorPartition, MirrorTopic
-    from barnabas.cluster.peers import Answer, LocalPeers, Locate, NetworkPeers, PeerAddresses, Peers
-    from barnabas.cluster.store import (
-        METADATA_FOLDER,
-        FileMetadataStore,
-        MetadataStore,
-        OnEntry,
-        SerialExecutor,
-        StaleControllerError,
-    )
+    from barnabas.cluster.adoption import adopt as adopt
+    from barnabas.cluster.difference import changed_topics as changed_topics
+    from barnabas.cluster.difference import deleted_topics as deleted_topics
+    from barnabas.cluster.follower import CommitCallback as CommitCallback
+    from barnabas.cluster.follower import MetadataFollower as MetadataFollower
+    from barnabas.cluster.membership import BrokerInfo as BrokerInfo
+    from barnabas.cluster.membership import Brokers as Brokers
+    from barnabas.cluster.membership import ClusterConnection as ClusterConnection
+    from barnabas.cluster.membership import Elected as Elected
+    from barnabas.cluster.membership import LocalMembership as LocalMembership
+    from barnabas.cluster.membership import Membership as Membership
+    from barnabas.cluster.membership import Told as Told
+    from barnabas.cluster.mirrors import NEW_PARTITION as NEW_PARTITION
+    from barnabas.cluster.mirrors import TAKES_BATCHES as TAKES_BATCHES
+    from barnabas.cluster.mirrors import Aborted as Aborted
+    from barnabas.cluster.mirrors import MirrorPartition as MirrorPartition
+    from barnabas.cluster.mirrors import MirrorTopic as MirrorTopic
+    from barnabas.cluster.peers import Answer as Answer
+    from barnabas.cluster.peers import LocalPeers as LocalPeers
+    from barnabas.cluster.peers import Locate as Locate
+    from barnabas.cluster.peers import NetworkPeers as NetworkPeers
+    from barnabas.cluster.peers import PeerAddresses as PeerAddresses
+    from barnabas.cluster.peers import Peers as Peers
+    from barnabas.cluster.store import METADATA_FOLDER as METADATA_FOLDER
+    from barnabas.cluster.store import FileMetadataStore as FileMetadataStore
+    from barnabas.cluster.store import MetadataStore as MetadataStore
+    from barnabas.cluster.store import OnEntry as OnEntry
+    from barnabas.cluster.store import SerialExecutor as SerialExecutor
+    from barnabas.cluster.store import StaleControllerError as StaleControllerError
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "adoption": "adopt",
-            "difference": "changed_topics deleted_topics",
-            "follower": "CommitCallback MetadataFollower",
-            "membership": "BrokerInfo Brokers ClusterConnection Elected LocalMembership Membership Told",
-            "mirrors": "Aborted MirrorPartition MirrorTopic NEW_PARTITION TAKES_BATCHES",
-            "peers": "Answer LocalPeers Locate NetworkPeers PeerAddresses Peers",
-            "store": "FileMetadataStore METADATA_FOLDER MetadataStore OnEntry SerialExecutor StaleControllerError",
-        },
-    )
-
-__all__ = [
-    "METADATA_FOLDER",
-    "NEW_PARTITION",
-    "TAKES_BATCHES",
-    "Aborted",
-    "Answer",
-    "BrokerInfo",
-    "Brokers",
-    "ClusterConnection",
-    "CommitCallback",
-    "Elected",
-    "FileMetadataStore",
-    "LocalMembership",
-    "LocalPeers",
-    "Locate",
-    "Membership",
-    "MetadataFollower",
-    "MetadataStore",
-    "MirrorPartition",
-    "MirrorTopic",
-    "NetworkPeers",
-    "OnEntry",
-    "PeerAddresses",
-    "Peers",
-    "SerialExecutor",
-    "StaleControllerError",
-    "Told",
-    "adopt",
-    "changed_topics",
-    "deleted_topics",
-]
+    __getattr__ = lazy_exports(__name__)

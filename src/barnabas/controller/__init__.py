@@ -23,67 +23,34 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.controller.controller import Controller
-    from barnabas.controller.decision import ControllerPolicy, Decided, Decision
-    from barnabas.controller.delegation_tokens import NewToken, TokenRules, remove_expired
-    from barnabas.controller.elections import balance_leaders, uncleanly_led
-    from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported
-    from barnabas.controller.healing import Healing, HealingSettings, Targets
-    from barnabas.controller.internal_topics import internal_topic
-    from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr, check_broker_epoch
-    from barnabas.controller.mirror_settling import Settled, settle_mirrors
-    from barnabas.controller.partitions import Election
-    from barnabas.controller.reassignment import alter_reassignments
-    from barnabas.controller.settings import settle_min_isr
-    from barnabas.controller.topics import CreatedTopic, MorePartitions, NewTopic, create_topics
+    from barnabas.controller.controller import Controller as Controller
+    from barnabas.controller.decision import ControllerPolicy as ControllerPolicy
+    from barnabas.controller.decision import Decided as Decided
+    from barnabas.controller.decision import Decision as Decision
+    from barnabas.controller.delegation_tokens import NewToken as NewToken
+    from barnabas.controller.delegation_tokens import TokenRules as TokenRules
+    from barnabas.controller.delegation_tokens import remove_expired as remove_expired
+    from barnabas.controller.elections import balance_leaders as balance_leaders
+    from barnabas.controller.elections import uncleanly_led as uncleanly_led
+    from barnabas.controller.features import FeatureUpdate as FeatureUpdate
+    from barnabas.controller.features import UpgradeType as UpgradeType
+    from barnabas.controller.features import check_supported as check_supported
+    from barnabas.controller.healing import Healing as Healing
+    from barnabas.controller.healing import HealingSettings as HealingSettings
+    from barnabas.controller.healing import Targets as Targets
+    from barnabas.controller.internal_topics import internal_topic as internal_topic
+    from barnabas.controller.isr import ANY_EPOCH as ANY_EPOCH
+    from barnabas.controller.isr import ProposedIsr as ProposedIsr
+    from barnabas.controller.isr import alter_isr as alter_isr
+    from barnabas.controller.isr import check_broker_epoch as check_broker_epoch
+    from barnabas.controller.mirror_settling import Settled as Settled
+    from barnabas.controller.mirror_settling import settle_mirrors as settle_mirrors
+    from barnabas.controller.partitions import Election as Election
+    from barnabas.controller.reassignment import alter_reassignments as alter_reassignments
+    from barnabas.controller.settings import settle_min_isr as settle_min_isr
+    from barnabas.controller.topics import CreatedTopic as CreatedTopic
+    from barnabas.controller.topics import MorePartitions as MorePartitions
+    from barnabas.controller.topics import NewTopic as NewTopic
+    from barnabas.controller.topics import create_topics as create_topics
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "controller": "Controller",
-            "decision": "ControllerPolicy Decided Decision",
-            "delegation_tokens": "NewToken TokenRules remove_expired",
-            "elections": "balance_leaders uncleanly_led",
-            "features": "FeatureUpdate UpgradeType check_supported",
-            "healing": "Healing HealingSettings Targets",
-            "internal_topics": "internal_topic",
-            "isr": "ANY_EPOCH ProposedIsr alter_isr check_broker_epoch",
-            "mirror_settling": "Settled settle_mirrors",
-            "partitions": "Election",
-            "reassignment": "alter_reassignments",
-            "settings": "settle_min_isr",
-            "topics": "CreatedTopic MorePartitions NewTopic create_topics",
-        },
-    )
-
-__all__ = [
-    "ANY_EPOCH",
-    "Controller",
-    "ControllerPolicy",
-    "CreatedTopic",
-    "Decided",
-    "Decision",
-    "Election",
-    "FeatureUpdate",
-    "Healing",
-    "HealingSettings",
-    "MorePartitions",
-    "NewToken",
-    "NewTopic",
-    "ProposedIsr",
-    "Settled",
-    "Targets",
-    "TokenRules",
-    "UpgradeType",
-    "alter_isr",
-    "alter_reassignments",
-    "balance_leaders",
-    "check_broker_epoch",
-    "check_supported",
-    "create_topics",
-    "internal_topic",
-    "remove_expired",
-    "settle_min_isr",
-    "settle_mirrors",
-    "uncleanly_led",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -11,54 +11,24 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.groups.coordinator import GroupCoordinator
-    from barnabas.groups.group import ClientInfo, Committer, Group, sees_all
-    from barnabas.groups.metrics import declare_group_metrics
-    from barnabas.groups.modern import JOINING, ModernGroup
-    from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, OffsetStore
-    from barnabas.groups.records import offset_record
-    from barnabas.groups.settings import GroupConfigs, GroupSettings, group_settings
-    from barnabas.groups.shard import GroupShard
-    from barnabas.groups.step import CoordinatorResult, Respond, group_error, join_error
-    from barnabas.groups.topics import ImageTopics
+    from barnabas.groups.coordinator import GroupCoordinator as GroupCoordinator
+    from barnabas.groups.group import ClientInfo as ClientInfo
+    from barnabas.groups.group import Committer as Committer
+    from barnabas.groups.group import Group as Group
+    from barnabas.groups.group import sees_all as sees_all
+    from barnabas.groups.metrics import declare_group_metrics as declare_group_metrics
+    from barnabas.groups.modern import JOINING as JOINING
+    from barnabas.groups.modern import ModernGroup as ModernGroup
+    from barnabas.groups.offsets import NO_EXPIRY as NO_EXPIRY
+    from barnabas.groups.offsets import Committed as Committed
+    from barnabas.groups.offsets import Offsets as Offsets
+    from barnabas.groups.offsets import OffsetStore as OffsetStore
+    from barnabas.groups.records import offset_record as offset_record
+    from barnabas.groups.results import commit_error as commit_error
+    from barnabas.groups.settings import GroupConfigs as GroupConfigs
+    from barnabas.groups.settings import GroupSettings as GroupSettings
+    from barnabas.groups.settings import group_settings as group_settings
+    from barnabas.groups.shard import GroupShard as GroupShard
+    from barnabas.groups.topics import ImageTopics as ImageTopics
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "coordinator": "GroupCoordinator",
-            "group": "ClientInfo Committer Group sees_all",
-            "metrics": "declare_group_metrics",
-            "modern": "JOINING ModernGroup",
-            "offsets": "Committed NO_EXPIRY OffsetStore Offsets",
-            "records": "offset_record",
-            "settings": "GroupConfigs GroupSettings group_settings",
-            "shard": "GroupShard",
-            "step": "CoordinatorResult Respond group_error join_error",
-            "topics": "ImageTopics",
-        },
-    )
-
-__all__ = [
-    "JOINING",
-    "NO_EXPIRY",
-    "ClientInfo",
-    "Committed",
-    "Committer",
-    "CoordinatorResult",
-    "Group",
-    "GroupConfigs",
-    "GroupCoordinator",
-    "GroupSettings",
-    "GroupShard",
-    "ImageTopics",
-    "ModernGroup",
-    "OffsetStore",
-    "Offsets",
-    "Respond",
-    "declare_group_metrics",
-    "group_error",
-    "group_settings",
-    "join_error",
-    "offset_record",
-    "sees_all",
-]
+    __getattr__ = lazy_exports(__name__)

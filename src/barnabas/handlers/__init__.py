@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.handlers.forwarding import ForwardingNeeds, create_topics, to_controller
-    from barnabas.handlers.needs import IsMember
-    from barnabas.handlers.replication import LOST_DIR
-    from barnabas.handlers.table import HANDLERS
+    from barnabas.handlers.forwarding import ForwardingNeeds as ForwardingNeeds
+    from barnabas.handlers.forwarding import create_topics as create_topics
+    from barnabas.handlers.forwarding import to_controller as to_controller
+    from barnabas.handlers.needs import IsMember as IsMember
+    from barnabas.handlers.replication import LOST_DIR as LOST_DIR
+    from barnabas.handlers.table import HANDLERS as HANDLERS
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "forwarding": "ForwardingNeeds create_topics to_controller",
-            "needs": "IsMember",
-            "replication": "LOST_DIR",
-            "table": "HANDLERS",
-        },
-    )
-
-__all__ = ["HANDLERS", "LOST_DIR", "ForwardingNeeds", "IsMember", "create_topics", "to_controller"]
+    __getattr__ = lazy_exports(__name__)

@@ -11,70 +11,30 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.checkpoints import (
-        HIGH_WATERMARKS,
-        LOG_STARTS,
-        CheckpointError,
-        decode_epochs,
-        decode_offsets,
-        decode_partition_metadata,
-        read_if_there,
-    )
-    from barnabas.log.epochs import UNDEFINED
-    from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
-    from barnabas.log.flushing import FlushJob
-    from barnabas.log.inspection import Inspected, InspectionRequiredError, largest_data
-    from barnabas.log.log import CLIENT, AppendResult, Log, Origin
-    from barnabas.log.names import partition_of_folder
-    from barnabas.log.offsets import NOTHING_TIERED
-    from barnabas.log.producer import NO_MARKER
-    from barnabas.log.producers import ProducerStates
-    from barnabas.log.replacing import LogUnsettled, ReplaceableLog
+    from barnabas.log.checkpoints import HIGH_WATERMARKS as HIGH_WATERMARKS
+    from barnabas.log.checkpoints import LOG_STARTS as LOG_STARTS
+    from barnabas.log.checkpoints import CheckpointError as CheckpointError
+    from barnabas.log.checkpoints import decode_epochs as decode_epochs
+    from barnabas.log.checkpoints import decode_offsets as decode_offsets
+    from barnabas.log.checkpoints import decode_partition_metadata as decode_partition_metadata
+    from barnabas.log.checkpoints import read_if_there as read_if_there
+    from barnabas.log.epochs import UNDEFINED as UNDEFINED
+    from barnabas.log.failures import DISK_FULL as DISK_FULL
+    from barnabas.log.failures import DiskFull as DiskFull
+    from barnabas.log.failures import LogDirError as LogDirError
+    from barnabas.log.flushing import FlushJob as FlushJob
+    from barnabas.log.inspection import Inspected as Inspected
+    from barnabas.log.inspection import InspectionRequiredError as InspectionRequiredError
+    from barnabas.log.inspection import largest_data as largest_data
+    from barnabas.log.log import CLIENT as CLIENT
+    from barnabas.log.log import AppendResult as AppendResult
+    from barnabas.log.log import Log as Log
+    from barnabas.log.log import Origin as Origin
+    from barnabas.log.names import partition_of_folder as partition_of_folder
+    from barnabas.log.offsets import NOTHING_TIERED as NOTHING_TIERED
+    from barnabas.log.producer import NO_MARKER as NO_MARKER
+    from barnabas.log.producers import ProducerStates as ProducerStates
+    from barnabas.log.replacing import LogUnsettled as LogUnsettled
+    from barnabas.log.replacing import ReplaceableLog as ReplaceableLog
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "checkpoints": (
-                "CheckpointError HIGH_WATERMARKS LOG_STARTS decode_epochs decode_offsets "
-                "decode_partition_metadata read_if_there"
-            ),
-            "epochs": "UNDEFINED",
-            "failures": "DISK_FULL DiskFull LogDirError",
-            "flushing": "FlushJob",
-            "inspection": "Inspected InspectionRequiredError largest_data",
-            "log": "AppendResult CLIENT Log Origin",
-            "names": "partition_of_folder",
-            "offsets": "NOTHING_TIERED",
-            "producer": "NO_MARKER",
-            "producers": "ProducerStates",
-            "replacing": "LogUnsettled ReplaceableLog",
-        },
-    )
-
-__all__ = [
-    "CLIENT",
-    "DISK_FULL",
-    "HIGH_WATERMARKS",
-    "LOG_STARTS",
-    "NOTHING_TIERED",
-    "NO_MARKER",
-    "UNDEFINED",
-    "AppendResult",
-    "CheckpointError",
-    "DiskFull",
-    "FlushJob",
-    "Inspected",
-    "InspectionRequiredError",
-    "Log",
-    "LogDirError",
-    "LogUnsettled",
-    "Origin",
-    "ProducerStates",
-    "ReplaceableLog",
-    "decode_epochs",
-    "decode_offsets",
-    "decode_partition_metadata",
-    "largest_data",
-    "partition_of_folder",
-    "read_if_there",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -10,51 +10,22 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.network.broker_addresses import BrokerAddresses
-    from barnabas.network.connection import Connection
-    from barnabas.network.event_loop import new_event_loop
-    from barnabas.network.exposure import warn_if_metrics_exposed
-    from barnabas.network.limits import limits_from, use_process_limits
-    from barnabas.network.listener import Listener
-    from barnabas.network.memory_pool import MemoryPool
-    from barnabas.network.page_residency import is_cached
-    from barnabas.network.socket_metrics import LoopMonitor, declare_network_metrics
-    from barnabas.network.socket_server import SocketServer
-    from barnabas.network.tls_listeners import Fingerprint, TlsListener, TlsListeners, fingerprint, loaded
+    from barnabas.network.broker_addresses import BrokerAddresses as BrokerAddresses
+    from barnabas.network.connection import Connection as Connection
+    from barnabas.network.event_loop import new_event_loop as new_event_loop
+    from barnabas.network.exposure import warn_if_metrics_exposed as warn_if_metrics_exposed
+    from barnabas.network.limits import limits_from as limits_from
+    from barnabas.network.limits import use_process_limits as use_process_limits
+    from barnabas.network.listener import Listener as Listener
+    from barnabas.network.memory_pool import MemoryPool as MemoryPool
+    from barnabas.network.page_residency import is_cached as is_cached
+    from barnabas.network.socket_metrics import LoopMonitor as LoopMonitor
+    from barnabas.network.socket_metrics import declare_network_metrics as declare_network_metrics
+    from barnabas.network.socket_server import SocketServer as SocketServer
+    from barnabas.network.tls_listeners import Fingerprint as Fingerprint
+    from barnabas.network.tls_listeners import TlsListener as TlsListener
+    from barnabas.network.tls_listeners import TlsListeners as TlsListeners
+    from barnabas.network.tls_listeners import fingerprint as fingerprint
+    from barnabas.network.tls_listeners import loaded as loaded
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "broker_addresses": "BrokerAddresses",
-            "connection": "Connection",
-            "event_loop": "new_event_loop",
-            "exposure": "warn_if_metrics_exposed",
-            "limits": "limits_from use_process_limits",
-            "listener": "Listener",
-            "memory_pool": "MemoryPool",
-            "page_residency": "is_cached",
-            "socket_metrics": "LoopMonitor declare_network_metrics",
-            "socket_server": "SocketServer",
-            "tls_listeners": "Fingerprint TlsListener TlsListeners fingerprint loaded",
-        },
-    )
-
-__all__ = [
-    "BrokerAddresses",
-    "Connection",
-    "Fingerprint",
-    "Listener",
-    "LoopMonitor",
-    "MemoryPool",
-    "SocketServer",
-    "TlsListener",
-    "TlsListeners",
-    "declare_network_metrics",
-    "fingerprint",
-    "is_cached",
-    "limits_from",
-    "loaded",
-    "new_event_loop",
-    "use_process_limits",
-    "warn_if_metrics_exposed",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -9,82 +9,34 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.records.blocks import Block, block_of
-    from barnabas.records.builder import (
-        assemble_batch,
-        build_batch,
-        build_batch_at,
-        encode_record,
-        largest_encoded_size,
-    )
-    from barnabas.records.control import (
-        AbortedTransactions,
-        ControlType,
-        EndTransactionMarker,
-        control_type,
-        end_transaction_marker,
-        parse_end_transaction,
-    )
-    from barnabas.records.lines import LineEncoder
-    from barnabas.records.record import (
-        Buffer,
-        Header,
-        InvalidRecords,
-        Record,
-        iterate_records,
-        iterate_times,
-        record_data,
-        unpacked_data,
-    )
-    from barnabas.records.validation import TimestampBounds, repack, validate_data
-    from barnabas.records.varints import read_varint, varint
-    from barnabas.records.walking import MIN_RECORD, want_compiled
+    from barnabas.records.blocks import Block as Block
+    from barnabas.records.blocks import block_of as block_of
+    from barnabas.records.builder import assemble_batch as assemble_batch
+    from barnabas.records.builder import build_batch as build_batch
+    from barnabas.records.builder import build_batch_at as build_batch_at
+    from barnabas.records.builder import encode_record as encode_record
+    from barnabas.records.builder import largest_encoded_size as largest_encoded_size
+    from barnabas.records.control import AbortedTransactions as AbortedTransactions
+    from barnabas.records.control import ControlType as ControlType
+    from barnabas.records.control import EndTransactionMarker as EndTransactionMarker
+    from barnabas.records.control import control_type as control_type
+    from barnabas.records.control import end_transaction_marker as end_transaction_marker
+    from barnabas.records.control import parse_end_transaction as parse_end_transaction
+    from barnabas.records.lines import LineEncoder as LineEncoder
+    from barnabas.records.record import Buffer as Buffer
+    from barnabas.records.record import Header as Header
+    from barnabas.records.record import InvalidRecords as InvalidRecords
+    from barnabas.records.record import Record as Record
+    from barnabas.records.record import iterate_records as iterate_records
+    from barnabas.records.record import iterate_times as iterate_times
+    from barnabas.records.record import record_data as record_data
+    from barnabas.records.record import unpacked_data as unpacked_data
+    from barnabas.records.validation import TimestampBounds as TimestampBounds
+    from barnabas.records.validation import repack as repack
+    from barnabas.records.validation import validate_data as validate_data
+    from barnabas.records.varints import read_varint as read_varint
+    from barnabas.records.varints import varint as varint
+    from barnabas.records.walking import MIN_RECORD as MIN_RECORD
+    from barnabas.records.walking import want_compiled as want_compiled
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "blocks": "Block block_of",
-            "builder": "assemble_batch build_batch build_batch_at encode_record largest_encoded_size",
-            "control": (
-                "AbortedTransactions ControlType EndTransactionMarker control_type end_transaction_marker "
-                "parse_end_transaction"
-            ),
-            "lines": "LineEncoder",
-            "record": "Buffer Header InvalidRecords Record iterate_records iterate_times record_data unpacked_data",
-            "validation": "TimestampBounds repack validate_data",
-            "varints": "read_varint varint",
-            "walking": "MIN_RECORD want_compiled",
-        },
-    )
-
-__all__ = [
-    "MIN_RECORD",
-    "AbortedTransactions",
-    "Block",
-    "Buffer",
-    "ControlType",
-    "EndTransactionMarker",
-    "Header",
-    "InvalidRecords",
-    "LineEncoder",
-    "Record",
-    "TimestampBounds",
-    "assemble_batch",
-    "block_of",
-    "build_batch",
-    "build_batch_at",
-    "control_type",
-    "encode_record",
-    "end_transaction_marker",
-    "iterate_records",
-    "iterate_times",
-    "largest_encoded_size",
-    "parse_end_transaction",
-    "read_varint",
-    "record_data",
-    "repack",
-    "unpacked_data",
-    "validate_data",
-    "varint",
-    "want_compiled",
-]
+    __getattr__ = lazy_exports(__name__)

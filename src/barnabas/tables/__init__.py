@@ -14,53 +14,25 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tables.ddl import DdlField, Type, parse_fields
-    from barnabas.tables.errors import BadValueError, SchemaError, TableError
-    from barnabas.tables.opening import open_table, source_of
-    from barnabas.tables.registered import newest_avro
-    from barnabas.tables.registered_protobuf import protobuf_format
-    from barnabas.tables.rows import RowBuilder
-    from barnabas.tables.schemas import ReadSchema, find_shape
-    from barnabas.tables.shapes import ValueFormat
-    from barnabas.tables.sources import OpenSource
-    from barnabas.tables.sql import QueryResult, describe, query
-    from barnabas.tables.table import Table
+    from barnabas.tables.ddl import DdlField as DdlField
+    from barnabas.tables.ddl import Type as Type
+    from barnabas.tables.ddl import parse_fields as parse_fields
+    from barnabas.tables.errors import BadValueError as BadValueError
+    from barnabas.tables.errors import SchemaError as SchemaError
+    from barnabas.tables.errors import TableError as TableError
+    from barnabas.tables.opening import TableOptions as TableOptions
+    from barnabas.tables.opening import open_table as open_table
+    from barnabas.tables.opening import source_of as source_of
+    from barnabas.tables.registered import newest_avro as newest_avro
+    from barnabas.tables.registered_protobuf import protobuf_format as protobuf_format
+    from barnabas.tables.rows import RowBuilder as RowBuilder
+    from barnabas.tables.schemas import ReadSchema as ReadSchema
+    from barnabas.tables.schemas import find_shape as find_shape
+    from barnabas.tables.shapes import ValueFormat as ValueFormat
+    from barnabas.tables.sources import OpenSource as OpenSource
+    from barnabas.tables.sql import QueryResult as QueryResult
+    from barnabas.tables.sql import describe as describe
+    from barnabas.tables.sql import query as query
+    from barnabas.tables.table import Table as Table
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "ddl": "DdlField Type parse_fields",
-            "errors": "BadValueError SchemaError TableError",
-            "opening": "open_table source_of",
-            "registered": "newest_avro",
-            "registered_protobuf": "protobuf_format",
-            "rows": "RowBuilder",
-            "schemas": "ReadSchema find_shape",
-            "shapes": "ValueFormat",
-            "sources": "OpenSource",
-            "sql": "QueryResult describe query",
-            "table": "Table",
-        },
-    )
-
-__all__ = [
-    "BadValueError",
-    "DdlField",
-    "OpenSource",
-    "QueryResult",
-    "ReadSchema",
-    "RowBuilder",
-    "SchemaError",
-    "Table",
-    "TableError",
-    "Type",
-    "ValueFormat",
-    "describe",
-    "find_shape",
-    "newest_avro",
-    "open_table",
-    "parse_fields",
-    "protobuf_format",
-    "query",
-    "source_of",
-]
+    __getattr__ = lazy_exports(__name__)

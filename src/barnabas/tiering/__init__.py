@@ -28,59 +28,24 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tiering.repair import (
-        ObjectFinding,
-        Rebuilt,
-        find_pins,
-        manifest_object,
-        rebuild,
-        verify,
-        write_rebuilt,
-    )
-    from barnabas.tiering.snapshots import (
-        BEFORE_ANY_LEADER,
-        SnapshotPartition,
-        SnapshotState,
-        TieredSnapshot,
-        check_name,
-        clone_partition,
-        create_snapshot,
-        delete_snapshot,
-        list_snapshots,
-        read_copy,
-        read_snapshot,
-        snapshot_topics,
-    )
+    from barnabas.tiering.repair import ObjectFinding as ObjectFinding
+    from barnabas.tiering.repair import Rebuilt as Rebuilt
+    from barnabas.tiering.repair import find_pins as find_pins
+    from barnabas.tiering.repair import manifest_object as manifest_object
+    from barnabas.tiering.repair import rebuild as rebuild
+    from barnabas.tiering.repair import verify as verify
+    from barnabas.tiering.repair import write_rebuilt as write_rebuilt
+    from barnabas.tiering.snapshots import BEFORE_ANY_LEADER as BEFORE_ANY_LEADER
+    from barnabas.tiering.snapshots import SnapshotPartition as SnapshotPartition
+    from barnabas.tiering.snapshots import SnapshotState as SnapshotState
+    from barnabas.tiering.snapshots import TieredSnapshot as TieredSnapshot
+    from barnabas.tiering.snapshots import check_name as check_name
+    from barnabas.tiering.snapshots import clone_partition as clone_partition
+    from barnabas.tiering.snapshots import create_snapshot as create_snapshot
+    from barnabas.tiering.snapshots import delete_snapshot as delete_snapshot
+    from barnabas.tiering.snapshots import list_snapshots as list_snapshots
+    from barnabas.tiering.snapshots import read_copy as read_copy
+    from barnabas.tiering.snapshots import read_snapshot as read_snapshot
+    from barnabas.tiering.snapshots import snapshot_topics as snapshot_topics
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "repair": "ObjectFinding Rebuilt find_pins manifest_object rebuild verify write_rebuilt",
-            "snapshots": (
-                "BEFORE_ANY_LEADER SnapshotPartition SnapshotState TieredSnapshot check_name clone_partition "
-                "create_snapshot delete_snapshot list_snapshots read_copy read_snapshot snapshot_topics"
-            ),
-        },
-    )
-
-__all__ = [
-    "BEFORE_ANY_LEADER",
-    "ObjectFinding",
-    "Rebuilt",
-    "SnapshotPartition",
-    "SnapshotState",
-    "TieredSnapshot",
-    "check_name",
-    "clone_partition",
-    "create_snapshot",
-    "delete_snapshot",
-    "find_pins",
-    "list_snapshots",
-    "manifest_object",
-    "read_copy",
-    "read_snapshot",
-    "rebuild",
-    "snapshot_topics",
-    "verify",
-    "write_rebuilt",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -12,70 +12,31 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.transactions.admission import (
-        MAX_SEQUENCE,
-        AddPartitionsToTxnManager,
-        ClientVersion,
-        Errors,
-        TransactionVerification,
-        ended_previous,
-        for_committer,
-        for_producer,
-        has_ended,
-        has_open,
-        last_end,
-        sender_of_offset_commit,
-        sender_of_produce,
-    )
-    from barnabas.transactions.coordinator import TransactionCoordinator, declare_transaction_metrics
-    from barnabas.transactions.listing import Filters
-    from barnabas.transactions.markers import Marker, MarkerWriter
-    from barnabas.transactions.producer_ids import ProducerIds
-    from barnabas.transactions.shard import TransactionResult
-    from barnabas.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS, V1, V2, Transaction
+    from barnabas.transactions.admission import MAX_SEQUENCE as MAX_SEQUENCE
+    from barnabas.transactions.admission import AddPartitionsToTxnManager as AddPartitionsToTxnManager
+    from barnabas.transactions.admission import ClientVersion as ClientVersion
+    from barnabas.transactions.admission import Errors as Errors
+    from barnabas.transactions.admission import TransactionVerification as TransactionVerification
+    from barnabas.transactions.admission import ended_previous as ended_previous
+    from barnabas.transactions.admission import for_committer as for_committer
+    from barnabas.transactions.admission import for_producer as for_producer
+    from barnabas.transactions.admission import has_ended as has_ended
+    from barnabas.transactions.admission import has_open as has_open
+    from barnabas.transactions.admission import last_end as last_end
+    from barnabas.transactions.admission import sender_of_offset_commit as sender_of_offset_commit
+    from barnabas.transactions.admission import sender_of_produce as sender_of_produce
+    from barnabas.transactions.coordinator import TransactionCoordinator as TransactionCoordinator
+    from barnabas.transactions.coordinator import declare_transaction_metrics as declare_transaction_metrics
+    from barnabas.transactions.listing import Filters as Filters
+    from barnabas.transactions.markers import Marker as Marker
+    from barnabas.transactions.markers import MarkerWriter as MarkerWriter
+    from barnabas.transactions.producer_ids import ProducerIds as ProducerIds
+    from barnabas.transactions.shard import TransactionResult as TransactionResult
+    from barnabas.transactions.transaction import NO_EPOCH as NO_EPOCH
+    from barnabas.transactions.transaction import NO_PRODUCER_ID as NO_PRODUCER_ID
+    from barnabas.transactions.transaction import NO_TIMEOUT_MS as NO_TIMEOUT_MS
+    from barnabas.transactions.transaction import V1 as V1
+    from barnabas.transactions.transaction import V2 as V2
+    from barnabas.transactions.transaction import Transaction as Transaction
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "admission": (
-                "AddPartitionsToTxnManager ClientVersion Errors MAX_SEQUENCE TransactionVerification "
-                "ended_previous for_committer for_producer has_ended has_open last_end sender_of_offset_commit "
-                "sender_of_produce"
-            ),
-            "coordinator": "TransactionCoordinator declare_transaction_metrics",
-            "listing": "Filters",
-            "markers": "Marker MarkerWriter",
-            "producer_ids": "ProducerIds",
-            "shard": "TransactionResult",
-            "transaction": "NO_EPOCH NO_PRODUCER_ID NO_TIMEOUT_MS Transaction V1 V2",
-        },
-    )
-
-__all__ = [
-    "MAX_SEQUENCE",
-    "NO_EPOCH",
-    "NO_PRODUCER_ID",
-    "NO_TIMEOUT_MS",
-    "V1",
-    "V2",
-    "AddPartitionsToTxnManager",
-    "ClientVersion",
-    "Errors",
-    "Filters",
-    "Marker",
-    "MarkerWriter",
-    "ProducerIds",
-    "Transaction",
-    "TransactionCoordinator",
-    "TransactionResult",
-    "TransactionVerification",
-    "declare_transaction_metrics",
-    "ended_previous",
-    "for_committer",
-    "for_producer",
-    "has_ended",
-    "has_open",
-    "last_end",
-    "sender_of_offset_commit",
-    "sender_of_produce",
-]
+    __getattr__ = lazy_exports(__name__)

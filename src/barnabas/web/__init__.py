@@ -12,72 +12,39 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.web.bodies import BodyEndedError, BodyTooLargeError, Receive, Scope, headers_of, read_body
-    from barnabas.web.credentials import CredentialFile, HttpCredentials, credentials_from
-    from barnabas.web.metrics_server import MetricsServer, metrics_server_limits, run_in_thread
-    from barnabas.web.origins import has_foreign_origin, host_name, is_cross_site, is_loopback_host
-    from barnabas.web.responses import Headers, ResponseWriter, Send
-    from barnabas.web.router import Match, MethodNotAllowedError, NotFoundError, Route, Router
-    from barnabas.web.server import (
-        PEER_CERTIFICATE,
-        App,
-        Server,
-        WebLimits,
-        WebServer,
-        bind,
-        parse_networks,
-        run,
-    )
-    from barnabas.web.users import ANONYMOUS, AnonymousUser, CurrentUser
+    from barnabas.web.bodies import BodyEndedError as BodyEndedError
+    from barnabas.web.bodies import BodyTooLargeError as BodyTooLargeError
+    from barnabas.web.bodies import Receive as Receive
+    from barnabas.web.bodies import Scope as Scope
+    from barnabas.web.bodies import headers_of as headers_of
+    from barnabas.web.bodies import read_body as read_body
+    from barnabas.web.credentials import CredentialFile as CredentialFile
+    from barnabas.web.credentials import HttpCredentials as HttpCredentials
+    from barnabas.web.credentials import credentials_from as credentials_from
+    from barnabas.web.metrics_server import MetricsServer as MetricsServer
+    from barnabas.web.metrics_server import metrics_server_limits as metrics_server_limits
+    from barnabas.web.metrics_server import run_in_thread as run_in_thread
+    from barnabas.web.origins import has_foreign_origin as has_foreign_origin
+    from barnabas.web.origins import host_name as host_name
+    from barnabas.web.origins import is_cross_site as is_cross_site
+    from barnabas.web.origins import is_loopback_host as is_loopback_host
+    from barnabas.web.responses import Headers as Headers
+    from barnabas.web.responses import ResponseWriter as ResponseWriter
+    from barnabas.web.responses import Send as Send
+    from barnabas.web.router import Match as Match
+    from barnabas.web.router import MethodNotAllowedError as MethodNotAllowedError
+    from barnabas.web.router import NotFoundError as NotFoundError
+    from barnabas.web.router import Route as Route
+    from barnabas.web.router import Router as Router
+    from barnabas.web.server import PEER_CERTIFICATE as PEER_CERTIFICATE
+    from barnabas.web.server import Server as Server
+    from barnabas.web.server import WebLimits as WebLimits
+    from barnabas.web.server import WebServer as WebServer
+    from barnabas.web.server import bind as bind
+    from barnabas.web.server import parse_networks as parse_networks
+    from barnabas.web.server import run as run
+    from barnabas.web.users import ANONYMOUS as ANONYMOUS
+    from barnabas.web.users import AnonymousUser as AnonymousUser
+    from barnabas.web.users import CurrentUser as CurrentUser
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "bodies": "BodyEndedError BodyTooLargeError Receive Scope headers_of read_body",
-            "credentials": "CredentialFile HttpCredentials credentials_from",
-            "metrics_server": "MetricsServer metrics_server_limits run_in_thread",
-            "origins": "has_foreign_origin host_name is_cross_site is_loopback_host",
-            "responses": "Headers ResponseWriter Send",
-            "router": "Match MethodNotAllowedError NotFoundError Route Router",
-            "server": "PEER_CERTIFICATE App Server WebLimits WebServer bind parse_networks run",
-            "users": "ANONYMOUS AnonymousUser CurrentUser",
-        },
-    )
-
-__all__ = [
-    "ANONYMOUS",
-    "PEER_CERTIFICATE",
-    "AnonymousUser",
-    "App",
-    "BodyEndedError",
-    "BodyTooLargeError",
-    "CredentialFile",
-    "CurrentUser",
-    "Headers",
-    "HttpCredentials",
-    "Match",
-    "MethodNotAllowedError",
-    "MetricsServer",
-    "NotFoundError",
-    "Receive",
-    "ResponseWriter",
-    "Route",
-    "Router",
-    "Scope",
-    "Send",
-    "Server",
-    "WebLimits",
-    "WebServer",
-    "bind",
-    "credentials_from",
-    "has_foreign_origin",
-    "headers_of",
-    "host_name",
-    "is_cross_site",
-    "is_loopback_host",
-    "metrics_server_limits",
-    "parse_networks",
-    "read_body",
-    "run",
-    "run_in_thread",
-]
+    __getattr__ = lazy_exports(__name__)

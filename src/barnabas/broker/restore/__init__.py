@@ -12,28 +12,15 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.broker.restore.plan import RestorePlan, RestoreRefusedError, Tell, choose_cluster, make_plan
-    from barnabas.broker.restore.steps import Restored, restore_cluster
-    from barnabas.broker.restore.targets import FolderTarget, RestoreTarget, ZooKeeperTarget
+    from barnabas.broker.restore.plan import RestorePlan as RestorePlan
+    from barnabas.broker.restore.plan import RestoreProgress as RestoreProgress
+    from barnabas.broker.restore.plan import RestoreRefusedError as RestoreRefusedError
+    from barnabas.broker.restore.plan import choose_cluster as choose_cluster
+    from barnabas.broker.restore.plan import make_plan as make_plan
+    from barnabas.broker.restore.steps import Restored as Restored
+    from barnabas.broker.restore.steps import restore_cluster as restore_cluster
+    from barnabas.broker.restore.targets import FolderTarget as FolderTarget
+    from barnabas.broker.restore.targets import RestoreTarget as RestoreTarget
+    from barnabas.broker.restore.targets import ZooKeeperTarget as ZooKeeperTarget
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "plan": "RestorePlan RestoreRefusedError Tell choose_cluster make_plan",
-            "steps": "Restored restore_cluster",
-            "targets": "FolderTarget RestoreTarget ZooKeeperTarget",
-        },
-    )
-
-__all__ = [
-    "FolderTarget",
-    "RestorePlan",
-    "RestoreRefusedError",
-    "RestoreTarget",
-    "Restored",
-    "Tell",
-    "ZooKeeperTarget",
-    "choose_cluster",
-    "make_plan",
-    "restore_cluster",
-]
+    __getattr__ = lazy_exports(__name__)

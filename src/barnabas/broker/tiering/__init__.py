@@ -11,5 +11,4 @@ deletions            objects of topics that are deleted or no longer tiered
 settings             broker settings converted to values
 monitoring           metrics
 status               status reported to clients
-needs                parts of the broker used by tiered storage
 """

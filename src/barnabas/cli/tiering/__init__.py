@@ -1,1 +1,1 @@
-"""`barnabas tier` and `barnabas snapshot`: what of the topics lies in an object store, and whether it is sound."""
+"""`barnabas tier` and `barnabas snapshot`: inspect, verify, repair and snapshot tiered topics in an object store."""

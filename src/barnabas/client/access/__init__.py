@@ -7,73 +7,34 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.client.access.acls import (
-        Pattern,
-        WordsError,
-        check_principal,
-        create_acls,
-        delete_acls,
-        describe_acls,
-        operation_word,
-    )
-    from barnabas.client.access.explaining import Judge, action_of, because, explained, judge_of
-    from barnabas.client.access.logins import REMEMBERED, KafkaUser, KafkaUsers, login_from, password_login
-    from barnabas.client.access.users import (
-        User,
-        alter_quotas,
-        create_token,
-        delete_user,
-        describe_quotas,
-        describe_tokens,
-        describe_users,
-        expire_token,
-        raise_refusals,
-        renew_token,
-        set_password,
-        setting_password,
-    )
+    from barnabas.client.access.acls import Pattern as Pattern
+    from barnabas.client.access.acls import WordsError as WordsError
+    from barnabas.client.access.acls import check_principal as check_principal
+    from barnabas.client.access.acls import create_acls as create_acls
+    from barnabas.client.access.acls import delete_acls as delete_acls
+    from barnabas.client.access.acls import describe_acls as describe_acls
+    from barnabas.client.access.acls import operation_word as operation_word
+    from barnabas.client.access.explaining import Judge as Judge
+    from barnabas.client.access.explaining import action_of as action_of
+    from barnabas.client.access.explaining import because as because
+    from barnabas.client.access.explaining import explained as explained
+    from barnabas.client.access.explaining import judge_of as judge_of
+    from barnabas.client.access.logins import REMEMBERED as REMEMBERED
+    from barnabas.client.access.logins import KafkaUser as KafkaUser
+    from barnabas.client.access.logins import KafkaUsers as KafkaUsers
+    from barnabas.client.access.logins import login_from as login_from
+    from barnabas.client.access.logins import password_login as password_login
+    from barnabas.client.access.users import User as User
+    from barnabas.client.access.users import alter_quotas as alter_quotas
+    from barnabas.client.access.users import create_token as create_token
+    from barnabas.client.access.users import delete_user as delete_user
+    from barnabas.client.access.users import describe_quotas as describe_quotas
+    from barnabas.client.access.users import describe_tokens as describe_tokens
+    from barnabas.client.access.users import describe_users as describe_users
+    from barnabas.client.access.users import expire_token as expire_token
+    from barnabas.client.access.users import raise_refusals as raise_refusals
+    from barnabas.client.access.users import renew_token as renew_token
+    from barnabas.client.access.users import set_password as set_password
+    from barnabas.client.access.users import setting_password as setting_password
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "acls": "Pattern WordsError check_principal create_acls delete_acls describe_acls operation_word",
-            "explaining": "Judge action_of because explained judge_of",
-            "logins": "KafkaUser KafkaUsers REMEMBERED login_from password_login",
-            "users": (
-                "User alter_quotas create_token delete_user describe_quotas describe_tokens describe_users "
-                "expire_token raise_refusals renew_token set_password setting_password"
-            ),
-        },
-    )
-
-__all__ = [
-    "REMEMBERED",
-    "Judge",
-    "KafkaUser",
-    "KafkaUsers",
-    "Pattern",
-    "User",
-    "WordsError",
-    "action_of",
-    "alter_quotas",
-    "because",
-    "check_principal",
-    "create_acls",
-    "create_token",
-    "delete_acls",
-    "delete_user",
-    "describe_acls",
-    "describe_quotas",
-    "describe_tokens",
-    "describe_users",
-    "expire_token",
-    "explained",
-    "judge_of",
-    "login_from",
-    "operation_word",
-    "password_login",
-    "raise_refusals",
-    "renew_token",
-    "set_password",
-    "setting_password",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.client.consuming.consumer import GroupConsumer
+    from barnabas.client.consuming.consumer import GroupConsumer as GroupConsumer
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "consumer": "GroupConsumer",
-        },
-    )
-
-__all__ = ["GroupConsumer"]
+    __getattr__ = lazy_exports(__name__)

@@ -7,49 +7,19 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.client.mirrors.control import (
-        MirrorInfo,
-        failover,
-        mirrors_of,
-        pause,
-        promote,
-        resume,
-        reverse,
-    )
-    from barnabas.client.mirrors.requests import (
-        LinkName,
-        act_on_mirrors,
-        alter_mirrors,
-        describe_mirrors,
-        fail_partitions,
-        has_mirrors,
-        raise_leader_epochs,
-    )
+    from barnabas.client.mirrors.control import MirrorInfo as MirrorInfo
+    from barnabas.client.mirrors.control import failover as failover
+    from barnabas.client.mirrors.control import mirrors_of as mirrors_of
+    from barnabas.client.mirrors.control import pause as pause
+    from barnabas.client.mirrors.control import promote as promote
+    from barnabas.client.mirrors.control import resume as resume
+    from barnabas.client.mirrors.control import reverse as reverse
+    from barnabas.client.mirrors.requests import LinkName as LinkName
+    from barnabas.client.mirrors.requests import act_on_mirrors as act_on_mirrors
+    from barnabas.client.mirrors.requests import alter_mirrors as alter_mirrors
+    from barnabas.client.mirrors.requests import describe_mirrors as describe_mirrors
+    from barnabas.client.mirrors.requests import fail_partitions as fail_partitions
+    from barnabas.client.mirrors.requests import has_mirrors as has_mirrors
+    from barnabas.client.mirrors.requests import raise_leader_epochs as raise_leader_epochs
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "control": "MirrorInfo failover mirrors_of pause promote resume reverse",
-            "requests": (
-                "LinkName act_on_mirrors alter_mirrors describe_mirrors fail_partitions has_mirrors "
-                "raise_leader_epochs"
-            ),
-        },
-    )
-
-__all__ = [
-    "LinkName",
-    "MirrorInfo",
-    "act_on_mirrors",
-    "alter_mirrors",
-    "describe_mirrors",
-    "fail_partitions",
-    "failover",
-    "has_mirrors",
-    "mirrors_of",
-    "pause",
-    "promote",
-    "raise_leader_epochs",
-    "resume",
-    "reverse",
-]
+    __getattr__ = lazy_exports(__name__)

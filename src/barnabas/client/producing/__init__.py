@@ -7,48 +7,24 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from barnabas.client.producing.batch_producer import BatchProducer as BatchProducer
+    from barnabas.client.producing.batch_producer import Placed as Placed
+    from barnabas.client.producing.batch_producer import RecordBatch as RecordBatch
+    from barnabas.client.producing.batch_producer import Sealable as Sealable
     from barnabas.client.producing.batch_producer import (
-        BatchProducer,
-        Placed,
-        RecordBatch,
-        Sealable,
-        TransactionalBatchProducer,
-        TransactionalProducer,
+        TransactionalBatchProducer as TransactionalBatchProducer,
     )
-    from barnabas.client.producing.batch_sender import MAX_BYTES, BatchSender
-    from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity, init_producer_id
-    from barnabas.client.producing.record_accumulator import Delivered, RecordDelivery, partition_for_key
-    from barnabas.client.producing.transactional import FENCED, USUAL_LONGEST_TIMEOUT_MS, TransactionRequests
+    from barnabas.client.producing.batch_producer import TransactionalProducer as TransactionalProducer
+    from barnabas.client.producing.batch_sender import MAX_BYTES as MAX_BYTES
+    from barnabas.client.producing.batch_sender import BatchSender as BatchSender
+    from barnabas.client.producing.producer_ids import NO_PRODUCER_ID as NO_PRODUCER_ID
+    from barnabas.client.producing.producer_ids import ProducerIdentity as ProducerIdentity
+    from barnabas.client.producing.producer_ids import init_producer_id as init_producer_id
+    from barnabas.client.producing.record_accumulator import Delivered as Delivered
+    from barnabas.client.producing.record_accumulator import RecordDelivery as RecordDelivery
+    from barnabas.client.producing.record_accumulator import partition_for_key as partition_for_key
+    from barnabas.client.producing.transactional import FENCED as FENCED
+    from barnabas.client.producing.transactional import USUAL_LONGEST_TIMEOUT_MS as USUAL_LONGEST_TIMEOUT_MS
+    from barnabas.client.producing.transactional import TransactionRequests as TransactionRequests
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "batch_producer": (
-                "BatchProducer Placed RecordBatch Sealable TransactionalBatchProducer TransactionalProducer"
-            ),
-            "batch_sender": "BatchSender MAX_BYTES",
-            "producer_ids": "NO_PRODUCER_ID ProducerIdentity init_producer_id",
-            "record_accumulator": "Delivered RecordDelivery partition_for_key",
-            "transactional": "FENCED TransactionRequests USUAL_LONGEST_TIMEOUT_MS",
-        },
-    )
-
-__all__ = [
-    "FENCED",
-    "MAX_BYTES",
-    "NO_PRODUCER_ID",
-    "USUAL_LONGEST_TIMEOUT_MS",
-    "BatchProducer",
-    "BatchSender",
-    "Delivered",
-    "Placed",
-    "ProducerIdentity",
-    "RecordBatch",
-    "RecordDelivery",
-    "Sealable",
-    "TransactionRequests",
-    "TransactionalBatchProducer",
-    "TransactionalProducer",
-    "init_producer_id",
-    "partition_for_key",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -17,59 +17,23 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.client.security.guard import NO_GUARD, Guard
-    from barnabas.client.security.identity import parse_sasl
-    from barnabas.client.security.parsing import (
-        VARIABLE,
-        check_security_setting,
-        is_security_setting,
-        parse_security,
-        read_properties,
-        reference_to,
-        resolve,
-    )
-    from barnabas.client.security.settings import (
-        NO_PASSWORD,
-        PLAINTEXT,
-        UNDERSTOOD,
-        ClientSecurity,
-        Mechanism,
-        SaslSettings,
-        SecurityProtocol,
-    )
-    from barnabas.client.security.tls import tls_context
+    from barnabas.client.security.guard import NO_GUARD as NO_GUARD
+    from barnabas.client.security.guard import Guard as Guard
+    from barnabas.client.security.identity import parse_sasl as parse_sasl
+    from barnabas.client.security.parsing import VARIABLE as VARIABLE
+    from barnabas.client.security.parsing import check_security_setting as check_security_setting
+    from barnabas.client.security.parsing import is_security_setting as is_security_setting
+    from barnabas.client.security.parsing import parse_security as parse_security
+    from barnabas.client.security.parsing import read_properties as read_properties
+    from barnabas.client.security.parsing import reference_to as reference_to
+    from barnabas.client.security.parsing import resolve as resolve
+    from barnabas.client.security.settings import NO_PASSWORD as NO_PASSWORD
+    from barnabas.client.security.settings import PLAINTEXT as PLAINTEXT
+    from barnabas.client.security.settings import UNDERSTOOD as UNDERSTOOD
+    from barnabas.client.security.settings import ClientSecurity as ClientSecurity
+    from barnabas.client.security.settings import Mechanism as Mechanism
+    from barnabas.client.security.settings import SaslSettings as SaslSettings
+    from barnabas.client.security.settings import SecurityProtocol as SecurityProtocol
+    from barnabas.client.security.tls import tls_context as tls_context
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "guard": "Guard NO_GUARD",
-            "identity": "parse_sasl",
-            "parsing": (
-                "VARIABLE check_security_setting is_security_setting parse_security read_properties reference_to "
-                "resolve"
-            ),
-            "settings": "ClientSecurity Mechanism NO_PASSWORD PLAINTEXT SaslSettings SecurityProtocol UNDERSTOOD",
-            "tls": "tls_context",
-        },
-    )
-
-__all__ = [
-    "NO_GUARD",
-    "NO_PASSWORD",
-    "PLAINTEXT",
-    "UNDERSTOOD",
-    "VARIABLE",
-    "ClientSecurity",
-    "Guard",
-    "Mechanism",
-    "SaslSettings",
-    "SecurityProtocol",
-    "check_security_setting",
-    "is_security_setting",
-    "parse_sasl",
-    "parse_security",
-    "read_properties",
-    "reference_to",
-    "resolve",
-    "tls_context",
-]
+    __getattr__ = lazy_exports(__name__)

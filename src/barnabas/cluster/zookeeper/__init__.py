@@ -17,38 +17,15 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.cluster.zookeeper.adoption import adopt_into
-    from barnabas.cluster.zookeeper.membership import ZooKeeperConnection
-    from barnabas.cluster.zookeeper.process import NoZooKeeperError, ZooKeeperProcess
-    from barnabas.cluster.zookeeper.protection import protect
-    from barnabas.cluster.zookeeper.registration import ClusterIdentity
-    from barnabas.cluster.zookeeper.session import ZooKeeper
-    from barnabas.cluster.zookeeper.settings import check_hides_secrets, zookeeper_settings
-    from barnabas.cluster.zookeeper.types import ZooKeeperError
+    from barnabas.cluster.zookeeper.adoption import adopt_into as adopt_into
+    from barnabas.cluster.zookeeper.membership import ZooKeeperConnection as ZooKeeperConnection
+    from barnabas.cluster.zookeeper.process import NoZooKeeperError as NoZooKeeperError
+    from barnabas.cluster.zookeeper.process import ZooKeeperProcess as ZooKeeperProcess
+    from barnabas.cluster.zookeeper.protection import protect as protect
+    from barnabas.cluster.zookeeper.registration import ClusterIdentity as ClusterIdentity
+    from barnabas.cluster.zookeeper.session import ZooKeeper as ZooKeeper
+    from barnabas.cluster.zookeeper.settings import check_hides_secrets as check_hides_secrets
+    from barnabas.cluster.zookeeper.settings import zookeeper_settings as zookeeper_settings
+    from barnabas.cluster.zookeeper.types import ZooKeeperError as ZooKeeperError
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "adoption": "adopt_into",
-            "membership": "ZooKeeperConnection",
-            "process": "NoZooKeeperError ZooKeeperProcess",
-            "protection": "protect",
-            "registration": "ClusterIdentity",
-            "session": "ZooKeeper",
-            "settings": "check_hides_secrets zookeeper_settings",
-            "types": "ZooKeeperError",
-        },
-    )
-
-__all__ = [
-    "ClusterIdentity",
-    "NoZooKeeperError",
-    "ZooKeeper",
-    "ZooKeeperConnection",
-    "ZooKeeperError",
-    "ZooKeeperProcess",
-    "adopt_into",
-    "check_hides_secrets",
-    "protect",
-    "zookeeper_settings",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
-    from barnabas.groups.classic.member import ClassicGroupMember
-    from barnabas.groups.classic.membership import JoinRequest
+    from barnabas.groups.classic.group import ClassicGroup as ClassicGroup
+    from barnabas.groups.classic.group import ClassicGroupState as ClassicGroupState
+    from barnabas.groups.classic.member import ClassicGroupMember as ClassicGroupMember
+    from barnabas.groups.classic.membership import JoinRequest as JoinRequest
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "group": "ClassicGroup ClassicGroupState",
-            "member": "ClassicGroupMember",
-            "membership": "JoinRequest",
-        },
-    )
-
-__all__ = ["ClassicGroup", "ClassicGroupMember", "ClassicGroupState", "JoinRequest"]
+    __getattr__ = lazy_exports(__name__)

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.groups.consumer.checks import check_heartbeat
-    from barnabas.groups.consumer.describe import described
+    from barnabas.groups.consumer.checks import check_heartbeat as check_heartbeat
+    from barnabas.groups.consumer.describe import described as described
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "checks": "check_heartbeat",
-            "describe": "described",
-        },
-    )
-
-__all__ = ["check_heartbeat", "described"]
+    __getattr__ = lazy_exports(__name__)

@@ -7,27 +7,13 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.groups.share.group import described
-    from barnabas.groups.share.heartbeats import check_heartbeat
-    from barnabas.groups.share.state_lifecycle import Outcomes, ShareStates, keys_of
-    from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
+    from barnabas.groups.share.group import described as described
+    from barnabas.groups.share.heartbeats import ShareHeartbeatResult as ShareHeartbeatResult
+    from barnabas.groups.share.heartbeats import check_heartbeat as check_heartbeat
+    from barnabas.groups.share.state_lifecycle import Outcomes as Outcomes
+    from barnabas.groups.share.state_lifecycle import ShareStates as ShareStates
+    from barnabas.groups.share.state_lifecycle import keys_of as keys_of
+    from barnabas.groups.share.state_partitions import NamedPartitions as NamedPartitions
+    from barnabas.groups.share.state_partitions import Partitions as Partitions
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "group": "described",
-            "heartbeats": "check_heartbeat",
-            "state_lifecycle": "Outcomes ShareStates keys_of",
-            "state_partitions": "NamedPartitions Partitions",
-        },
-    )
-
-__all__ = [
-    "NamedPartitions",
-    "Outcomes",
-    "Partitions",
-    "ShareStates",
-    "check_heartbeat",
-    "described",
-    "keys_of",
-]
+    __getattr__ = lazy_exports(__name__)

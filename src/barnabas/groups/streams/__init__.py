@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.groups.streams.checks import check_heartbeat
-    from barnabas.groups.streams.configured import InternalTopic
-    from barnabas.groups.streams.describe import described
-    from barnabas.groups.streams.description import check_update
-    from barnabas.groups.streams.sizing import StreamsStatus
-    from barnabas.groups.streams.topic_creation import StreamsTopics
+    from barnabas.groups.streams.checks import check_heartbeat as check_heartbeat
+    from barnabas.groups.streams.configured import InternalTopic as InternalTopic
+    from barnabas.groups.streams.describe import described as described
+    from barnabas.groups.streams.description import check_update as check_update
+    from barnabas.groups.streams.heartbeats import HeartbeatResult as HeartbeatResult
+    from barnabas.groups.streams.sizing import StreamsStatus as StreamsStatus
+    from barnabas.groups.streams.topic_creation import StreamsTopics as StreamsTopics
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "checks": "check_heartbeat",
-            "configured": "InternalTopic",
-            "describe": "described",
-            "description": "check_update",
-            "sizing": "StreamsStatus",
-            "topic_creation": "StreamsTopics",
-        },
-    )
-
-__all__ = ["InternalTopic", "StreamsStatus", "StreamsTopics", "check_heartbeat", "check_update", "described"]
+    __getattr__ = lazy_exports(__name__)

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.handlers.telemetry.handler import PushQueue
-    from barnabas.handlers.telemetry.manager import ClientTelemetry, TelemetryLimits
+    from barnabas.handlers.telemetry.handler import PushQueue as PushQueue
+    from barnabas.handlers.telemetry.manager import ClientTelemetry as ClientTelemetry
+    from barnabas.handlers.telemetry.manager import TelemetryLimits as TelemetryLimits
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "handler": "PushQueue",
-            "manager": "ClientTelemetry TelemetryLimits",
-        },
-    )
-
-__all__ = ["ClientTelemetry", "PushQueue", "TelemetryLimits"]
+    __getattr__ = lazy_exports(__name__)

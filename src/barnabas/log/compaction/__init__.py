@@ -32,32 +32,14 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.compaction.candidates import (
-        Candidate,
-        CleanedGroup,
-        CompactionResult,
-        Effort,
-        examine,
-        make_plan,
-    )
-    from barnabas.log.compaction.swap import find_sources, remove_unfinished, swap_in
+    from barnabas.log.compaction.candidates import Candidate as Candidate
+    from barnabas.log.compaction.candidates import CleanedGroup as CleanedGroup
+    from barnabas.log.compaction.candidates import CompactionResult as CompactionResult
+    from barnabas.log.compaction.candidates import Effort as Effort
+    from barnabas.log.compaction.candidates import examine as examine
+    from barnabas.log.compaction.candidates import make_plan as make_plan
+    from barnabas.log.compaction.swap import find_sources as find_sources
+    from barnabas.log.compaction.swap import remove_unfinished as remove_unfinished
+    from barnabas.log.compaction.swap import swap_in as swap_in
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "candidates": "Candidate CleanedGroup CompactionResult Effort examine make_plan",
-            "swap": "find_sources remove_unfinished swap_in",
-        },
-    )
-
-__all__ = [
-    "Candidate",
-    "CleanedGroup",
-    "CompactionResult",
-    "Effort",
-    "examine",
-    "find_sources",
-    "make_plan",
-    "remove_unfinished",
-    "swap_in",
-]
+    __getattr__ = lazy_exports(__name__)

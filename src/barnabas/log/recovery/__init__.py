@@ -7,31 +7,16 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.recovery.repair import Lost, repair_partition
-    from barnabas.log.recovery.replay import replay_batch, transaction_marker
-    from barnabas.log.recovery.snapshots import ProducerSnapshotError, decode_snapshot, encode_snapshot
-    from barnabas.log.recovery.verification import Damage, PartitionReport, ShutdownKind, verify_partition
+    from barnabas.log.recovery.repair import Lost as Lost
+    from barnabas.log.recovery.repair import repair_partition as repair_partition
+    from barnabas.log.recovery.replay import replay_batch as replay_batch
+    from barnabas.log.recovery.replay import transaction_marker as transaction_marker
+    from barnabas.log.recovery.snapshots import ProducerSnapshotError as ProducerSnapshotError
+    from barnabas.log.recovery.snapshots import decode_snapshot as decode_snapshot
+    from barnabas.log.recovery.snapshots import encode_snapshot as encode_snapshot
+    from barnabas.log.recovery.verification import Damage as Damage
+    from barnabas.log.recovery.verification import PartitionReport as PartitionReport
+    from barnabas.log.recovery.verification import ShutdownKind as ShutdownKind
+    from barnabas.log.recovery.verification import verify_partition as verify_partition
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "repair": "Lost repair_partition",
-            "replay": "replay_batch transaction_marker",
-            "snapshots": "ProducerSnapshotError decode_snapshot encode_snapshot",
-            "verification": "Damage PartitionReport ShutdownKind verify_partition",
-        },
-    )
-
-__all__ = [
-    "Damage",
-    "Lost",
-    "PartitionReport",
-    "ProducerSnapshotError",
-    "ShutdownKind",
-    "decode_snapshot",
-    "encode_snapshot",
-    "repair_partition",
-    "replay_batch",
-    "transaction_marker",
-    "verify_partition",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -7,28 +7,15 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.segments.aborted_index import NOTHING_ABORTED, AbortedIndex, TransactionIndexError
-    from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
-    from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_batches, walk_headers
+    from barnabas.log.segments.aborted_index import NOTHING_ABORTED as NOTHING_ABORTED
+    from barnabas.log.segments.aborted_index import AbortedIndex as AbortedIndex
+    from barnabas.log.segments.aborted_index import TransactionIndexError as TransactionIndexError
+    from barnabas.log.segments.indexes import IndexFileError as IndexFileError
+    from barnabas.log.segments.indexes import OffsetIndex as OffsetIndex
+    from barnabas.log.segments.indexes import TimeIndex as TimeIndex
+    from barnabas.log.segments.scan import SCAN_CHUNK as SCAN_CHUNK
+    from barnabas.log.segments.scan import BadBatch as BadBatch
+    from barnabas.log.segments.scan import walk_batches as walk_batches
+    from barnabas.log.segments.scan import walk_headers as walk_headers
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "aborted_index": "AbortedIndex NOTHING_ABORTED TransactionIndexError",
-            "indexes": "IndexFileError OffsetIndex TimeIndex",
-            "scan": "BadBatch SCAN_CHUNK walk_batches walk_headers",
-        },
-    )
-
-__all__ = [
-    "NOTHING_ABORTED",
-    "SCAN_CHUNK",
-    "AbortedIndex",
-    "BadBatch",
-    "IndexFileError",
-    "OffsetIndex",
-    "TimeIndex",
-    "TransactionIndexError",
-    "walk_batches",
-    "walk_headers",
-]
+    __getattr__ = lazy_exports(__name__)

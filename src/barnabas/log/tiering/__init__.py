@@ -14,49 +14,21 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.tiering.copying import (
-        CompactedSegment,
-        OpenTransaction,
-        SealedSegment,
-        is_still_there,
-        replica_bytes,
-        stays_whole,
-        to_copy,
-        uncopied_sizes,
-        whole_parts,
-    )
-    from barnabas.log.tiering.markers import lost_markers, write_lost_markers
-    from barnabas.log.tiering.rebuilding import forget, is_lost, is_unfinished
-    from barnabas.log.tiering.retention import RemoteSegment, copies
+    from barnabas.log.tiering.copying import CompactedSegment as CompactedSegment
+    from barnabas.log.tiering.copying import OpenTransaction as OpenTransaction
+    from barnabas.log.tiering.copying import SealedSegment as SealedSegment
+    from barnabas.log.tiering.copying import is_still_there as is_still_there
+    from barnabas.log.tiering.copying import replica_bytes as replica_bytes
+    from barnabas.log.tiering.copying import stays_whole as stays_whole
+    from barnabas.log.tiering.copying import to_copy as to_copy
+    from barnabas.log.tiering.copying import uncopied_sizes as uncopied_sizes
+    from barnabas.log.tiering.copying import whole_parts as whole_parts
+    from barnabas.log.tiering.markers import lost_markers as lost_markers
+    from barnabas.log.tiering.markers import write_lost_markers as write_lost_markers
+    from barnabas.log.tiering.rebuilding import forget as forget
+    from barnabas.log.tiering.rebuilding import is_lost as is_lost
+    from barnabas.log.tiering.rebuilding import is_unfinished as is_unfinished
+    from barnabas.log.tiering.retention import RemoteSegment as RemoteSegment
+    from barnabas.log.tiering.retention import copies as copies
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "copying": (
-                "CompactedSegment OpenTransaction SealedSegment is_still_there replica_bytes stays_whole to_copy "
-                "uncopied_sizes whole_parts"
-            ),
-            "markers": "lost_markers write_lost_markers",
-            "rebuilding": "forget is_lost is_unfinished",
-            "retention": "RemoteSegment copies",
-        },
-    )
-
-__all__ = [
-    "CompactedSegment",
-    "OpenTransaction",
-    "RemoteSegment",
-    "SealedSegment",
-    "copies",
-    "forget",
-    "is_lost",
-    "is_still_there",
-    "is_unfinished",
-    "lost_markers",
-    "replica_bytes",
-    "stays_whole",
-    "to_copy",
-    "uncopied_sizes",
-    "whole_parts",
-    "write_lost_markers",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -1,5 +1,5 @@
 """Requests from their bytes to their handler and back. Dispatcher decodes a request, calls the function of
-its Route and encodes the response; `stages` composes authorization and quotas around a Handler;
+its Route and encodes the response; `stages` compiles authorization and quotas into it;
 `heavy_requests` and `request_parts` serve large requests in slices.
 """
 
@@ -10,48 +10,26 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.authorize_stage import ApiPermissions, Each, Names, RequiredPermission
-    from barnabas.network.requests.brokers_only import log_refused
-    from barnabas.network.requests.error_injection import error_response
-    from barnabas.network.requests.heavy_requests import budget_from
-    from barnabas.network.requests.quota_stage import MutationQuota, QuotaBytes, mute
-    from barnabas.network.requests.request import Request
-    from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction, Result, Route
-    from barnabas.network.requests.stages import RequestSecurity
-    from barnabas.network.requests.time_slices import RequestTurn, at_once_or_in_turns
+    from barnabas.network.requests.authorize_stage import ActionOf as ActionOf
+    from barnabas.network.requests.authorize_stage import ApiPermissions as ApiPermissions
+    from barnabas.network.requests.authorize_stage import Each as Each
+    from barnabas.network.requests.authorize_stage import Names as Names
+    from barnabas.network.requests.authorize_stage import RequiredPermission as RequiredPermission
+    from barnabas.network.requests.brokers_only import log_refused as log_refused
+    from barnabas.network.requests.denials import error_response as error_response
+    from barnabas.network.requests.heavy_requests import budget_from as budget_from
+    from barnabas.network.requests.quota_stage import MutationCount as MutationCount
+    from barnabas.network.requests.quota_stage import QuotaBytes as QuotaBytes
+    from barnabas.network.requests.quota_stage import mute as mute
+    from barnabas.network.requests.request import HandlerFunction as HandlerFunction
+    from barnabas.network.requests.request import InnerRequest as InnerRequest
+    from barnabas.network.requests.request import Request as Request
+    from barnabas.network.requests.request import Result as Result
+    from barnabas.network.requests.request import access_of as access_of
+    from barnabas.network.requests.routes import ELEMENTS_AT_ONCE as ELEMENTS_AT_ONCE
+    from barnabas.network.requests.routes import Route as Route
+    from barnabas.network.requests.stages import RequestSecurity as RequestSecurity
+    from barnabas.network.requests.time_slices import RequestTurn as RequestTurn
+    from barnabas.network.requests.time_slices import at_once_or_in_turns as at_once_or_in_turns
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "authorize_stage": "ApiPermissions Each Names RequiredPermission",
-            "brokers_only": "log_refused",
-            "error_injection": "error_response",
-            "heavy_requests": "budget_from",
-            "quota_stage": "MutationQuota QuotaBytes mute",
-            "request": "Request",
-            "routes": "ELEMENTS_AT_ONCE HandlerFunction Result Route",
-            "stages": "RequestSecurity",
-            "time_slices": "RequestTurn at_once_or_in_turns",
-        },
-    )
-
-__all__ = [
-    "ELEMENTS_AT_ONCE",
-    "ApiPermissions",
-    "Each",
-    "HandlerFunction",
-    "MutationQuota",
-    "Names",
-    "QuotaBytes",
-    "Request",
-    "RequestSecurity",
-    "RequestTurn",
-    "RequiredPermission",
-    "Result",
-    "Route",
-    "at_once_or_in_turns",
-    "budget_from",
-    "error_response",
-    "log_refused",
-    "mute",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.console.server import ConsoleServer
-    from barnabas.services.console.settings import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
-    from barnabas.services.console.users import needed_acls
+    from barnabas.services.console.server import ConsoleServer as ConsoleServer
+    from barnabas.services.console.settings import DEFAULT_LISTEN as DEFAULT_LISTEN
+    from barnabas.services.console.settings import ClusterSettings as ClusterSettings
+    from barnabas.services.console.settings import ConsoleSettings as ConsoleSettings
+    from barnabas.services.console.users import needed_acls as needed_acls
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "server": "ConsoleServer",
-            "settings": "ClusterSettings ConsoleSettings DEFAULT_LISTEN",
-            "users": "needed_acls",
-        },
-    )
-
-__all__ = ["DEFAULT_LISTEN", "ClusterSettings", "ConsoleServer", "ConsoleSettings", "needed_acls"]
+    __getattr__ = lazy_exports(__name__)

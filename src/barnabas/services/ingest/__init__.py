@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.agent import Agent, IngestError, IngestSource
-    from barnabas.services.ingest.metrics import declare_agent_metrics, status_of
+    from barnabas.services.ingest.agent import Agent as Agent
+    from barnabas.services.ingest.agent import IngestError as IngestError
+    from barnabas.services.ingest.agent import IngestSource as IngestSource
+    from barnabas.services.ingest.metrics import declare_agent_metrics as declare_agent_metrics
+    from barnabas.services.ingest.metrics import status_of as status_of
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "agent": "Agent IngestError IngestSource",
-            "metrics": "declare_agent_metrics status_of",
-        },
-    )
-
-__all__ = ["Agent", "IngestError", "IngestSource", "declare_agent_metrics", "status_of"]
+    __getattr__ = lazy_exports(__name__)

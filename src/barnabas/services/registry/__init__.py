@@ -12,26 +12,11 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.registry.access import OpenRegistryError
-    from barnabas.services.registry.needs import needed_acls
-    from barnabas.services.registry.peers import InvalidPeerError, parse_peers
-    from barnabas.services.registry.server import RegistryServer, RegistrySettings
+    from barnabas.services.registry.access import OpenRegistryError as OpenRegistryError
+    from barnabas.services.registry.needs import needed_acls as needed_acls
+    from barnabas.services.registry.peers import InvalidPeerError as InvalidPeerError
+    from barnabas.services.registry.peers import parse_peers as parse_peers
+    from barnabas.services.registry.server import RegistryServer as RegistryServer
+    from barnabas.services.registry.server import RegistrySettings as RegistrySettings
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "access": "OpenRegistryError",
-            "needs": "needed_acls",
-            "peers": "InvalidPeerError parse_peers",
-            "server": "RegistryServer RegistrySettings",
-        },
-    )
-
-__all__ = [
-    "InvalidPeerError",
-    "OpenRegistryError",
-    "RegistryServer",
-    "RegistrySettings",
-    "needed_acls",
-    "parse_peers",
-]
+    __getattr__ = lazy_exports(__name__)

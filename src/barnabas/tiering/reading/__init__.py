@@ -19,56 +19,23 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tiering.reading.bootstrap import Bootstrap
-    from barnabas.tiering.reading.bucket_topics import (
-        BucketError,
-        BucketPartition,
-        TopicFolder,
-        by_name,
-        find_cluster,
-        find_topics,
-        meant,
-        read_partitions,
-    )
-    from barnabas.tiering.reading.chunk_cache import ChunkCache
-    from barnabas.tiering.reading.chunk_files import ChunkFiles
-    from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
-    from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
-    from barnabas.tiering.reading.segment_fetcher import SegmentFetcher
-    from barnabas.tiering.reading.store_reader import StoreReader
+    from barnabas.tiering.reading.bootstrap import Bootstrap as Bootstrap
+    from barnabas.tiering.reading.bucket_topics import BucketError as BucketError
+    from barnabas.tiering.reading.bucket_topics import BucketPartition as BucketPartition
+    from barnabas.tiering.reading.bucket_topics import TopicFolder as TopicFolder
+    from barnabas.tiering.reading.bucket_topics import by_name as by_name
+    from barnabas.tiering.reading.bucket_topics import find_cluster as find_cluster
+    from barnabas.tiering.reading.bucket_topics import find_topics as find_topics
+    from barnabas.tiering.reading.bucket_topics import meant as meant
+    from barnabas.tiering.reading.bucket_topics import read_partitions as read_partitions
+    from barnabas.tiering.reading.chunk_cache import ChunkCache as ChunkCache
+    from barnabas.tiering.reading.chunk_files import ChunkFiles as ChunkFiles
+    from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache as RemoteIndexCache
+    from barnabas.tiering.reading.remote_log import ReadingParts as ReadingParts
+    from barnabas.tiering.reading.remote_log import RemoteBatch as RemoteBatch
+    from barnabas.tiering.reading.remote_log import RemoteLog as RemoteLog
+    from barnabas.tiering.reading.remote_log import RemoteRead as RemoteRead
+    from barnabas.tiering.reading.segment_fetcher import SegmentFetcher as SegmentFetcher
+    from barnabas.tiering.reading.store_reader import StoreReader as StoreReader
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "bootstrap": "Bootstrap",
-            "bucket_topics": (
-                "BucketError BucketPartition TopicFolder by_name find_cluster find_topics meant read_partitions"
-            ),
-            "chunk_cache": "ChunkCache",
-            "chunk_files": "ChunkFiles",
-            "remote_index_cache": "RemoteIndexCache",
-            "remote_log": "ReadingParts RemoteLog RemoteRead",
-            "segment_fetcher": "SegmentFetcher",
-            "store_reader": "StoreReader",
-        },
-    )
-
-__all__ = [
-    "Bootstrap",
-    "BucketError",
-    "BucketPartition",
-    "ChunkCache",
-    "ChunkFiles",
-    "ReadingParts",
-    "RemoteIndexCache",
-    "RemoteLog",
-    "RemoteRead",
-    "SegmentFetcher",
-    "StoreReader",
-    "TopicFolder",
-    "by_name",
-    "find_cluster",
-    "find_topics",
-    "meant",
-    "read_partitions",
-]
+    __getattr__ = lazy_exports(__name__)

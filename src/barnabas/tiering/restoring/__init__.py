@@ -12,58 +12,23 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tiering.restoring.discovery import (
-        DamagedStateError,
-        begin_incarnation,
-        find_clusters,
-        find_partitions,
-        raise_incarnation,
-        read_incarnation,
-    )
-    from barnabas.tiering.restoring.partitions import RestoredPartition, for_each, look, take
-    from barnabas.tiering.restoring.state import (
-        ClusterState,
-        SavedGroupOffset,
-        SavedGroupState,
-        encode_group_state,
-        read_cluster_state,
-        read_group_state,
-        write_cluster_state,
-        write_group_state,
-    )
+    from barnabas.tiering.restoring.discovery import DamagedStateError as DamagedStateError
+    from barnabas.tiering.restoring.discovery import begin_incarnation as begin_incarnation
+    from barnabas.tiering.restoring.discovery import find_clusters as find_clusters
+    from barnabas.tiering.restoring.discovery import find_partitions as find_partitions
+    from barnabas.tiering.restoring.discovery import raise_incarnation as raise_incarnation
+    from barnabas.tiering.restoring.discovery import read_incarnation as read_incarnation
+    from barnabas.tiering.restoring.partitions import RestoredPartition as RestoredPartition
+    from barnabas.tiering.restoring.partitions import for_each as for_each
+    from barnabas.tiering.restoring.partitions import look as look
+    from barnabas.tiering.restoring.partitions import take as take
+    from barnabas.tiering.restoring.state import ClusterState as ClusterState
+    from barnabas.tiering.restoring.state import SavedGroupOffset as SavedGroupOffset
+    from barnabas.tiering.restoring.state import SavedGroupState as SavedGroupState
+    from barnabas.tiering.restoring.state import encode_group_state as encode_group_state
+    from barnabas.tiering.restoring.state import read_cluster_state as read_cluster_state
+    from barnabas.tiering.restoring.state import read_group_state as read_group_state
+    from barnabas.tiering.restoring.state import write_cluster_state as write_cluster_state
+    from barnabas.tiering.restoring.state import write_group_state as write_group_state
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "discovery": (
-                "DamagedStateError begin_incarnation find_clusters find_partitions raise_incarnation "
-                "read_incarnation"
-            ),
-            "partitions": "RestoredPartition for_each look take",
-            "state": (
-                "ClusterState SavedGroupOffset SavedGroupState encode_group_state read_cluster_state "
-                "read_group_state write_cluster_state write_group_state"
-            ),
-        },
-    )
-
-__all__ = [
-    "ClusterState",
-    "DamagedStateError",
-    "RestoredPartition",
-    "SavedGroupOffset",
-    "SavedGroupState",
-    "begin_incarnation",
-    "encode_group_state",
-    "find_clusters",
-    "find_partitions",
-    "for_each",
-    "look",
-    "raise_incarnation",
-    "read_cluster_state",
-    "read_group_state",
-    "read_incarnation",
-    "take",
-    "write_cluster_state",
-    "write_group_state",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -7,46 +7,19 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tiering.stores.opening import URL, open_store
-    from barnabas.tiering.stores.store import (
-        BrowsableStore,
-        MissingObjectError,
-        ObjectExistsError,
-        ObjectInfo,
-        ObjectStore,
-        StaleVersionError,
-        StoreDeniedError,
-        StoreError,
-        StoreUnavailableError,
-        Versioned,
-    )
-    from barnabas.tiering.stores.traffic import ReadQuota, Traffic
+    from barnabas.tiering.stores.opening import URL as URL
+    from barnabas.tiering.stores.opening import open_store as open_store
+    from barnabas.tiering.stores.store import BrowsableStore as BrowsableStore
+    from barnabas.tiering.stores.store import MissingObjectError as MissingObjectError
+    from barnabas.tiering.stores.store import ObjectExistsError as ObjectExistsError
+    from barnabas.tiering.stores.store import ObjectInfo as ObjectInfo
+    from barnabas.tiering.stores.store import ObjectStore as ObjectStore
+    from barnabas.tiering.stores.store import StaleVersionError as StaleVersionError
+    from barnabas.tiering.stores.store import StoreDeniedError as StoreDeniedError
+    from barnabas.tiering.stores.store import StoreError as StoreError
+    from barnabas.tiering.stores.store import StoreUnavailableError as StoreUnavailableError
+    from barnabas.tiering.stores.store import Versioned as Versioned
+    from barnabas.tiering.stores.traffic import ReadQuota as ReadQuota
+    from barnabas.tiering.stores.traffic import Traffic as Traffic
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "opening": "URL open_store",
-            "store": (
-                "BrowsableStore MissingObjectError ObjectExistsError ObjectInfo ObjectStore StaleVersionError "
-                "StoreDeniedError StoreError StoreUnavailableError Versioned"
-            ),
-            "traffic": "ReadQuota Traffic",
-        },
-    )
-
-__all__ = [
-    "URL",
-    "BrowsableStore",
-    "MissingObjectError",
-    "ObjectExistsError",
-    "ObjectInfo",
-    "ObjectStore",
-    "ReadQuota",
-    "StaleVersionError",
-    "StoreDeniedError",
-    "StoreError",
-    "StoreUnavailableError",
-    "Traffic",
-    "Versioned",
-    "open_store",
-]
+    __getattr__ = lazy_exports(__name__)

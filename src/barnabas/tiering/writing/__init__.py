@@ -7,31 +7,16 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.tiering.writing.claim import Claim, Decision, LogView
-    from barnabas.tiering.writing.expiration import delete_partition
-    from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
-    from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
+    from barnabas.tiering.writing.claim import Claim as Claim
+    from barnabas.tiering.writing.claim import Decision as Decision
+    from barnabas.tiering.writing.claim import LogView as LogView
+    from barnabas.tiering.writing.expiration import delete_partition as delete_partition
+    from barnabas.tiering.writing.pacing import At as At
+    from barnabas.tiering.writing.pacing import StoreBackoff as StoreBackoff
+    from barnabas.tiering.writing.pacing import UploadLimiter as UploadLimiter
+    from barnabas.tiering.writing.pacing import nowhere as nowhere
+    from barnabas.tiering.writing.remote_writer import RemoteWriter as RemoteWriter
+    from barnabas.tiering.writing.remote_writer import WriterSettings as WriterSettings
+    from barnabas.tiering.writing.remote_writer import WriterState as WriterState
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "claim": "Claim Decision LogView",
-            "expiration": "delete_partition",
-            "pacing": "At StoreBackoff UploadLimiter nowhere",
-            "remote_writer": "RemoteWriter WriterSettings WriterState",
-        },
-    )
-
-__all__ = [
-    "At",
-    "Claim",
-    "Decision",
-    "LogView",
-    "RemoteWriter",
-    "StoreBackoff",
-    "UploadLimiter",
-    "WriterSettings",
-    "WriterState",
-    "delete_partition",
-    "nowhere",
-]
+    __getattr__ = lazy_exports(__name__)

@@ -16,42 +16,17 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.compaction.worker.messages import (
-        Answer,
-        CancelJob,
-        Cancelled,
-        Failed,
-        Job,
-        JobDone,
-        JobProgress,
-        Part,
-        Result,
-        RunJob,
-        decode_answer,
-        encode,
-    )
+    from barnabas.log.compaction.worker.messages import Answer as Answer
+    from barnabas.log.compaction.worker.messages import CancelJob as CancelJob
+    from barnabas.log.compaction.worker.messages import Cancelled as Cancelled
+    from barnabas.log.compaction.worker.messages import Failed as Failed
+    from barnabas.log.compaction.worker.messages import Job as Job
+    from barnabas.log.compaction.worker.messages import JobDone as JobDone
+    from barnabas.log.compaction.worker.messages import JobProgress as JobProgress
+    from barnabas.log.compaction.worker.messages import Part as Part
+    from barnabas.log.compaction.worker.messages import Result as Result
+    from barnabas.log.compaction.worker.messages import RunJob as RunJob
+    from barnabas.log.compaction.worker.messages import decode_answer as decode_answer
+    from barnabas.log.compaction.worker.messages import encode as encode
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "messages": (
-                "Answer CancelJob Cancelled Failed Job JobDone JobProgress Part Result RunJob decode_answer "
-                "encode"
-            ),
-        },
-    )
-
-__all__ = [
-    "Answer",
-    "CancelJob",
-    "Cancelled",
-    "Failed",
-    "Job",
-    "JobDone",
-    "JobProgress",
-    "Part",
-    "Result",
-    "RunJob",
-    "decode_answer",
-    "encode",
-]
+    __getattr__ = lazy_exports(__name__)

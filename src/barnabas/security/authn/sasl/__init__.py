@@ -15,70 +15,29 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
-    from barnabas.security.authn.sasl.login import (
-        NOTHING_OFFERED,
-        Authenticated,
-        AuthenticationFailedError,
-        Challenge,
-        Offer,
-        Offered,
-        OutOfOrderError,
-        SaslLogin,
-        SaslState,
-        ServerExchange,
-        UnsupportedMechanismError,
-        message_limit,
-    )
-    from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange
-    from barnabas.security.authn.sasl.plain import (
-        NO_USERS,
-        ListedUsers,
-        PasswordCheck,
-        PlainExchange,
-        listed_users,
-    )
-    from barnabas.security.authn.sasl.scram import ScramExchange, ScramUsers
-    from barnabas.security.authn.sasl.scram_users import StoredTokens, StoredUsers
+    from barnabas.security.authn.sasl.gssapi import Acceptor as Acceptor
+    from barnabas.security.authn.sasl.gssapi import GssapiExchange as GssapiExchange
+    from barnabas.security.authn.sasl.login import NOTHING_OFFERED as NOTHING_OFFERED
+    from barnabas.security.authn.sasl.login import Authenticated as Authenticated
+    from barnabas.security.authn.sasl.login import AuthenticationFailedError as AuthenticationFailedError
+    from barnabas.security.authn.sasl.login import Challenge as Challenge
+    from barnabas.security.authn.sasl.login import Offer as Offer
+    from barnabas.security.authn.sasl.login import Offered as Offered
+    from barnabas.security.authn.sasl.login import OutOfOrderError as OutOfOrderError
+    from barnabas.security.authn.sasl.login import SaslLogin as SaslLogin
+    from barnabas.security.authn.sasl.login import SaslState as SaslState
+    from barnabas.security.authn.sasl.login import ServerExchange as ServerExchange
+    from barnabas.security.authn.sasl.login import UnsupportedMechanismError as UnsupportedMechanismError
+    from barnabas.security.authn.sasl.login import message_limit as message_limit
+    from barnabas.security.authn.sasl.oauthbearer import OAuthBearerExchange as OAuthBearerExchange
+    from barnabas.security.authn.sasl.plain import NO_USERS as NO_USERS
+    from barnabas.security.authn.sasl.plain import ListedUsers as ListedUsers
+    from barnabas.security.authn.sasl.plain import PasswordCheck as PasswordCheck
+    from barnabas.security.authn.sasl.plain import PlainExchange as PlainExchange
+    from barnabas.security.authn.sasl.plain import listed_users as listed_users
+    from barnabas.security.authn.sasl.scram import ScramExchange as ScramExchange
+    from barnabas.security.authn.sasl.scram import ScramUsers as ScramUsers
+    from barnabas.security.authn.sasl.scram_users import StoredTokens as StoredTokens
+    from barnabas.security.authn.sasl.scram_users import StoredUsers as StoredUsers
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "gssapi": "Acceptor GssapiExchange",
-            "login": (
-                "Authenticated AuthenticationFailedError Challenge NOTHING_OFFERED Offer Offered OutOfOrderError "
-                "SaslLogin SaslState ServerExchange UnsupportedMechanismError message_limit"
-            ),
-            "oauthbearer": "OAuthBearerExchange",
-            "plain": "ListedUsers NO_USERS PasswordCheck PlainExchange listed_users",
-            "scram": "ScramExchange ScramUsers",
-            "scram_users": "StoredTokens StoredUsers",
-        },
-    )
-
-__all__ = [
-    "NOTHING_OFFERED",
-    "NO_USERS",
-    "Acceptor",
-    "Authenticated",
-    "AuthenticationFailedError",
-    "Challenge",
-    "GssapiExchange",
-    "ListedUsers",
-    "OAuthBearerExchange",
-    "Offer",
-    "Offered",
-    "OutOfOrderError",
-    "PasswordCheck",
-    "PlainExchange",
-    "SaslLogin",
-    "SaslState",
-    "ScramExchange",
-    "ScramUsers",
-    "ServerExchange",
-    "StoredTokens",
-    "StoredUsers",
-    "UnsupportedMechanismError",
-    "listed_users",
-    "message_limit",
-]
+    __getattr__ = lazy_exports(__name__)

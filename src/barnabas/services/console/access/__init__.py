@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.console.access.authenticators import ExposedConsoleError
-    from barnabas.services.console.access.console_file import read_console_file
-    from barnabas.services.console.access.passwords import hash_of, new_token
+    from barnabas.services.console.access.authenticators import ExposedConsoleError as ExposedConsoleError
+    from barnabas.services.console.access.console_file import read_console_file as read_console_file
+    from barnabas.services.console.access.passwords import hash_of as hash_of
+    from barnabas.services.console.access.passwords import new_token as new_token
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "authenticators": "ExposedConsoleError",
-            "console_file": "read_console_file",
-            "passwords": "hash_of new_token",
-        },
-    )
-
-__all__ = ["ExposedConsoleError", "hash_of", "new_token", "read_console_file"]
+    __getattr__ = lazy_exports(__name__)

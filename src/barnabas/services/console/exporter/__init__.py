@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.console.exporter.server import ExporterServer
+    from barnabas.services.console.exporter.server import ExporterServer as ExporterServer
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "server": "ExporterServer",
-        },
-    )
-
-__all__ = ["ExporterServer"]
+    __getattr__ = lazy_exports(__name__)

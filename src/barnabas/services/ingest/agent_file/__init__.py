@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.agent_file.reader import describe, read_agent
+    from barnabas.services.ingest.agent_file.reader import describe as describe
+    from barnabas.services.ingest.agent_file.reader import read_agent as read_agent
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "reader": "describe read_agent",
-        },
-    )
-
-__all__ = ["describe", "read_agent"]
+    __getattr__ = lazy_exports(__name__)

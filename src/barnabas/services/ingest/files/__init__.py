@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.files.source import FilesSettings, FilesSource
+    from barnabas.services.ingest.files.source import FilesSettings as FilesSettings
+    from barnabas.services.ingest.files.source import FilesSource as FilesSource
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "source": "FilesSettings FilesSource",
-        },
-    )
-
-__all__ = ["FilesSettings", "FilesSource"]
+    __getattr__ = lazy_exports(__name__)

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.host.pages import page_of
-    from barnabas.services.ingest.host.source import HostSettings, HostSource
+    from barnabas.services.ingest.host.pages import page_of as page_of
+    from barnabas.services.ingest.host.source import HostSettings as HostSettings
+    from barnabas.services.ingest.host.source import HostSource as HostSource
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "pages": "page_of",
-            "source": "HostSettings HostSource",
-        },
-    )
-
-__all__ = ["HostSettings", "HostSource", "page_of"]
+    __getattr__ = lazy_exports(__name__)

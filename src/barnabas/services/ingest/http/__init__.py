@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.http.settings import HttpSettings
-    from barnabas.services.ingest.http.source import HttpSource
+    from barnabas.services.ingest.http.settings import HttpSettings as HttpSettings
+    from barnabas.services.ingest.http.source import HttpSource as HttpSource
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "settings": "HttpSettings",
-            "source": "HttpSource",
-        },
-    )
-
-__all__ = ["HttpSettings", "HttpSource"]
+    __getattr__ = lazy_exports(__name__)

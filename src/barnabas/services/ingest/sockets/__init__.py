@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.sockets.endpoints import endpoints_of
+    from barnabas.services.ingest.sockets.endpoints import endpoints_of as endpoints_of
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "endpoints": "endpoints_of",
-        },
-    )
-
-__all__ = ["endpoints_of"]
+    __getattr__ = lazy_exports(__name__)

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN, SyslogSettings, SyslogSource
+    from barnabas.services.ingest.syslog.source import DEFAULT_LISTEN as DEFAULT_LISTEN
+    from barnabas.services.ingest.syslog.source import SyslogSettings as SyslogSettings
+    from barnabas.services.ingest.syslog.source import SyslogSource as SyslogSource
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "source": "DEFAULT_LISTEN SyslogSettings SyslogSource",
-        },
-    )
-
-__all__ = ["DEFAULT_LISTEN", "SyslogSettings", "SyslogSource"]
+    __getattr__ = lazy_exports(__name__)
