@@ -35,7 +35,6 @@ from barnabas.security.authz.authorizer import Action, Decisions, Operation, Res
 from barnabas.security.context import RequestContext
 from barnabas.share.sessions import SessionKey
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection, frame_of
 from tests.handlers.questions import (
     EVE,
     GROUP,
@@ -51,7 +50,8 @@ from tests.handlers.questions import (
     produced,
     topic_id,
 )
-from tests.network.harness import brokers_let_in
+from tests.support.clients import RawConnection, frame_of
+from tests.support.server import brokers_let_in
 
 
 class Denying:
@@ -196,6 +196,18 @@ def test_a_denied_produce_request_without_an_answer_closes_the_connection(broker
     with only(broker), RawConnection(broker.port) as connection:
         connection.send(frame_of(produced(broker.broker, 9, acks=0), 9))
         assert connection.receive() is None
+
+
+def test_of_a_produce_request_without_an_answer_what_is_allowed_is_appended_before_the_connection_is_closed(
+    broker: EmbeddedBroker,
+) -> None:
+    log = broker.broker.replicas.by_name[OTHER][0].log
+    guarded = broker.broker.replicas.by_name[TOPIC][0].log
+    ends = log.log_end_offset, guarded.log_end_offset
+    with only(broker, *allowed(Operation.WRITE, OTHER)), RawConnection(broker.port) as connection:
+        connection.send(frame_of(produced(broker.broker, 9, TOPIC, OTHER, acks=0), 9))
+        assert connection.receive() is None
+    assert (log.log_end_offset, guarded.log_end_offset) == (ends[0] + 1, ends[1])
 
 
 def test_a_session_of_fetches_tells_every_time_what_is_denied(broker: EmbeddedBroker) -> None:

@@ -211,6 +211,15 @@ def test_an_unknown_feature_fails_the_whole_update(version: int) -> None:
     assert response.results == []
 
 
+def test_of_updates_of_one_feature_the_last_one_counts() -> None:
+    known, unknown = FeatureUpdateKey("group.version", 9), FeatureUpdateKey("nope", 1)
+    response = update(Client(), 1, *[known] * 10_000, FeatureUpdateKey("group.version", 0))
+    assert (response.error_code, [each.feature for each in response.results]) == (0, ["group.version"])
+    unsupported = [FeatureUpdateKey(f"feature-{each}", 0) for each in range(10_000)]
+    response = update(Client(), 2, *unsupported, unknown)
+    assert "for feature feature-0." in response.error_message
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_a_supported_feature_is_finalized_and_taken_back(
     version: int, monkeypatch: pytest.MonkeyPatch

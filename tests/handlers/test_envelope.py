@@ -22,8 +22,8 @@ from barnabas.security.authz.authorizer import Action, AllowAll, Decisions, Oper
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import ANONYMOUS, Principal
 from barnabas.security.quotas import NoQuotas, QuotaKind
-from tests.clients.raw import RawConnection
-from tests.replication.brokers import Brokers
+from tests.support.clients import RawConnection
+from tests.support.clusters import Brokers
 
 ALICE = RequestContext(Principal("User", "alice"), "CLIENTS", "192.0.2.7", client_id="hers")
 TWO_LISTENERS = {

@@ -9,7 +9,7 @@ CODE = """
 import sys, threading
 from barnabas.protocol.messages.transactions import ListTransactionsRequest
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
+from tests.support.clients import RawConnection
 
 imported_by = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ToolResult, run_tool
+from tests.support.kafka.tools import ToolResult, run_tool
 
 pytestmark = pytest.mark.java
 

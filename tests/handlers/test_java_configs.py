@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
 
 pytestmark = requires_java
 

@@ -19,10 +19,10 @@ from barnabas.security.context import RequestContext
 from barnabas.security.quotas import NoQuotas, QuotaKind, Usage
 from barnabas.security.quotas.filters import DEFAULT, QuotaEntity
 from barnabas.testing import EmbeddedBroker
-from tests.client_quotas import quotas, set_quotas
-from tests.clients.raw import RawConnection
 from tests.handlers.questions import OTHER, QUESTIONS, TOPIC, fetched, produced
-from tests.network.harness import brokers_let_in
+from tests.support.brokers import quotas, set_quotas
+from tests.support.clients import RawConnection
+from tests.support.server import brokers_let_in
 
 SERVED = {ApiKey(handler.request_class.api_key): handler for handler in HANDLERS}
 RAW = QuotaEntity(None, "raw")

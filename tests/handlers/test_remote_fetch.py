@@ -30,10 +30,11 @@ from barnabas.replication.tiered_reads import RemoteLimits
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import Fault
 from barnabas.tiering.objects import segment_build
-from tests.clients.raw import RawConnection
+from barnabas.tiering.reading import RemoteLog
+from tests.handlers.tiered_broker import HandMadeTiers
 from tests.share.test_with_clients import set_group
+from tests.support.clients import RawConnection
 from tests.support.waiting import until
-from tests.tiering.tiered_broker import HandMadeTiers
 
 TIMEOUT = 60
 RECORDS = 2000
@@ -118,6 +119,29 @@ def test_a_consumer_reads_remote_records_and_then_local_ones(
     assert tiers.cache.misses > 0
     counters = broker.broker.replicas.by_name[topic][0].counters
     assert counters.remote_bytes_out.value > 50 * RECORDS
+
+
+def test_a_remote_read_is_looked_up_once(
+    broker: EmbeddedBroker, tiers: HandMadeTiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.create_topic()
+    produce(broker, topic, 0, 100)
+    tiers.move(topic)
+    lookups: list[str] = []
+    for name in ("find", "load"):
+        original = getattr(RemoteLog, name)
+
+        def counted(remote: RemoteLog, offset: int, name: str = name, original: Any = original) -> Any:
+            lookups.append(name)
+            return original(remote, offset)
+
+        monkeypatch.setattr(RemoteLog, name, counted)
+    counters = broker.broker.replicas.by_name[topic][0].counters
+    for expected in (["find", "load"], ["find"]):  # downloaded, then in memory
+        before = counters.remote_fetches.value
+        assert fetch(broker, topic, 0).records
+        assert (lookups, counters.remote_fetches.value - before) == (expected, 1)
+        lookups.clear()
 
 
 def test_a_consumer_reads_remote_records_over_tls(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from barnabas.protocol.messages.topics import (
 )
 from barnabas.protocol.schema import Message, Struct
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
+from tests.support.kafka.broker import ApacheKafka
 
 pytestmark = pytest.mark.java
 

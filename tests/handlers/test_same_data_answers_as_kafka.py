@@ -44,7 +44,7 @@ from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
+from tests.support.kafka.broker import ApacheKafka
 from tests.support.waiting import async_eventually
 
 pytestmark = pytest.mark.java

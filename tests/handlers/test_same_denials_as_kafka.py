@@ -30,8 +30,8 @@ from tests.handlers.acl_questions import (
     deletions,
     questions,
 )
-from tests.handlers.guarded_kafka import STANDARD, USER, Guarded, GuardedKafka
-from tests.security.authz.acl_sets import is_allowed
+from tests.support.builders.acls import is_allowed
+from tests.support.kafka.guarded import STANDARD, USER, Guarded, GuardedKafka
 
 LOCALHOST = "127.0.0.1"
 

@@ -16,9 +16,9 @@ from barnabas.protocol.messages.metadata import ApiVersionsRequest, MetadataRequ
 from barnabas.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection, frame_of
-from tests.sasl_broker import PASSWORD, PLAIN_USERS, USER
-from tests.secured_kafka import SESSION_MS, SecuredKafka
+from tests.support.clients import RawConnection, frame_of
+from tests.support.kafka.secured import SESSION_MS, SecuredKafka
+from tests.support.sasl import PASSWORD, PLAIN_USERS, USER
 
 pytestmark = pytest.mark.java
 

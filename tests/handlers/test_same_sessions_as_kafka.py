@@ -9,7 +9,6 @@ import pytest
 from barnabas.client.connection import BrokerConnection
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
 from tests.handlers.test_same_data_answers_as_kafka import (
     Ids,
     answer,
@@ -19,6 +18,7 @@ from tests.handlers.test_same_data_answers_as_kafka import (
     differences,
     write,
 )
+from tests.support.kafka.broker import ApacheKafka
 
 pytestmark = pytest.mark.java
 

@@ -20,8 +20,8 @@ from barnabas.protocol.messages.sasl import (
 )
 from barnabas.protocol.schema import Message
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection, frame_of
-from tests.sasl_broker import PASSWORD, USER, add_user, sasl_settings
+from tests.support.clients import RawConnection, frame_of
+from tests.support.sasl import PASSWORD, USER, add_user, sasl_settings
 
 SESSION_MS = 1200
 RIGHT = f"\0{USER}\0{PASSWORD}".encode()

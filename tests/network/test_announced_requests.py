@@ -15,7 +15,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from tests.network.harness import Client, frame, scenario
+from tests.support.server import Client, frame, scenario
 from tests.support.waiting import async_until
 
 AT_ONCE = 0.1  # seconds

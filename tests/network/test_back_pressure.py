@@ -14,7 +14,7 @@ from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Li
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 LARGE = 200_000

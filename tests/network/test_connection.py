@@ -13,7 +13,7 @@ from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.security.principal import Principal
-from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 ALICE = Principal("User", "alice")

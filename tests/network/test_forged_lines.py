@@ -17,8 +17,7 @@ from barnabas.protocol.messages.groups import (
     JoinGroupRequestProtocol,
 )
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
-from tests.network.harness import scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import ask, raw_broker, scenario
 
 FORGED = "t\n2026-11-16 12:00:00,000 CRITICAL barnabas.broker.broker: no log dir is left\x1b[2J"
 PARTITIONS = 20_000

@@ -12,7 +12,7 @@ from barnabas.common.clock import ManualClock
 from barnabas.network.frames import ANSWERS, CLOSED, MEMORY, RefusedFrameError, RequestFrames
 from barnabas.network.limits import REQUESTS_PER_TURN
 from barnabas.network.memory_pool import MemoryPool
-from tests.network.harness import heartbeat_frame
+from tests.support.server import heartbeat_frame
 
 SHARED_BYTES = 4096
 ADDRESS = "10.0.0.1"

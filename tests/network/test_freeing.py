@@ -20,9 +20,9 @@ from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.security.tls.server import ListenerTls
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.network.test_back_pressure import large_answer
 from tests.network.test_tls_transport import serving_tls, wanted  # noqa: F401  (a fixture)
+from tests.support.server import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 

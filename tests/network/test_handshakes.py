@@ -14,9 +14,9 @@ from barnabas.security.authn.credentials import Secret
 from barnabas.security.tls.server import ListenerTls
 from barnabas.security.tls.settings import TlsSettings
 from barnabas.security.tls.stores import CertificateStore
-from tests.network.extremes import sparing
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario
 from tests.network.test_tls_transport import AUTHORITY, serving_tls
+from tests.support.extremes import sparing
+from tests.support.server import echo, heartbeat, heartbeat_frame, scenario
 from tests.support.waiting import async_until
 
 CLIENTS, PROCESSES = 1000, 4

@@ -8,8 +8,7 @@ from barnabas.protocol.messages.share_state import (
     ReadShareGroupStateRequest,
     ReadStateData,
 )
-from tests.network.harness import frame, scenario
-from tests.network.raw_broker import raw_broker
+from tests.support.server import frame, raw_broker, scenario
 
 
 @scenario

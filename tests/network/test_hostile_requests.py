@@ -33,9 +33,8 @@ from barnabas.protocol.messages.topics import (
     CreateTopicsResponse,
 )
 from barnabas.protocol.schema import Message, Struct
-from tests.network.harness import Client, frame
-from tests.protocol.responses import encode_response
-from tests.protocol.samples import sample
+from tests.support.builders.messages import encode_response, sample
+from tests.support.server import Client, frame
 
 TOPIC = "known"
 DAMAGED_REQUESTS = 10_000

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from barnabas.network.listener import RETRY_ACCEPT_SECONDS, Listener, plain_address
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 

@@ -17,8 +17,8 @@ from barnabas.network.limits import Limits
 from barnabas.network.listener import Listener
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
-from tests.network.harness import Client, echo, frame, heartbeat, heartbeat_frame, scenario, serving
-from tests.replication.brokers import Brokers
+from tests.support.clusters import Brokers
+from tests.support.server import Client, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")

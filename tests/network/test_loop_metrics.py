@@ -7,7 +7,7 @@ import asyncio
 from barnabas.metrics.registry import Registry
 from barnabas.network import socket_metrics as loop
 from barnabas.network.socket_metrics import LoopMonitor
-from tests.network.harness import scenario
+from tests.support.server import scenario
 from tests.support.waiting import async_until
 
 

@@ -24,8 +24,8 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.protocol.messages.groups import HeartbeatResponse
-from tests.network.harness import Client, frame, heartbeat, heartbeat_frame, scenario, serving
-from tests.network.harness import echo as echo_handler
+from tests.support.server import Client, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo as echo_handler
 from tests.support.waiting import async_until
 
 FILE_BYTES = 5_000_000

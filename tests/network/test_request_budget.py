@@ -22,10 +22,10 @@ from barnabas.protocol.messages.transactions import (
     AddPartitionsToTxnTransaction,
 )
 from barnabas.protocol.wire import unsigned_varint
-from tests.broker_process import BrokerProcess
-from tests.network.extremes import ask
-from tests.network.harness import frame
-from tests.network.pings import Pings
+from tests.support.brokers import BrokerProcess
+from tests.support.clocks import Pings
+from tests.support.extremes import ask
+from tests.support.server import frame
 
 log = logging.getLogger(__name__)
 

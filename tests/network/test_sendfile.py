@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.broker_process import BrokerProcess
+from tests.support.brokers import BrokerProcess
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the hook counts Linux's sendfile"

@@ -13,8 +13,8 @@ import pytest
 
 from barnabas.security.tls.server import ListenerTls
 from tests.fuzz.key_updates import Writer
-from tests.network.harness import Client, Harness, echo, heartbeat, heartbeat_frame, scenario
 from tests.network.test_tls_transport import AUTHORITY, connect, serving_tls, wanted  # noqa: F401  (a fixture)
+from tests.support.server import Client, Harness, echo, heartbeat, heartbeat_frame, scenario
 
 DAMAGED = 400
 SEED = 20261117

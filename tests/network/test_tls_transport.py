@@ -39,8 +39,8 @@ from barnabas.security.authn.credentials import Secret, SecuritySettingError
 from barnabas.security.tls.server import ListenerTls, named_stores
 from barnabas.security.tls.settings import TlsSettings
 from barnabas.security.tls.stores import CertificateStore
-from tests.certificates import Authority
-from tests.network.harness import Client, Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.certificates import Authority
+from tests.support.server import Client, Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 
 AUTHORITY = Authority()
 

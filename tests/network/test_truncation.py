@@ -13,8 +13,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from tests.network.harness import Client, frame, scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import Client, ask, frame, raw_broker, scenario
 from tests.support.waiting import async_until
 
 BATCHES, BATCH_BYTES = 16, 900_000

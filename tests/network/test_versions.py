@@ -15,7 +15,7 @@ from barnabas.network.requests.dispatch import Handler
 from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
-from tests.network.harness import Harness, echo, frame, heartbeat_frame, scenario, serving
+from tests.support.server import Harness, echo, frame, heartbeat_frame, scenario, serving
 
 HANDLERS = (
     Handler(ApiVersionsRequest, 0, 5, api_versions),

@@ -8,46 +8,34 @@ marks the broker-only APIs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.cluster.image import ConfigResourceType as ConfigType
 from barnabas.common.errors import ErrorCode
-from barnabas.handlers.authorization_answers import (
-    allowed_topics_of_all,
-    authorized_groups,
-    authorized_topics,
-    creates_internal_topics,
-    described_groups_show_topics,
-    described_mirrors,
-    fetch_denied,
-    forget_denied_topics,
-    join_denied,
-    listed_groups,
-    listed_transactions,
-    log_dirs_denied,
-    offsets_of_topics,
-    only_at_the_top,
-    reads_by_topic,
-    sees_topics,
-    shown_cluster_operations,
-    shown_group_operations,
-    shown_topic_operations,
-    topics_of_topology,
-    topics_of_transactions,
-    visible_configs,
-)
+from barnabas.handlers import authorization_answers as answers
+from barnabas.handlers.metadata import MetadataNeeds
+from barnabas.handlers.needs import HasImage
 from barnabas.handlers.produce.admission import transaction_of
-from barnabas.handlers.security.denials import (
-    altered_quotas_denied,
-    creates_tokens,
-    quotas_denied,
-    sees_tokens,
-    users_denied,
+from barnabas.handlers.security.denials import altered_quotas_denied, quotas_denied, users_denied
+from barnabas.network.requests import (
+    ActionOf,
+    ApiPermissions,
+    Each,
+    Names,
+    RequiredPermission,
+    error_response,
 )
-from barnabas.network.requests import ApiPermissions, Each, Names, RequiredPermission, error_response
 from barnabas.protocol.api import ApiKey
 from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages import configs, consumer, fetch, metadata, share, topics, transactions
+
+    ConfiguredResource = (
+        configs.DescribeConfigsResource
+        | configs.AlterConfigsAlterConfigsResource
+        | configs.IncrementalAlterConfigsAlterConfigsResource
+    )
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
@@ -56,8 +44,6 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1  # of FindCoordinator
-
-Judged = Callable[[Any, Any, Any], Action | None]
 
 
 def on(operation: Operation, resource_type: ResourceType, field: str) -> RequiredPermission:
@@ -74,30 +60,30 @@ def on_cluster(operation: Operation, *or_else: Operation) -> RequiredPermission:
     return RequiredPermission(operation, CLUSTER, lambda message: (CLUSTER_NAME,), alternatives)
 
 
-def topic(operation: Operation, field: str = "name") -> Judged:
+def topic(operation: Operation, field: str = "name") -> ActionOf:
     """Need an operation on the topic of an element: named by a field, by its id, or the element itself."""
 
-    def action(broker: Any, message: Any, item: Any) -> Action | None:
+    def action(broker: HasImage, message: object, item: object) -> Action | None:
         name = item if isinstance(item, str) else getattr(item, field, None)
-        name = name or broker.image.topic_names_by_id.get(getattr(item, "topic_id", None))
+        name = name or broker.image.topic_names_by_id.get(getattr(item, "topic_id", b""))
         return Action(operation, TOPIC, name) if name else None
 
     return action
 
 
-def group(operation: Operation, field: str = "group_id") -> Judged:
-    def action(broker: Any, message: Any, item: Any) -> Action:
+def group(operation: Operation, field: str = "group_id") -> ActionOf:
+    def action(broker: object, message: object, item: object) -> Action:
         return Action(operation, GROUP, item if isinstance(item, str) else getattr(item, field))
 
     return action
 
 
-def config_of(operation: Operation) -> Judged:
+def config_of(operation: Operation) -> ActionOf:
     """Need an operation on the topic or group that is configured; configs of brokers, loggers and client
     metrics need it on the cluster.
     """
 
-    def action(broker: Any, message: Any, item: Any) -> Action:
+    def action(broker: object, message: object, item: ConfiguredResource) -> Action:
         if item.resource_type == ConfigType.TOPIC:
             return Action(operation, TOPIC, item.resource_name)
         if item.resource_type == ConfigType.GROUP:
@@ -107,7 +93,7 @@ def config_of(operation: Operation) -> Judged:
     return action
 
 
-def _coordinator_key(broker: Any, message: Any, key: str) -> Action:
+def _coordinator_key(broker: object, message: metadata.FindCoordinatorRequest, key: str) -> Action:
     if message.key_type == GROUP_KEY:
         return Action(DESCRIBE, GROUP, key)
     if message.key_type == TRANSACTION_KEY:
@@ -122,39 +108,44 @@ def _single_key(key_type: int) -> Names:
     )
 
 
-def _auto_created(broker: Any, message: Any, item: Any) -> Action | None:
+def _auto_created(
+    broker: MetadataNeeds, message: metadata.MetadataRequest, item: metadata.MetadataRequestTopic
+) -> Action | None:
     """Metadata creates a missing topic that is named, if auto-creation is enabled."""
-    wanted = message.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-    is_new = bool(item.name) and item.name not in broker.image.topics
-    return Action(CREATE, TOPIC, item.name) if wanted and is_new else None
+    is_enabled = message.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    if not is_enabled or not item.name or item.name in broker.image.topics:
+        return None
+    return Action(CREATE, TOPIC, item.name)
 
 
-def _deleted(broker: Any, message: Any, item: Any) -> Action | None:
+def _deleted(broker: HasImage, message: object, item: object) -> Action | None:
     """Need Delete on an existing topic; a principal that may describe it learns that it does not exist."""
     action = topic(DELETE)(broker, message, item)
     return action if action is not None and action.name in broker.image.topics else None
 
 
-def _with_name(broker: Any, answered: Any) -> None:
+def _with_name(broker: HasImage, answered: topics.DeletableTopicResult) -> None:
     answered.name = answered.name or broker.image.topic_names_by_id.get(answered.topic_id)
 
 
-def _as_replica(message: Any) -> tuple[str, ...]:
+def _as_replica(message: fetch.FetchRequest) -> tuple[str, ...]:
     is_replica = message.replica_state.replica_id >= 0 or message.replica_id >= 0
     return (CLUSTER_NAME,) if is_replica else ()
 
 
-def _beside_denied(broker: Any, item: Any) -> ErrorCode:
+def _beside_denied(broker: HasImage, item: transactions.AddPartitionsToTxnTopic) -> ErrorCode:
     """Partitions are added to a transaction all or none."""
     is_known = item.name in broker.image.topics
     return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _transaction(broker: Any, message: Any, transactional_id: str) -> Action:
+def _transaction(broker: object, message: object, transactional_id: str) -> Action:
     return Action(DESCRIBE, TRANSACTIONAL_ID, transactional_id)
 
 
-def _subscribed(message: Any) -> list[str]:
+def _subscribed(
+    message: consumer.ConsumerGroupHeartbeatRequest | share.ShareGroupHeartbeatRequest,
+) -> list[str]:
     return message.subscribed_topic_names or []
 
 
@@ -171,7 +162,7 @@ ALTER_CLUSTER_EVERYWHERE = ALTER_CLUSTER._replace(
 ALTER_OF_CONFIGS = ApiPermissions(each=(Each("resources", "responses", config_of(ALTER_CONFIGS)),))
 DESCRIBED_GROUPS = ApiPermissions(
     each=(Each("group_ids", "groups", group(DESCRIBE)),),
-    after=(described_groups_show_topics, shown_group_operations),
+    after=(answers.described_groups_show_topics, answers.shown_group_operations),
 )
 
 RULES: dict[ApiKey, ApiPermissions] = {
@@ -184,9 +175,8 @@ RULES: dict[ApiKey, ApiPermissions] = {
     # A session names topics once: the handler checks Read on every read.
     ApiKey.FETCH: ApiPermissions(
         whole=(on_all(CLUSTER_ACTION, CLUSTER, _as_replica),),
-        refuse=fetch_denied,
+        refuse=answers.fetch_denied,
         filled={"records": b"", "high_watermark": -1},
-        with_access=reads_by_topic,
     ),
     ApiKey.LIST_OFFSETS: ApiPermissions(
         each=(Each("topics", "topics", topic(DESCRIBE)),), filled={"timestamp": -1}
@@ -196,7 +186,7 @@ RULES: dict[ApiKey, ApiPermissions] = {
             Each("topics", "topics", topic(DESCRIBE)),
             Each("topics", "topics", _auto_created, or_else=CREATE_ANY),
         ),
-        after=(authorized_topics, shown_topic_operations, shown_cluster_operations),
+        after=(answers.authorized_topics, answers.shown_topic_operations, answers.shown_cluster_operations),
         is_served_empty=True,
     ),
     ApiKey.OFFSET_COMMIT: ApiPermissions(
@@ -205,7 +195,7 @@ RULES: dict[ApiKey, ApiPermissions] = {
     ApiKey.OFFSET_FETCH: ApiPermissions(
         whole=(on_all(DESCRIBE, GROUP, lambda message: () if message.groups else (message.group_id,)),),
         each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),),
-        after=(offsets_of_topics,),
+        after=(answers.offsets_of_topics,),
         filled={"committed_offset": -1},
     ),
     ApiKey.FIND_COORDINATOR: ApiPermissions(
@@ -216,19 +206,19 @@ RULES: dict[ApiKey, ApiPermissions] = {
         each=(Each("coordinator_keys", "coordinators", _coordinator_key),),
         filled={"node_id": -1, "port": -1},
     ),
-    ApiKey.JOIN_GROUP: IN_GROUP._replace(refuse=join_denied, with_access=sees_topics),
+    ApiKey.JOIN_GROUP: IN_GROUP._replace(refuse=answers.join_denied),
     ApiKey.HEARTBEAT: IN_GROUP,
     ApiKey.LEAVE_GROUP: IN_GROUP,
     ApiKey.SYNC_GROUP: IN_GROUP,
     ApiKey.DESCRIBE_GROUPS: ApiPermissions(
-        each=(Each("groups", "groups", group(DESCRIBE)),), after=(shown_group_operations,)
+        each=(Each("groups", "groups", group(DESCRIBE)),), after=(answers.shown_group_operations,)
     ),
-    ApiKey.LIST_GROUPS: ApiPermissions(after=(listed_groups,)),
+    ApiKey.LIST_GROUPS: ApiPermissions(after=(answers.listed_groups,)),
     ApiKey.API_VERSIONS: OPEN,
     ApiKey.SASL_HANDSHAKE: OPEN,
     ApiKey.SASL_AUTHENTICATE: OPEN,
     ApiKey.CREATE_TOPICS: ApiPermissions(
-        each=(Each("topics", "topics", topic(CREATE), or_else=CREATE_ANY),), after=(visible_configs,)
+        each=(Each("topics", "topics", topic(CREATE), or_else=CREATE_ANY),), after=(answers.visible_configs,)
     ),
     ApiKey.DELETE_TOPICS: ApiPermissions(
         each=(
@@ -295,15 +285,15 @@ RULES: dict[ApiKey, ApiPermissions] = {
         each=(Each("resources", "results", config_of(DESCRIBE_CONFIGS)),)
     ),
     ApiKey.ALTER_CONFIGS: ALTER_OF_CONFIGS,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: ALTER_CLUSTER._replace(refuse=log_dirs_denied),
-    ApiKey.DESCRIBE_LOG_DIRS: ApiPermissions(whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ALTER_CLUSTER._replace(refuse=answers.log_dirs_denied),
+    ApiKey.DESCRIBE_LOG_DIRS: ApiPermissions(whole=(on_cluster(DESCRIBE),), refuse=answers.only_at_the_top),
     ApiKey.CREATE_PARTITIONS: ApiPermissions(each=(Each("topics", "results", topic(ALTER)),)),
     # Owners and renewers need no permission, and who may ask depends on the authentication: the handlers
     # check.
-    ApiKey.CREATE_DELEGATION_TOKEN: ApiPermissions(with_access=creates_tokens),
+    ApiKey.CREATE_DELEGATION_TOKEN: OPEN,
     ApiKey.RENEW_DELEGATION_TOKEN: OPEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN: OPEN,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: ApiPermissions(with_access=sees_tokens),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: OPEN,
     ApiKey.DELETE_GROUPS: ApiPermissions(each=(Each("groups_names", "results", group(DELETE)),)),
     ApiKey.ELECT_LEADERS: ALTER_CLUSTER_EVERYWHERE,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ALTER_OF_CONFIGS,
@@ -319,23 +309,24 @@ RULES: dict[ApiKey, ApiPermissions] = {
         whole=(on_cluster(ALTER_CONFIGS),), refuse=altered_quotas_denied
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiPermissions(
-        whole=(on_cluster(DESCRIBE),), refuse=only_at_the_top
+        whole=(on_cluster(DESCRIBE),), refuse=answers.only_at_the_top
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ALTER_CLUSTER._replace(refuse=users_denied),
     ApiKey.ALTER_PARTITION: BROKERS,
     ApiKey.UPDATE_FEATURES: ALTER_CLUSTER,
     ApiKey.ENVELOPE: BROKERS,
-    ApiKey.DESCRIBE_CLUSTER: ApiPermissions(after=(shown_cluster_operations,)),
+    ApiKey.DESCRIBE_CLUSTER: ApiPermissions(after=(answers.shown_cluster_operations,)),
     ApiKey.DESCRIBE_PRODUCERS: ApiPermissions(each=(Each("topics", "topics", topic(READ)),)),
     ApiKey.BROKER_HEARTBEAT: BROKERS,
     ApiKey.UNREGISTER_BROKER: ALTER_CLUSTER,
     ApiKey.DESCRIBE_TRANSACTIONS: ApiPermissions(
-        each=(Each("transactional_ids", "transaction_states", _transaction),), after=(topics_of_transactions,)
+        each=(Each("transactional_ids", "transaction_states", _transaction),),
+        after=(answers.topics_of_transactions,),
     ),
-    ApiKey.LIST_TRANSACTIONS: ApiPermissions(after=(listed_transactions,)),
+    ApiKey.LIST_TRANSACTIONS: ApiPermissions(after=(answers.listed_transactions,)),
     ApiKey.ALLOCATE_PRODUCER_IDS: BROKERS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiPermissions(
-        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed)), with_access=sees_topics
+        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed))
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: DESCRIBED_GROUPS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: OPEN,
@@ -344,8 +335,8 @@ RULES: dict[ApiKey, ApiPermissions] = {
     ApiKey.LIST_CONFIG_RESOURCES: ApiPermissions(whole=(on_cluster(DESCRIBE_CONFIGS),)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ApiPermissions(
         each=(Each("topics", "topics", topic(DESCRIBE)),),
-        before=allowed_topics_of_all,
-        after=(shown_topic_operations,),
+        before=answers.allowed_topics_of_all,
+        after=(answers.shown_topic_operations,),
     ),
     ApiKey.SHARE_GROUP_HEARTBEAT: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, _subscribed))
@@ -354,7 +345,7 @@ RULES: dict[ApiKey, ApiPermissions] = {
     ApiKey.SHARE_FETCH: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),),
         each=(Each("topics", "responses", topic(READ)),),
-        before=forget_denied_topics,
+        before=answers.forget_denied_topics,
         filled={"records": b""},
         is_served_empty=True,
     ),
@@ -369,13 +360,12 @@ RULES: dict[ApiKey, ApiPermissions] = {
     ApiKey.DELETE_SHARE_GROUP_STATE: BROKERS,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: BROKERS,
     ApiKey.STREAMS_GROUP_HEARTBEAT: ApiPermissions(
-        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, topics_of_topology)),
-        with_access=creates_internal_topics,
+        whole=(on(READ, GROUP, "group_id"), on_all(DESCRIBE, TOPIC, answers.topics_of_topology)),
     ),
     ApiKey.STREAMS_GROUP_DESCRIBE: DESCRIBED_GROUPS,
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: IN_GROUP,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ApiPermissions(
-        each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),), after=(authorized_groups,)
+        each=(Each("groups", "groups", group(DESCRIBE), is_flat=True),), after=(answers.authorized_groups,)
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: ApiPermissions(
         whole=(on(READ, GROUP, "group_id"),), each=(Each("topics", "responses", topic(READ, "topic_name")),)
@@ -393,7 +383,9 @@ RULES: dict[ApiKey, ApiPermissions] = {
         whole=(on_cluster(ALTER),), each=(Each("topics", "topics", topic(WRITE)),)
     ),
     ApiKey.DESCRIBE_MIRRORS: ApiPermissions(
-        each=(Each("topics", "topics", topic(DESCRIBE)),), after=(described_mirrors,), is_served_empty=True
+        each=(Each("topics", "topics", topic(DESCRIBE)),),
+        after=(answers.described_mirrors,),
+        is_served_empty=True,
     ),
     ApiKey.SETTLE_MIRRORS: BROKERS,
 }

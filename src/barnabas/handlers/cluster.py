@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import PartitionState
@@ -222,14 +223,17 @@ def _ongoing(index: int, state: PartitionState) -> OngoingPartitionReassignment:
 async def update_features(
     broker: ClusterNeeds, request: Request, message: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
-    updates = [_feature_update(update, request.version) for update in message.feature_updates]
+    named = {update.feature: update for update in message.feature_updates}  # the last one counts, as in Kafka
+    enough = len(broker.supported_features) + 1  # one of so many is not supported, which refuses them all
     try:
-        results = await broker.controller.submit(
+        problem = await broker.controller.submit(
             lambda image: features.update_features(
-                image, updates, broker.supported_features, validate_only=message.validate_only
+                image,
+                [_feature_update(update, request.version) for update in islice(named.values(), enough)],
+                broker.supported_features,
+                validate_only=message.validate_only,
             )
         )
-        problem = next((error for error in results.values() if error is not None), None)
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or None)
     if problem is not None:
@@ -242,7 +246,7 @@ async def update_features(
         )
     return UpdateFeaturesResponse(
         error_message=None,
-        results=[UpdatableFeatureResult(update.name, error_message=None) for update in updates],
+        results=[UpdatableFeatureResult(name, error_message=None) for name in named],
     )
 
 

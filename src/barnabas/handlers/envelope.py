@@ -8,14 +8,12 @@ envelopes cannot be nested.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasController
-from barnabas.network.requests import RequestTurn
-from barnabas.network.requests.request_parts import InnerRequest
+from barnabas.network.requests import InnerRequest, RequestTurn
 from barnabas.protocol.api import response_class
 from barnabas.protocol.framing import (
     LENGTH_BYTES,
@@ -30,7 +28,6 @@ from barnabas.protocol.wire import ProtocolError
 from barnabas.security import BROKER, RequestContext, deserialized, of_envelope, serialized
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Route
     from barnabas.network.requests.dispatch import Dispatcher, Request
 
 ELEMENTS = 150_000  # for the inner request and its response; the forwarding broker has a separate limit
@@ -77,38 +74,8 @@ def _address(host: str) -> bytes:
 # -- the controller -------------------------------------------------------------------------------------
 
 
-class ForwardedRequest(InnerRequest):
-    """A request inside an envelope."""
-
-    __slots__ = ("route",)
-
-    is_abandoned = False
-    connection = None
-
-    def __init__(self, route: Route, context: RequestContext) -> None:
-        super().__init__(route.api_key, route.version, context)
-        self.route = route
-
-    def __repr__(self) -> str:
-        return f"{self.route.name} version {self.version}, forwarded for {self.context.host}"
-
-    async def served(self, broker: Any, message: Message) -> Message:
-        """Return the handler's response. A broker's own request needs no permission, as on the controller
-        itself.
-        """
-        route = self.route
-        function = route.handler.function if self.context.principal == BROKER else route.in_turns
-        response: Any = function(broker, self, message)
-        if isinstance(response, Coroutine):
-            response = await response
-        if response is None:
-            response = await self.answer
-            assert response is not None  # only parts of requests complete without a response
-        return response  # type: ignore[no-any-return]
-
-
 class _Forwarded(NamedTuple):
-    request: ForwardedRequest
+    request: InnerRequest
     header: RequestHeader
     body: memoryview
 
@@ -124,7 +91,9 @@ async def envelope(broker: EnvelopeNeeds, request: Request, message: EnvelopeReq
     except ProtocolError:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     forwarded.route.count.value += 1
-    response = await forwarded.served(broker, inside)
+    route, is_of_broker = forwarded.route, forwarded.context.principal == BROKER
+    function = route.handler.function if is_of_broker else route.in_turns  # as on the controller itself
+    response = await forwarded.served(function, broker, inside)
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     parts: Any = await RequestTurn().run(forwarded.route.write_in_steps(header.correlation_id, response))
@@ -140,7 +109,7 @@ def _open(dispatcher: Dispatcher, request: Request, message: EnvelopeRequest) ->
     route = dispatcher.route_of(header.api_key, header.api_version)
     if route is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    return _Forwarded(ForwardedRequest(route, _context(request, message, header)), header, data[position:])
+    return _Forwarded(InnerRequest(route, _context(request, message, header)), header, data[position:])
 
 
 def _context(request: Request, message: EnvelopeRequest, header: RequestHeader) -> RequestContext:

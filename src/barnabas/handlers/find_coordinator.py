@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.endpoints import endpoints_for
@@ -24,6 +23,7 @@ from barnabas.protocol.internal_topics import (
 from barnabas.protocol.messages.metadata import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Result
     from barnabas.network.requests.dispatch import Request
 
 FIRST_VERSION_WITH_KEYS = 4
@@ -59,7 +59,7 @@ _TOPICS = {
 
 def find_coordinator(
     broker: FindCoordinatorNeeds, request: Request, message: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Coroutine[Any, Any, FindCoordinatorResponse]:
+) -> Result[FindCoordinatorResponse]:
     keys = message.coordinator_keys if request.version >= FIRST_VERSION_WITH_KEYS else [message.key]
     topic = _topic(message.key_type, request.version)
     if topic is None:

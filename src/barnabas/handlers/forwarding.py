@@ -51,7 +51,7 @@ _PASSING = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
 
 logger = rate_limited_logger(__name__)
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Message)
 Function = Callable[..., Coroutine[Any, Any, R]]
 
 
@@ -69,14 +69,14 @@ class ForwardingNeeds(HasController, HasImage, Protocol):
 def by_controller(function: Function[R]) -> Function[R]:
     """Wrap a handler so that it runs on the controller."""
 
-    async def handle(broker: ForwardingNeeds, request: Request, message: Any, **access: Any) -> R:
+    async def handle(broker: ForwardingNeeds, request: Request, message: Message) -> R:
         if broker.controller.is_active or _was_forwarded(broker, request) or _concerns_this_broker(message):
-            return await function(broker, request, message, **access)
+            return await function(broker, request, message)
         try:
             response = await _forward(broker, message, request.version, request.context)
         except KafkaError:
-            return await function(broker, request, message, **access)
-        mute(request, response.throttle_time_ms)  # as the controller requires
+            return await function(broker, request, message)
+        mute(request, getattr(response, "throttle_time_ms", 0))  # as the controller requires
         return cast(R, response)
 
     handle.__name__ = function.__name__
@@ -92,7 +92,7 @@ def _was_forwarded(broker: ForwardingNeeds, request: Request) -> bool:
     return context.is_forwarded or (level_of(broker.image) < ENVELOPE_LEVEL and context.is_peer)
 
 
-def _concerns_this_broker(message: Any) -> bool:
+def _concerns_this_broker(message: Message) -> bool:
     """Loggers belong to one process and are not metadata."""
     return isinstance(message, IncrementalAlterConfigsRequest) and all(
         resource.resource_type == ConfigResourceType.BROKER_LOGGER for resource in message.resources
@@ -128,7 +128,7 @@ async def _ask_controller(
     return await to_controller(broker, message, version)
 
 
-def _is_from_elsewhere(response: Any) -> bool:
+def _is_from_elsewhere(response: Message) -> bool:
     """Return whether the response comes from a broker that has ceased to be the controller."""
     return bool(getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER)
 

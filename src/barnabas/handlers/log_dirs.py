@@ -10,8 +10,8 @@ log dirs.
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSystem
@@ -19,7 +19,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.log import Log
 from barnabas.log.dirs import LogManager, MoveState
-from barnabas.network.requests import at_once_or_in_turns
+from barnabas.network.requests import Result, at_once_or_in_turns
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -69,7 +69,7 @@ class LogDirsNeeds(Protocol):
 
 def describe_log_dirs(
     broker: LogDirsNeeds, request: Request, message: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse | Coroutine[Any, Any, DescribeLogDirsResponse]:
+) -> Result[DescribeLogDirsResponse]:
     described = _describing(broker, _wanted(message.topics), with_tiers=message.barnabas_tiers)
     return at_once_or_in_turns(request, described)
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Coroutine, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
 from barnabas.cluster.names import why_name_is_illegal
@@ -20,7 +20,7 @@ from barnabas.controller import NewTopic, internal_topic
 from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR, endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import HasConfig, HasReplicas, IsMember
-from barnabas.network.requests import at_once_or_in_turns
+from barnabas.network.requests import Result, at_once_or_in_turns
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,
@@ -48,9 +48,7 @@ class MetadataNeeds(ForwardingNeeds, HasConfig, MetadataView, Protocol):
     """Broker attributes used by Metadata."""
 
 
-def metadata(
-    broker: MetadataNeeds, request: Request, message: MetadataRequest
-) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+def metadata(broker: MetadataNeeds, request: Request, message: MetadataRequest) -> Result[MetadataResponse]:
     if message.topics and not _is_well_formed(message.topics, request.version):
         return _all_refused(message.topics)
     if missing := _topics_to_create(broker, message):
@@ -89,7 +87,7 @@ def _topics_to_create(broker: MetadataNeeds, message: MetadataRequest) -> list[s
 
 async def _create_and_answer(
     broker: MetadataNeeds, request: Request, message: MetadataRequest, missing: list[str]
-) -> MetadataResponse:
+) -> MetadataResponse | None:
     wanted = [
         internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone) or NewTopic(name)
         for name in missing
@@ -119,7 +117,7 @@ def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
 
 def _answer(
     broker: MetadataNeeds, request: Request, message: MetadataRequest, refusals: _Refusals
-) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+) -> Result[MetadataResponse]:
     return at_once_or_in_turns(request, _answering(broker, request, message, refusals))
 
 

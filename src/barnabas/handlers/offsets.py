@@ -34,7 +34,7 @@ from barnabas.protocol.messages.topics import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from barnabas.replication import ColdReads
+from barnabas.replication import ColdReads, Partition
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -169,22 +169,22 @@ async def _search_remote(broker: OffsetsNeeds, message: ListOffsetsRequest) -> R
     for topic in message.topics if broker.page_cache.has_remote else ():
         for wanted in topic.partitions:
             try:
-                log = led_partition(
+                partition = led_partition(
                     broker, topic.name, wanted.partition_index, wanted.current_leader_epoch
-                ).log
+                )
             except KafkaError:
                 continue  # reported with its partition
-            if wanted.timestamp >= 0 and log.remote_part is not None:
+            if wanted.timestamp >= 0 and partition.log.remote_part is not None:
                 tp = topic.name, wanted.partition_index
-                searches[tp] = _search(broker.page_cache, log, wanted.timestamp, message.timeout_ms)
+                searches[tp] = _search(broker.page_cache, partition, wanted.timestamp, message.timeout_ms)
     return dict(zip(searches, await asyncio.gather(*searches.values()), strict=True))
 
 
 async def _search(
-    page_cache: ColdReads, log: Log, timestamp: int, timeout_ms: int
+    page_cache: ColdReads, partition: Partition, timestamp: int, timeout_ms: int
 ) -> OffsetResult | KafkaError | None:
     try:
-        record = await page_cache.remote_offset_for_timestamp(log, timestamp, timeout_ms)
+        record = await page_cache.remote_offset_for_timestamp(partition, timestamp, timeout_ms)
     except KafkaError as error:
         return error
     return OffsetResult(*record) if record is not None else None

@@ -265,22 +265,22 @@ _ROWS: tuple[Handler, ...] = (
 )
 
 
-def _sliced(row: Handler) -> Handler:
+def _chunked(row: Handler) -> Handler:
     """Return a row that serves requests of many elements in parts."""
-    slicing = CHUNKING.get(row.request_class)
-    if slicing is None:
+    chunking = CHUNKING.get(row.request_class)
+    if chunking is None:
         return row
-    slice_up = partial(_in_slices, slicing)
-    function, in_turns = slice_up(row.function)
-    return row._replace(function=function, in_turns=in_turns, bare=row.function, sliced=slice_up)
+    cut_up = partial(_in_chunks, chunking)
+    function, in_turns = cut_up(row.function)
+    return row._replace(function=function, in_turns=in_turns, bare=row.function, chunked=cut_up)
 
 
-def _in_slices(slicing: Chunking, function: HandlerFunction) -> tuple[HandlerFunction, HandlerFunction]:
+def _in_chunks(chunking: Chunking, function: HandlerFunction) -> tuple[HandlerFunction, HandlerFunction]:
     """Return the functions for small requests, and for those of many elements."""
-    in_turns = in_chunks(function, *slicing.cuts, of=slicing.of, always=slicing.always)
-    if slicing.check is not None:
-        in_turns = slicing.check(in_turns)
-    return function if slicing.only_heavy else in_turns, in_turns
+    in_turns = in_chunks(function, *chunking.cuts, of=chunking.of, always=chunking.always)
+    if chunking.check is not None:
+        in_turns = chunking.check(in_turns)
+    return function if chunking.only_heavy else in_turns, in_turns
 
 
 def _with_stages(row: Handler) -> Handler:
@@ -297,4 +297,4 @@ def _with_stages(row: Handler) -> Handler:
     )
 
 
-HANDLERS = tuple(_sliced(_with_stages(row)) for row in _ROWS)
+HANDLERS = tuple(_chunked(_with_stages(row)) for row in _ROWS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.deltas import PartitionsAdded
 from barnabas.cluster.image import MetadataImage
@@ -21,7 +21,7 @@ from barnabas.config.describe import describe_topic
 from barnabas.controller import CreatedTopic, Decided, MorePartitions, NewTopic
 from barnabas.controller import topics as decide
 from barnabas.handlers.needs import HasConfig, HasController
-from barnabas.network.requests import RequestTurn
+from barnabas.network.requests import RequestTurn, Result
 from barnabas.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -78,9 +78,7 @@ async def create_topics(
 def within_bound(create: HandlerFunction) -> HandlerFunction:
     """Apply Kafka's limit on the partitions of a request to the whole request, even if it is served in parts."""
 
-    def handle(
-        broker: TopicsNeeds, request: Request, message: CreateTopicsRequest
-    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+    def handle(broker: TopicsNeeds, request: Request, message: CreateTopicsRequest) -> Result[Message]:
         if len(message.topics) <= CREATED_AT_ONCE:  # the controller checks its only part
             return create(broker, request, message)
         request.is_large = True

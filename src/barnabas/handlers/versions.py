@@ -10,8 +10,8 @@ authenticate send it once before, and not during the exchange (`security/authn/s
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.needs import HasFeatures, HasImage
@@ -26,6 +26,7 @@ from barnabas.protocol.messages.metadata import (
 from barnabas.security.authn.sasl import OutOfOrderError
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Result
     from barnabas.network.requests.dispatch import Dispatcher, Handler, Request
 
 # Kafka's check: letters and digits, with dashes and dots inside.
@@ -43,7 +44,7 @@ class VersionsNeeds(HasFeatures, HasImage, SaslNeeds, Protocol):
 
 def api_versions(
     broker: VersionsNeeds, request: Request, message: ApiVersionsRequest
-) -> ApiVersionsResponse | Coroutine[Any, Any, None]:
+) -> Result[ApiVersionsResponse]:
     names = (message.client_software_name, message.client_software_version)
     is_valid = request.version < 3 or all(map(_SOFTWARE.fullmatch, names))
     login = request.connection.login

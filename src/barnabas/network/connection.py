@@ -13,7 +13,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
@@ -278,7 +278,7 @@ class Connection:
             self._session_end.cancel()
             self._session_end = None
 
-    def take_tokens(self, take: Callable[[Connection, bytes], Coroutine[Any, Any, None]]) -> None:
+    def take_tokens(self, take: Callable[[Connection, bytes], Coroutine[object, object, None]]) -> None:
         """Expect tokens without headers next (SaslHandshake 0), one at a time."""
         run = self._server.dispatcher.run
         self._frames = TokenFrames.instead_of(
@@ -319,7 +319,7 @@ class Connection:
         return any(
             isinstance(part, FileSlice) and os.path.dirname(part.file.path) in folders for part in parts
         ) or any(
-            request.is_large and request.answer is None and request.api_key == ApiKey.FETCH
+            request.is_large and request.answer is None and request.route.api_key == ApiKey.FETCH
             for request in self.unanswered
         )
 

@@ -122,7 +122,7 @@ class Listener:
             self._socket = self._listen()
         except OSError as error:
             where = f"{self.host or '*'}:{self.port}"
-            raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
+            raise OSError(error.errno, f"cannot listen on {where}: {_reason(error, self.port)}") from error
         self.port = self._socket.getsockname()[1]
 
     def _listen(self) -> socket.socket:
@@ -247,6 +247,14 @@ class Listener:
 
 def _whoever_authenticates(context: RequestContext) -> bool:
     return True
+
+
+def _reason(error: OSError, port: int) -> str | None:
+    if error.errno == errno.EADDRINUSE:
+        return f"another process uses port {port} (`ss -ltnp sport = :{port}` shows it); choose another port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this host does not have that address; 0.0.0.0 listens on all of its addresses"
+    return error.strerror
 
 
 def _family_of(host: str) -> tuple[socket.AddressFamily, str]:

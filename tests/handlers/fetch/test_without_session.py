@@ -16,7 +16,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
+from tests.support.clients import RawConnection
 
 NOW = 1_700_000_000_000
 VERSIONS = (4, 6, 11, 12, 13, 17)

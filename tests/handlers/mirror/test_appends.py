@@ -13,9 +13,9 @@ from barnabas.protocol.messages import mirror, produce, topics, transactions
 from barnabas.protocol.messages.mirror import AlteredMirrorPartition, MirrorAction, MirrorState
 from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
-from tests.handlers.mirror.target import SOURCE_CLUSTER, SOURCE_ID, TOPIC, Target, batch
-from tests.network.pings import Pings
+from tests.support.brokers import BrokerProcess
+from tests.support.clocks import Pings
+from tests.support.mirrors.target import SOURCE_CLUSTER, SOURCE_ID, TOPIC, Target, batch
 
 MAX_PING = 0.1
 MEMORY = 64 << 20

@@ -23,7 +23,7 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.replication.mirrors import Mirrors
 from barnabas.testing import EmbeddedBroker
-from tests.handlers.mirror.target import SOURCE_CLUSTER, TOPIC, Target, batch
+from tests.support.mirrors.target import SOURCE_CLUSTER, TOPIC, Target, batch
 from tests.support.waiting import until
 
 PRODUCER = 4711

@@ -26,7 +26,7 @@ from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection, frame_of
+from tests.support.clients import RawConnection, frame_of
 
 NOW = 1_700_000_000_000
 VERSIONS = (3, 7, 8, 9, 13)
@@ -113,9 +113,10 @@ def with_tag(frame: bytes, version: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[tuple[EmbeddedBroker, EmbeddedBroker]]:
-    with EmbeddedBroker() as short, EmbeddedBroker() as long:
+@pytest.fixture(scope="module", params=["auto", "always"])
+def brokers(request: pytest.FixtureRequest) -> Iterator[tuple[EmbeddedBroker, EmbeddedBroker]]:
+    settings = {"barnabas.acks.all.fsync": request.param}
+    with EmbeddedBroker(settings) as short, EmbeddedBroker(settings) as long:
         handlers = long.broker.dispatcher.handlers
         handlers[ApiKey.PRODUCE] = handlers[ApiKey.PRODUCE]._replace(shortcut=None)
         yield short, long
@@ -182,15 +183,17 @@ def test_answers_logs_and_metrics_are_those_of_the_long_way(
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 13])
-def test_a_request_with_a_known_head_is_not_decoded(version: int) -> None:
-    with EmbeddedBroker() as broker, RawConnection(broker.port) as connection:
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_request_with_a_known_head_is_not_decoded(version: int, acks: int) -> None:
+    settings = {"barnabas.acks.all.fsync": "always"}
+    with EmbeddedBroker(settings) as broker, RawConnection(broker.port) as connection:
         topic = created(broker, "known")
-        connection.send(request(topic, version, batch()))
+        connection.send(request(topic, version, batch(), acks=acks))
         assert connection.receive() is not None
         route = broker.broker.dispatcher._routes[version]
         route.decode = None  # type: ignore[assignment]
-        for size in (1, 300, 30_000):
-            connection.send(request(topic, version, batch(size)))
+        for records in (batch(1), batch(300), broken(batch()), batch(30_000)):
+            connection.send(request(topic, version, records, acks=acks))
             answer = connection.receive()
             assert answer is not None
             assert answer.startswith(struct.pack(">i", 7))

@@ -262,6 +262,8 @@ def describing_users(*names: str) -> Question:
 
 
 def users() -> Iterator[Question]:
+    yield altering_users(upserting("frank", salt=b""), upserting("grace", salted_password=b"short"))
+    yield describing_users("frank", "grace")
     yield describing_users()
     yield DescribeUserScramCredentialsRequest(None), 0
     yield altering_users(upserting(), upserting("bob", SHA_512, 16384))

@@ -19,9 +19,9 @@ from barnabas.protocol.messages.tokens import (
 from barnabas.protocol.schema import Message
 from barnabas.security.principal import Principal
 from barnabas.security.quotas.filters import QuotaEntity
-from tests.clients.raw import RawConnection
 from tests.handlers.security.questions import altering, altering_users, describing, quota, rule, upserting
-from tests.replication.brokers import Brokers
+from tests.support.clients import RawConnection
+from tests.support.clusters import Brokers
 
 SETTINGS = {
     "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",

@@ -13,8 +13,8 @@ from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ToolResult, run_tool
-from tests.sasl_broker import java_login, properties, sasl_settings
+from tests.support.kafka.tools import ToolResult, run_tool
+from tests.support.sasl import java_login, properties, sasl_settings
 
 pytestmark = pytest.mark.java
 

@@ -32,7 +32,6 @@ from barnabas.protocol.schema import Message
 from barnabas.security.authz.authorizer import AllowAll
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
 from tests.handlers.security.questions import (
     ANY,
     MATCH,
@@ -48,6 +47,7 @@ from tests.handlers.security.questions import (
     selecting,
     upserting,
 )
+from tests.support.clients import RawConnection
 
 TOKENS = 3
 TOKEN_REQUESTS = [
@@ -176,15 +176,23 @@ def test_names_as_long_as_names_can_be_are_answered(broker: EmbeddedBroker) -> N
     assert ask(broker, *describing((longest, 0, longest))).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_credential_that_no_password_gives_is_refused(broker: EmbeddedBroker) -> None:
-    for wrong in (
-        upserting("ida", salt=b""),
-        upserting("ida", salted_password=b""),
-        upserting("ida", salted_password=b"short"),
-    ):
-        (result,) = ask(broker, *altering_users(wrong)).results
-        assert (result.user, result.error_code) == ("ida", ErrorCode.UNACCEPTABLE_CREDENTIAL)
+def test_a_credential_without_a_salted_password_is_refused(broker: EmbeddedBroker) -> None:
+    (result,) = ask(broker, *altering_users(upserting("ida", salted_password=b""))).results
+    assert (result.user, result.error_code) == ("ida", ErrorCode.UNACCEPTABLE_CREDENTIAL)
     assert not broker.broker.image.scram_credentials
+
+
+def test_salts_and_salted_passwords_of_any_length_are_accepted_as_in_kafka(broker: EmbeddedBroker) -> None:
+    for wanted in (
+        upserting("ida", salt=b""),
+        upserting("ida", salted_password=b"short"),
+        upserting("ida", salted_password=b"p" * 100),
+    ):
+        (result,) = ask(broker, *altering_users(wanted)).results
+        assert (result.user, result.error_code) == ("ida", ErrorCode.NONE), wanted
+        (shown,) = ask(broker, *describing_users("ida")).results
+        assert shown.error_code == ErrorCode.NONE
+    ask(broker, *altering_users(deletions=[("ida", 1)]))
 
 
 def test_a_request_alters_a_bounded_number_of_users(broker: EmbeddedBroker) -> None:

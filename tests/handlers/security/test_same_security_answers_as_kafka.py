@@ -6,19 +6,20 @@ Where Kafka answers with UNKNOWN_SERVER_ERROR, or does what it says it refuses, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.client.connection import BrokerConnection
+from barnabas.common.retry import Deadline
 from barnabas.network.requests.stages import RequestSecurity
 from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.authorizer import AllowAll
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
 from tests.handlers.security.questions import Question, acls, quotas, users
+from tests.support.kafka.broker import ApacheKafka
 
 pytestmark = pytest.mark.java
 
@@ -26,33 +27,45 @@ AUTHORIZING = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+READ_SECONDS = 10.0
 QUESTIONS = [*acls(), *quotas(), *users()]
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("kafka")
     with ApacheKafka(folder, heap="256m", settings=AUTHORIZING) as kafka:
-        yield asyncio.run(answers(kafka.bootstrap_servers, QUESTIONS))
+        yield kafka.bootstrap_servers
 
 
-def test_acls_quotas_and_users_are_answered_as_by_apache_kafka(theirs: list[Any]) -> None:
+def test_acls_quotas_and_users_are_answered_as_by_apache_kafka(kafka: str) -> None:
     with EmbeddedBroker() as broker:
         broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
         ours = asyncio.run(answers(broker.bootstrap_servers, QUESTIONS))
+    theirs = asyncio.run(answers(kafka, QUESTIONS, ours))
     for (request, version), their_answer, our_answer in zip(QUESTIONS, theirs, ours, strict=True):
         assert our_answer == their_answer, f"{request!r} in version {version}"
 
 
-async def answers(address: str, questions: list[Question]) -> list[Any]:
+async def answers(address: str, questions: list[Question], expected: Sequence[Any] = ()) -> list[Any]:
+    """Answers in order. With `expected`, reads are repeated until they match: Kafka applies changes asynchronously."""
     host, _, port = address.rpartition(":")
     connection = await BrokerConnection.connect(host, int(port))
     try:
-        return [
-            _comparable(request, await connection.send(request, version)) for request, version in questions
-        ]
+        found = []
+        for position, (request, version) in enumerate(questions):
+            deadline = Deadline(READ_SECONDS)
+            answer = _comparable(request, await connection.send(request, version))
+            while _is_read(request) and expected and answer != expected[position] and not deadline.passed:
+                answer = _comparable(request, await connection.send(request, version))
+            found.append(answer)
+        return found
     finally:
         connection.close()
+
+
+def _is_read(request: Message) -> bool:
+    return request.NAME.startswith("Describe")
 
 
 def _comparable(request: Message, answer: Message) -> Any:

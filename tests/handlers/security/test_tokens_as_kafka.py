@@ -29,7 +29,8 @@ from barnabas.protocol.messages.tokens import (
 from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka, free_port
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.programs import free_port
 from tests.support.waiting import async_eventually
 
 pytestmark = pytest.mark.java

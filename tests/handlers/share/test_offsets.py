@@ -13,8 +13,7 @@ from barnabas.protocol.messages.share import (
     DescribeShareGroupOffsetsRequestTopic,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.network.harness import scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import ask, raw_broker, scenario
 
 HIGHEST = (1 << 63) - 1
 STARTS = {0: 0, 1: 0, HIGHEST: 0}

@@ -18,7 +18,7 @@ from barnabas.handlers.telemetry.manager import (
 )
 from barnabas.handlers.telemetry.subscriptions import Attributes
 from barnabas.records.compression import Codec, CompressionError, compress, unpack
-from tests.handlers.telemetry.pushes import counter, gauge, metrics_data, point
+from tests.support.builders.telemetry import counter, gauge, metrics_data, point
 
 JAVA = Attributes("", "shop", "apache-kafka-java", "4.4.0", "127.0.0.1", "50000")
 SECONDS = 60

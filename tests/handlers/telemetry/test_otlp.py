@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from barnabas.common.cooperative import finish
 from barnabas.handlers.telemetry.otlp import MalformedError, MetricPoint, PayloadTooLargeError, read_points
-from tests.handlers.telemetry.pushes import counter, field, gauge, metrics_data, point
-from tests.longest_step import MAX_STEP, longest_step
+from tests.support.builders.telemetry import counter, field, gauge, metrics_data, point
+from tests.support.clocks import MAX_STEP, longest_step
 
 MAX_POINTS = 1000
 

@@ -11,7 +11,7 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.network.harness import echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 

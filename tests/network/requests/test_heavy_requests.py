@@ -23,7 +23,7 @@ from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
 )
-from tests.network.harness import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 MANY = ELEMENTS_AT_ONCE + 1

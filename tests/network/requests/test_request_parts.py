@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 from barnabas.common.errors import ErrorCode
@@ -37,8 +38,12 @@ GROUPS = cut_at(
 class Asked:
     """What handlers need of a request."""
 
-    api_key, version, context, connection, is_large, is_abandoned = 2, 11, SELF, None, False, False
+    context, connection, is_large, is_abandoned = SELF, None, False, False
     answered_nothing = False
+
+    def __init__(self, version: int = 11) -> None:
+        self.version = version
+        self.route = SimpleNamespace(version=version)
 
     def respond_nothing(self) -> None:
         self.answered_nothing = True
@@ -116,6 +121,7 @@ def test_what_is_named_twice_is_kept_once_with_all_that_is_in_it() -> None:
         group("all", None),
     ]
     first, second = deduplicated(groups, GROUPS)
+    assert first.topics is not None
     assert [(each.name, each.partition_indexes) for each in first.topics] == [("a", [0, 1, 2, 3]), ("b", [5])]
     assert second.topics is None
 
@@ -129,8 +135,7 @@ def test_names_that_may_not_be_repeated_come_to_the_handler_twice_and_together()
             responses=[DeletableTopicResult(name=name) for name in dict.fromkeys(message.topic_names)]
         )
 
-    request: Any = Asked()
-    request.version = 5
+    request: Any = Asked(5)
     handle = in_chunks(delete, cut_at(("topic_names", "responses"), repeats=TWICE), of=3)
     names = ["a", "b", "c", "a", "d", "a", "a"]
     response: Any = asyncio.run(handle(None, request, DeleteTopicsRequest(topic_names=names)))  # type: ignore[arg-type]
@@ -144,8 +149,7 @@ def test_a_part_that_is_refused_as_a_whole_speaks_for_all() -> None:
 
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in range(9)]
     message = OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic(name="t", partitions=partitions)])
-    request: Any = Asked()
-    request.version = 0
+    request: Any = Asked(0)
     response: Any = asyncio.run(in_chunks(refuse, TOPICS, of=4)(None, request, message))  # type: ignore[arg-type]
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.topics == []

@@ -9,8 +9,8 @@ Codes and texts of refusals were compared with those of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.cluster.names import check_topic_name
@@ -32,7 +32,7 @@ from barnabas.handlers.configuration.config_resources import (
     require,
 )
 from barnabas.handlers.needs import HasConfig, HasImage
-from barnabas.network.requests import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, at_once_or_in_turns
 from barnabas.protocol.messages.configs import (
     ConfigResource,
     DescribeConfigsRequest,
@@ -67,7 +67,7 @@ class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
 
 def describe_configs(
     broker: DescribeConfigsNeeds, request: Request, message: DescribeConfigsRequest
-) -> DescribeConfigsResponse | Coroutine[Any, Any, DescribeConfigsResponse]:
+) -> Result[DescribeConfigsResponse]:
     """Describe each resource once, even if it is named repeatedly."""
     description = _Description(broker, message)
     if len(message.resources) <= DESCRIBED_AT_ONCE:
@@ -223,7 +223,7 @@ def _logger_rows(broker: DescribeConfigsNeeds, name: str) -> list[DescribeConfig
 
 def list_config_resources(
     broker: DescribeConfigsNeeds, request: Request, message: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse | Coroutine[Any, Any, ListConfigResourcesResponse]:
+) -> Result[ListConfigResourcesResponse]:
     if request.version == 0:
         wanted: Iterable[int] = (ConfigResourceType.CLIENT_METRICS,)
     else:

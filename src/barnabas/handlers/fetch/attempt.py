@@ -13,10 +13,11 @@ from typing import Final, TypeVar
 from barnabas.common.errors import NO_ERROR
 from barnabas.common.files import FileSlice
 from barnabas.common.types import Uuid
-from barnabas.handlers.fetch.reader import Cold, PartitionReader
+from barnabas.handlers.fetch.reader import PartitionReader
 from barnabas.metrics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
+    FetchPartition,
     FetchResponse,
     FetchTopic,
     PartitionData,
@@ -25,10 +26,10 @@ from barnabas.replication import (
     NO_EPOCH,
     NO_REPLICA,
     NO_SESSION,
-    ColdReads,
     FetchEntry,
     FetchSession,
     Partition,
+    Partitions,
 )
 
 READ_AT_ONCE: Final = 1_000
@@ -38,13 +39,17 @@ STEP: Final = 50
 """Partitions between two yields."""
 
 T = TypeVar("T")
+E = TypeVar("E", FetchEntry, FetchPartition)
+_NONE: Final[Partitions] = {}
+Found = tuple[E, Partition | None, PartitionData]
 
-Found = tuple[FetchEntry, Partition | None, PartitionData]
 Steps = Generator[None, None, FetchResponse | None]
 
 
 def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
-    """Return the response, or None when there is too little data and time is left."""
+    """Return the response; or None when there is too little data and time is left, or some of it is not in memory
+    (`reader.cold`).
+    """
     made = Attempt(reader, final)
     made.read(to_read(reader.session))
     if not made.is_enough():
@@ -54,44 +59,74 @@ def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
     return made.response()
 
 
-def attempt_without_session(
-    reader: PartitionReader, topic: FetchTopic, page_cache: ColdReads
-) -> FetchResponse | None:
+def attempt_without_session(reader: PartitionReader, topic: FetchTopic) -> FetchResponse | None:
     """The same for a fetch of one topic without a session, read from its request: the most common case.
 
-    Also returns None, without side effects, if a partition is missing, not in memory or named twice.
+    Also returns None, without side effects, if a partition is missing or named twice.
     """
     partitions = reader.topics.get(topic.topic_id if reader.session.uses_topic_ids else topic.topic)
     asked = topic.partitions
-    if partitions is None or not 0 < len(asked) <= READ_AT_ONCE:
+    if not partitions or (
+        len(asked) != 1
+        and len({wanted.partition for wanted in asked} & partitions.keys()) < max(len(asked), 1)
+    ):
         return None
-    if len(asked) > 1 and len({wanted.partition for wanted in asked}) < len(asked):
-        return None
-    left, total, must_answer, found = reader.max_bytes, 0, reader.wait_ms <= 0, []
-    for wanted in asked:
-        partition = partitions.get(wanted.partition)
-        if partition is None or (
-            wanted.fetch_offset < partition.log.segments.tail.start
-            and page_cache.is_cold(partition.log, wanted.fetch_offset)
-        ):
+    found: list[Found[FetchPartition]] = []
+    total = read_all(reader, asked, partitions, found)
+    if reader.notes is not None:
+        if not reader.may_answer(total, reader.wait_ms <= 0):
             return None
-        data = reader.read(wanted, partition, left, total == 0)
+        reader.count()
+    elif total < reader.min_bytes and reader.wait_ms > 0:
+        return None
+    answers = []
+    for _, partition, data in found:
+        if partition is None:
+            return None
+        counters = partition.counters
+        records = data.records
+        counters.fetches.value += 1
+        if data.error_code:
+            counters.failed_fetches.value += 1
+        if type(records) is FileSlice:
+            counters.bytes_out.value += records.length
+        answers.append(data)
+    return FetchResponse(
+        0, NO_ERROR, NO_SESSION, [FetchableTopicResponse(topic.topic, topic.topic_id, answers)]
+    )
+
+
+def read_all(
+    reader: PartitionReader,
+    entries: Iterable[E],
+    only: Partitions | None,
+    found: list[Found[E]],
+    total: int = 0,
+) -> int:
+    """Read partitions, of any topic or of `only` one, while there is room; a full response names all of them.
+
+    `total` is the number of bytes that were read before; return it with those that are read now.
+    """
+    for entry in entries:
+        left = reader.max_bytes - total
+        if left <= 0 and not reader.session.full:
+            break
+        partitions = only or reader.topics.get(entry.topic_key, _NONE)  # type: ignore[attr-defined]
+        partition = partitions.get(entry.partition)
+        if partition is None:
+            data = reader.missing(entry)
+        else:
+            data = reader.read(entry, partition, left, not total)
         records = data.records
         if type(records) is FileSlice:
             total += records.length
-            left -= records.length
-        elif total and reader.lacks_room(wanted, partition, data):
-            must_answer = True
+        elif total and reader.lacks_room(entry, partition, data):
+            reader.hold_back(entry)
+            reader.noted.must_answer = True
         if data.error_code or data.preferred_read_replica >= 0:
-            must_answer = True
-        found.append(data)
-    if not must_answer and total < reader.min_bytes:
-        return None
-    for data in found:
-        _count(partitions[data.partition_index].counters, data, True)
-    return FetchResponse(
-        0, NO_ERROR, NO_SESSION, [FetchableTopicResponse(topic.topic, topic.topic_id, found)]
-    )
+            reader.noted.must_answer = True
+        found.append((entry, partition, data))
+    return total
 
 
 def attempt_in_steps(reader: PartitionReader, final: bool) -> Steps:
@@ -121,57 +156,35 @@ def _steps(items: list[T]) -> Iterator[list[T]]:
 class Attempt:
     """Data read so far, in order; it is kept for later, or becomes the response."""
 
-    __slots__ = ("_left", "_must_answer", "_reader", "_session", "_topics", "_total", "found")
+    __slots__ = ("_must_answer", "_reader", "_session", "_topics", "_total", "found")
 
     def __init__(self, reader: PartitionReader, final: bool) -> None:
         session = reader.session
+        reader.notes = None
         self._reader = reader
         self._session = session
-        self._left = reader.max_bytes
         self._must_answer = final or not session.entries
         self._total = 0
         self._topics: dict[str | Uuid, FetchableTopicResponse] = {}
-        self.found: list[Found] = []
+        self.found: list[Found[FetchEntry]] = []
 
     def read(self, entries: Iterable[FetchEntry]) -> None:
-        """Read partitions while the size limit allows it."""
-        reader, is_full, left, total = self._reader, self._session.full, self._left, self._total
-        topics = reader.topics
-        for entry in entries:
-            if left <= 0 and not is_full:
-                break
-            partitions = topics.get(entry.topic_key)
-            partition = partitions.get(entry.partition) if partitions is not None else None
-            if partition is None:
-                data = reader.missing(entry)
-            else:
-                data = reader.read(entry, partition, left, total == 0)
-            records = data.records
-            if type(records) is FileSlice:
-                total += records.length
-                left -= records.length
-            elif total and reader.lacks_room(entry, partition, data):
-                reader.held_back.add(entry)
-                self._must_answer = True
-            if data.error_code or data.preferred_read_replica >= 0:
-                self._must_answer = True
-            self.found.append((entry, partition, data))
-        self._left, self._total = left, total
+        self._total = read_all(self._reader, entries, None, self.found, self._total)
 
     def is_enough(self) -> bool:
-        return self._must_answer or self._total >= self._reader.min_bytes
+        return self._reader.may_answer(self._total, self._must_answer)
 
-    def keep(self, found: Iterable[Found]) -> None:
+    def keep(self, found: Iterable[Found[FetchEntry]]) -> None:
         """Postpone the response: changed partitions stay ready, and more data may arrive."""
-        session, held_back = self._session, self._reader.held_back
+        session, reader = self._session, self._reader
         for entry, partition, data in found:
-            if partition is not None and entry not in held_back:
+            if partition is not None and not reader.is_held_back(entry):
                 if _is_news(entry, data):
                     session.keep_ready(entry, partition)
                 else:
                     session.set_idle(entry, partition)
 
-    def answer(self, found: Iterable[Found]) -> None:
+    def answer(self, found: Iterable[Found[FetchEntry]]) -> None:
         """Add data to the response, if it is news for the client."""
         session, topics = self._session, self._topics
         is_full, is_session = session.full, session.id != NO_SESSION
@@ -196,12 +209,13 @@ class Attempt:
             partition is not None
             and not data.error_code
             and type(data.records) is not FileSlice
-            and entry not in self._reader.held_back
+            and not self._reader.is_held_back(entry)
         ):
             self._session.set_idle(entry, partition)
 
     def response(self) -> FetchResponse:
         session = self._session
+        self._reader.count()
         if session.id != NO_SESSION:
             session.rotate([entry for entry, _, data in self.found if type(data.records) is FileSlice])
         return FetchResponse(0, NO_ERROR, session.id, [*self._topics.values()])
@@ -218,7 +232,7 @@ class AttemptInSteps(Attempt):
         for entry, partition, data in self.found[before:]:
             super()._set_idle(entry, partition, data)
 
-    def keep(self, found: Iterable[Found]) -> None:
+    def keep(self, found: Iterable[Found[FetchEntry]]) -> None:
         super().keep([each for each in found if _is_news(each[0], each[2])])
 
     def _set_idle(self, entry: FetchEntry, partition: Partition | None, data: PartitionData) -> None:
@@ -244,28 +258,3 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
         or data.diverging_epoch.epoch != NO_EPOCH
         or data.preferred_read_replica != NO_REPLICA
     )
-
-
-def cold_logs(reader: PartitionReader, entries: Iterable[FetchEntry], page_cache: ColdReads) -> list[Cold]:
-    """Return the reads that would wait for the disk or the object store."""
-    found = []
-    for entry in entries:
-        partitions = reader.topics.get(entry.topic_key)
-        partition = partitions.get(entry.partition) if partitions is not None else None
-        # Data written a moment ago is in memory.
-        if partition is None or entry.fetch_offset >= partition.log.segments.tail.start:
-            continue
-        if page_cache.is_cold(partition.log, entry.fetch_offset):
-            found.append(
-                (partition.log, entry.fetch_offset, min(entry.partition_max_bytes, reader.max_bytes))
-            )
-    return found
-
-
-def cold_logs_in_steps(reader: PartitionReader, page_cache: ColdReads) -> Generator[None, None, list[Cold]]:
-    """The same for many partitions."""
-    found: list[Cold] = []
-    for entries in _steps(list(reader.session.ready)):
-        found += cold_logs(reader, entries, page_cache)
-        yield
-    return found

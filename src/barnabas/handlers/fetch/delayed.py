@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.handlers.fetch.attempt import (
     READ_AT_ONCE,
     Steps,
     attempt,
     attempt_in_steps,
-    cold_logs,
-    cold_logs_in_steps,
     to_read,
 )
-from barnabas.handlers.fetch.reader import Cold, PartitionReader
-from barnabas.network.requests import RequestTurn, at_once_or_in_turns
+from barnabas.handlers.fetch.reader import PartitionReader
+from barnabas.network.requests import RequestTurn, Result, at_once_or_in_turns
 from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, TimerLoop
+from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, Loaded, TimerLoop
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -28,39 +25,25 @@ class Waiting(TimerLoop, Protocol):
     def page_cache(self) -> ColdReads: ...
 
 
-def start(
-    broker: Waiting, request: Request, reader: PartitionReader
-) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+def start(broker: Waiting, request: Request, reader: PartitionReader) -> Result[FetchResponse]:
     """Respond at once if there is enough data."""
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
         return at_once_or_in_turns(request, _start_in_steps(broker, request, reader))
-    cold = cold_logs(reader, session.ready, broker.page_cache)
-    if cold:
-        _warm(broker, request, reader, cold)
-        return None
-    response = attempt(reader, reader.wait_ms <= 0)
+    response = None if reader.cold else attempt(reader, reader.wait_ms <= 0)
     if response is None:
-        DelayedFetch(broker, request, reader).watch()
+        DelayedFetch(broker, request, reader).start(broker.page_cache)
     return response
 
 
 def _start_in_steps(broker: Waiting, request: Request, reader: PartitionReader) -> Steps:
-    cold = yield from cold_logs_in_steps(reader, broker.page_cache)
-    if cold:
-        _warm(broker, request, reader, cold)
-        return None
     response = yield from attempt_in_steps(reader, reader.wait_ms <= 0)
     if response is None:
         delayed = DelayedFetch(broker, request, reader)
-        delayed.watch()
-        if request.is_large and reader.session.ready:  # data arrived meanwhile
+        delayed.start(broker.page_cache)
+        if request.is_large and reader.session.ready and not reader.cold:  # data arrived meanwhile
             delayed.changed()
     return response
-
-
-def _warm(broker: Waiting, request: Request, reader: PartitionReader, cold: list[Cold]) -> None:
-    broker.page_cache.warm(reader.to_warm(cold), DelayedFetch(broker, request, reader).warmed)
 
 
 class DelayedFetch(DelayedOperation):
@@ -73,16 +56,27 @@ class DelayedFetch(DelayedOperation):
         self._is_late = reader.wait_ms <= 0
         self._is_trying = self._has_changed = False  # while an attempt takes several turns
 
-    def watch(self) -> None:
+    def start(self, cold_reads: ColdReads) -> None:
+        """Wait for data that is not in memory, or for new data."""
+        cold = self._reader.cold
+        if cold:
+            loaded = {each.key: each for each in cold}
+            cold_reads.load(cold, lambda: self._attempt_loaded(loaded))
+        else:
+            self._reader.loaded = {}  # written while it waits: in memory
+            self._watch()
+
+    def _attempt_loaded(self, loaded: Loaded) -> None:
+        """Make the first attempt with all data."""
+        self._reader.loaded = loaded
+        self.try_complete()
+        self._watch()
+
+    def _watch(self) -> None:
         if not self.is_completed:
             self._reader.session.on_ready = self.changed
             self._request.client_wait = self._reader.wait_ms / 1000
             self.wait(self._request.client_wait)
-
-    def warmed(self) -> None:
-        """Start the first attempt: its data is in memory now."""
-        self.try_complete()
-        self.watch()
 
     def on_expiration(self) -> None:
         self._is_late = True

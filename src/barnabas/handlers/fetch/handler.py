@@ -9,15 +9,23 @@ last stable offset) is ever returned to a consumer.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import check_broker_epoch
 from barnabas.handlers.fetch import attempt
 from barnabas.handlers.fetch.delayed import Waiting, start
-from barnabas.handlers.fetch.reader import PartitionReader, Reading, ReplicaReader, has_all_before
-from barnabas.network.requests import RequestTurn, log_refused
+from barnabas.handlers.fetch.reader import (
+    AuthorizedReader,
+    PartitionReader,
+    PassNotes,
+    Reading,
+    ReplicaReader,
+    has_all_before,
+)
+from barnabas.network.requests import RequestTurn, Result, access_of, log_refused
 from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -36,6 +44,7 @@ from barnabas.replication import (
     FetchSessions,
     ReplicaManager,
 )
+from barnabas.security.authz import FULL_ACCESS
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -86,32 +95,46 @@ class Fetching(Reading, Waiting, Protocol):
     def fetch_sessions(self) -> FetchSessions: ...
 
 
-def fetch(
-    broker: Fetching, request: Request, message: FetchRequest, reader: Reader = PartitionReader
-) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+def fetch(broker: Fetching, request: Request, message: FetchRequest) -> Result[FetchResponse]:
     if message.replica_state.replica_id >= 0 or message.replica_id >= 0:
         return _fetch_as_replica(broker, request, message)
-    version, topics = request.version, message.topics
+    version = request.version
+    topics = message.topics
     if (
-        message.session_epoch == FINAL_EPOCH
-        and message.session_id == NO_SESSION
-        and len(topics) == 1
-        and reader is PartitionReader
+        message.session_epoch != FINAL_EPOCH
+        or message.session_id != NO_SESSION
+        or len(topics) != 1
+        or (request.after is not None and access_of(request) is not FULL_ACCESS)
     ):
-        reading = PartitionReader(broker, version, message, WITHOUT_SESSION[version >= TOPIC_IDS_SINCE])
-        response = attempt.attempt_without_session(reading, topics[0], broker.page_cache)
-        if response is not None:
-            return response
+        return _fetch_with_session(broker, request, message)
+    direct = PartitionReader(broker, version, message, WITHOUT_SESSION[version >= TOPIC_IDS_SINCE])
+    response = attempt.attempt_without_session(direct, topics[0])
+    if response is not None:
+        return response
+    return _fetch_with_session(broker, request, message, direct.notes)
+
+
+def _fetch_with_session(
+    broker: Fetching, request: Request, message: FetchRequest, notes: PassNotes | None = None
+) -> Result[FetchResponse]:
+    """Serve a fetch of a session, or of one that lasts for this request, whose first pass has found cold reads."""
     try:
-        session = broker.fetch_sessions.open(message, version)
+        session = broker.fetch_sessions.open(message, request.version)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    return start(broker, request, reader(broker, version, message, session))
+    kind = PartitionReader if request.after is None else _reader_of(request)
+    reading = kind(broker, request.version, message, session)
+    reading.notes = notes
+    return start(broker, request, reading)
 
 
-def _fetch_as_replica(
-    broker: Fetching, request: Request, message: FetchRequest
-) -> FetchResponse | Coroutine[Any, Any, FetchResponse | None] | None:
+def _reader_of(request: Request) -> Reader:
+    """A session names topics once: Read is checked on every read."""
+    access = access_of(request)
+    return PartitionReader if access is FULL_ACCESS else partial(AuthorizedReader, access)
+
+
+def _fetch_as_replica(broker: Fetching, request: Request, message: FetchRequest) -> Result[FetchResponse]:
     """Serve a broker: data that a follower has fetched counts as replicated, and becomes visible to
     consumers.
     """
@@ -126,9 +149,7 @@ def _fetch_as_replica(
     return start(broker, request, ReplicaReader(broker, request.version, message, session))
 
 
-async def fetch_in_turns(
-    broker: Fetching, request: Request, message: FetchRequest, reader: Reader = PartitionReader
-) -> FetchResponse | None:
+async def fetch_in_turns(broker: Fetching, request: Request, message: FetchRequest) -> FetchResponse | None:
     """The same for a request of many partitions."""
     turn, is_replica = RequestTurn(), message.replica_state.replica_id >= 0
     if is_replica or message.replica_id >= 0:
@@ -152,7 +173,7 @@ async def fetch_in_turns(
                 await turn.rest()
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    kind = ReplicaReader if is_replica else reader
+    kind = ReplicaReader if is_replica else _reader_of(request)
     answer = start(broker, request, kind(broker, request.version, message, session))
     return await answer if isinstance(answer, Coroutine) else answer
 

@@ -7,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
-from barnabas.common.files import EMPTY, FileSlice
+from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.log import Log
-from barnabas.log.reader import RemoteOffset, read_slice
+from barnabas.metrics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -22,9 +22,11 @@ from barnabas.replication import (
     MAX_WAIT_MS,
     NO_EPOCH,
     NO_REPLICA,
-    ColdReads,
+    NONE_ABORTED,
+    ColdRead,
     FetchEntry,
     FetchSession,
+    Loaded,
     Partition,
     Partitions,
     ReplicaManager,
@@ -36,8 +38,6 @@ READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
-Cold = tuple[Log, int, int]
-"""A log, an offset, and the number of bytes to read."""
 Wanted = FetchEntry | FetchPartition
 
 
@@ -54,30 +54,35 @@ class Reading(Protocol):
     def leader_throttle(self) -> ReplicationQuota: ...
 
     @property
-    def page_cache(self) -> ColdReads: ...
-
-    @property
     def fetch_max_bytes(self) -> int: ...
 
     @property
     def reads_from_followers(self) -> bool: ...
 
 
+class PassNotes:
+    """Unusual findings of one pass over the partitions of a fetch."""
+
+    __slots__ = ("cold", "held_back", "must_answer", "remote", "throttled_bytes")
+
+    def __init__(self) -> None:
+        self.must_answer = (
+            False  # an error, a redirection, no room for more: the response does not wait for data
+        )
+        self.cold: list[ColdRead] = []  # to wait for: then the pass is repeated
+        self.held_back: set[FetchEntry] = set()
+        """Partitions that stay ready although they are not in the response: throttled, cold, or without room."""
+        self.remote: list[tuple[TopicCounters, int]] = []  # bytes read from remote segments
+        self.throttled_bytes = 0  # that count against the replication quota
+
+
 class PartitionReader:
     """Reads any partition for one consumer request."""
 
     __slots__ = (
-        "_broker",
-        "_committed_only",
-        "_rack",
-        "_version",
-        "held_back",
-        "max_bytes",
-        "min_bytes",
-        "session",
-        "topics",
-        "wait_ms",
-    )
+        "_broker", "_committed_only", "_rack", "_version", "loaded", "max_bytes", "min_bytes", "notes", "session",
+        "topics", "wait_ms",
+    )  # fmt: skip
 
     def __init__(self, broker: Reading, version: int, message: FetchRequest, session: FetchSession) -> None:
         self._broker = broker
@@ -88,20 +93,21 @@ class PartitionReader:
         self._committed_only = message.isolation_level == READ_COMMITTED
         self._rack = message.rack_id if broker.reads_from_followers else ""
         self.session = session
-        max_bytes, min_bytes = message.max_bytes, message.min_bytes
+        max_bytes = message.max_bytes
+        min_bytes = message.min_bytes
         if max_bytes > broker.fetch_max_bytes:
             max_bytes = broker.fetch_max_bytes
         self.max_bytes = max_bytes
-        self.min_bytes = min(min_bytes, max_bytes)
+        if min_bytes > max_bytes:
+            min_bytes = max_bytes
+        self.min_bytes = min_bytes
         self.wait_ms = message.max_wait_ms
         if self.wait_ms > MAX_WAIT_MS:
             self.wait_ms = MAX_WAIT_MS
-        self.held_back: set[FetchEntry] = set()
-        """Throttled partitions, which stay ready although they are not in the response."""
-
-    def to_warm(self, cold: list[Cold]) -> list[Cold]:
-        """Return the reads to wait for."""
-        return cold
+        self.notes: PassNotes | None = None
+        """What is unusual about the current pass over the partitions."""
+        self.loaded: Loaded | None = None
+        """Cold reads that were waited for; None before the first wait."""
 
     def lacks_room(self, entry: Wanted, partition: Partition | None, data: PartitionData) -> bool:
         """Return whether data was left out for lack of room: the partition then comes first in the next
@@ -113,16 +119,18 @@ class PartitionReader:
             return entry.fetch_offset < partition.log.offsets.written
         return entry.fetch_offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
 
-    def missing(self, entry: FetchEntry) -> PartitionData:
+    def missing(self, entry: Wanted) -> PartitionData:
         """Return the error of a partition that is not on this broker."""
+        if not isinstance(entry, FetchEntry):  # without a session: it is read again with one
+            return _error(entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.partition))
 
     def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         epoch = entry.current_leader_epoch
-        if not partition.is_leader or (epoch != NO_EPOCH and epoch != partition.leader_epoch):
-            problem = self._problem(entry, partition)
-            if problem is not NO_ERROR:
-                return _not_here(entry, partition, problem, self._version)
+        if (not partition.is_leader or (epoch != NO_EPOCH and epoch != partition.leader_epoch)) and (
+            problem := self._problem(entry, partition)
+        ) is not NO_ERROR:
+            return _not_here(entry, partition, problem, self._version)
         log = partition.log
         offsets = log.offsets
         high_watermark = stable = offsets.high_watermark
@@ -141,7 +149,18 @@ class PartitionReader:
             return data  # usually the client is caught up
         if left > entry.partition_max_bytes:
             left = entry.partition_max_bytes
-        return self._read_records(entry, partition, data, left, at_least_one)
+        try:
+            records, aborted = self._read_records(
+                partition, entry.fetch_offset, left, high_watermark, at_least_one, self._committed_only, self.loaded
+            )  # fmt: skip
+        except KafkaError as error:
+            return self._fail(entry, partition, error)
+        if type(records) is FileSlice and aborted is NONE_ABORTED:
+            data.records = records
+            return data
+        return self._with_notes(entry, partition, data, records, aborted)
+
+    _read_records = staticmethod(Partition.read)
 
     def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
         problem = partition.leadership_error(entry.current_leader_epoch)
@@ -155,59 +174,74 @@ class PartitionReader:
             )
         return data.preferred_read_replica != NO_REPLICA
 
-    def _read_records(
-        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
+    def _with_notes(
+        self,
+        entry: Wanted,
+        partition: Partition,
+        data: PartitionData,
+        records: Slice | ColdRead,
+        aborted: list[tuple[int, int]],
     ) -> PartitionData:
-        log = partition.log
-        aborted: list[tuple[int, int]] = []
-        try:
-            if self._committed_only:
-                records, aborted = log.read_committed(entry.fetch_offset, room, at_least_one=at_least_one)
-            else:
-                records = read_slice(log, entry.fetch_offset, room, data.high_watermark, at_least_one)
-        except RemoteOffset:
-            return self._read_remote(entry, partition, data, room, at_least_one)
-        except KafkaError as error:
-            refused = _error(entry, error.code)
-            refused.aborted_transactions = None
-            return refused
-        if type(records) is FileSlice:
+        """Note aborted transactions, data to wait for, and remote data. If a remote chunk has not arrived in time, the
+        response is empty, and the next fetch retries.
+        """
+        if aborted:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted
+            ]
+        is_remote = _is_remote(entry, partition)
+        if is_remote:
+            self.min_bytes = 0  # it has waited long enough
+        if type(records) is ColdRead:
+            self.noted.cold.append(records)
+            self.hold_back(entry)
+        elif type(records) is FileSlice:
             data.records = records
-            if aborted:
-                data.aborted_transactions = _listed(aborted)
+            if is_remote:
+                self.noted.remote.append((partition.counters, records.length))
+        elif is_remote:
+            self.hold_back(entry)
         return data
 
-    def _read_remote(
-        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
-    ) -> PartitionData:
-        """Read from a downloaded chunk. If it has not arrived in time, the response is empty, and the next
-        fetch retries.
-        """
-        self.min_bytes = 0  # it has waited long enough
-        counters = partition.counters
-        try:
-            found = self._broker.page_cache.read_remote(
-                partition.log,
-                entry.fetch_offset,
-                room,
-                committed=self._committed_only,
-                at_least_one=at_least_one,
-            )
-        except KafkaError as error:
-            counters.failed_remote_fetches.value += 1
-            refused = _error(entry, error.code)
-            refused.aborted_transactions = None
-            return refused
-        if found is None or type(found.data) is not FileSlice:
-            if isinstance(entry, FetchEntry):
-                self.held_back.add(entry)
-            return data
-        data.records = found.data
-        counters.remote_fetches.value += 1
-        counters.remote_bytes_out.value += len(found.data)
-        if found.aborted:
-            data.aborted_transactions = _listed(found.aborted)
-        return data
+    def _fail(self, entry: Wanted, partition: Partition, error: KafkaError) -> PartitionData:
+        if _is_remote(entry, partition):
+            self.min_bytes = 0
+            partition.counters.failed_remote_fetches.value += 1
+        refused = _error(entry, error.code)
+        refused.aborted_transactions = None
+        return refused
+
+    @property
+    def noted(self) -> PassNotes:
+        if self.notes is None:
+            self.notes = PassNotes()
+        return self.notes
+
+    def hold_back(self, entry: Wanted) -> None:
+        if isinstance(entry, FetchEntry):
+            self.noted.held_back.add(entry)
+
+    def is_held_back(self, entry: FetchEntry) -> bool:
+        return self.notes is not None and entry in self.notes.held_back
+
+    @property
+    def cold(self) -> list[ColdRead]:
+        return self.notes.cold if self.notes is not None else []
+
+    def may_answer(self, total: int, must_answer: bool = False) -> bool:
+        """True unless some data is not in memory, or there is too little of it and time is left."""
+        notes = self.notes
+        if notes is not None:
+            if notes.cold:
+                return False
+            must_answer = must_answer or notes.must_answer
+        return must_answer or total >= self.min_bytes
+
+    def count(self) -> None:
+        """Count what is unusual about the data that the response holds."""
+        for counters, size in self.notes.remote if self.notes is not None else ():
+            counters.remote_fetches.value += 1
+            counters.remote_bytes_out.value += size
 
 
 class AuthorizedReader(PartitionReader):
@@ -221,8 +255,9 @@ class AuthorizedReader(PartitionReader):
         super().__init__(broker, version, message, session)
         self._access = access
 
-    def missing(self, entry: FetchEntry) -> PartitionData:
-        return super().missing(entry) if not entry.topic or self._may_read(entry.topic) else _denied(entry)
+    def missing(self, entry: Wanted) -> PartitionData:
+        topic = entry.topic if isinstance(entry, FetchEntry) else ""
+        return super().missing(entry) if not topic or self._may_read(topic) else _denied(entry)
 
     def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         may_read = self._may_read(partition.topic)
@@ -240,41 +275,36 @@ class ReplicaReader(PartitionReader):
 
     __slots__ = ()
 
-    def to_warm(self, cold: list[Cold]) -> list[Cold]:
-        """A follower does not read remote segments: it restarts after them (KIP-405)."""
-        return [read for read in cold if read[1] >= read[0].offsets.local_start]
-
     def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         if problem := self._problem(entry, partition):
             return _not_here(entry, partition, problem, self._version)
-        return super().read(entry, partition, left, at_least_one)
+        if not _is_held_back(partition, self.session.replica):
+            return super().read(entry, partition, left, at_least_one)
+        if self._broker.leader_throttle.is_exceeded_by(self.noted.throttled_bytes):
+            left, at_least_one = 0, False
+        data = super().read(entry, partition, left, at_least_one)
+        if type(data.records) is FileSlice:
+            self.noted.throttled_bytes += data.records.length
+        elif not left and self.lacks_room(entry, partition, data):
+            self.hold_back(entry)  # it is checked again with the next fetch
+        return data
+
+    _read_records = staticmethod(Partition.read_for_follower)
+
+    def _fail(self, entry: Wanted, partition: Partition, error: KafkaError) -> PartitionData:
+        refused = _error(entry, error.code)
+        refused.log_start_offset = partition.log.log_start_offset  # a follower continues from there
+        return refused
+
+    def count(self) -> None:
+        if self.notes is not None and self.notes.throttled_bytes:
+            self._broker.leader_throttle.take(self.notes.throttled_bytes)
 
     def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
         problem = partition.leadership_error(entry.current_leader_epoch)
         if not problem and not partition.is_assigned(self.session.replica):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return problem
-
-    def _read_records(
-        self, entry: Wanted, partition: Partition, data: PartitionData, room: int, at_least_one: bool
-    ) -> PartitionData:
-        log, throttle = partition.log, self._broker.leader_throttle
-        is_throttled = _is_held_back(partition, self.session.replica)
-        if is_throttled and throttle.is_exceeded:
-            assert isinstance(entry, FetchEntry)  # followers always have a session
-            self.held_back.add(entry)  # it is checked again with the next fetch
-            return data
-        try:
-            records = log.read(entry.fetch_offset, room, log.log_end_offset, at_least_one=at_least_one)
-        except KafkaError as error:
-            refused = _error(entry, error.code)
-            refused.log_start_offset = log.log_start_offset  # a follower continues from there
-            return refused
-        if type(records) is FileSlice:
-            data.records = records
-            if is_throttled:
-                throttle.take(records.length)
-        return data
 
 
 def _is_held_back(partition: Partition, replica: int) -> bool:
@@ -307,8 +337,9 @@ def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offse
     return max(near)[1] if near else NO_REPLICA
 
 
-def _listed(aborted: list[tuple[int, int]]) -> list[AbortedTransaction]:
-    return [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted]
+def _is_remote(entry: Wanted, partition: Partition) -> bool:
+    offsets = partition.log.offsets
+    return offsets.start <= entry.fetch_offset < offsets.local_start
 
 
 def _denied(entry: Wanted) -> PartitionData:

@@ -9,20 +9,20 @@ OffsetDelete 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination import ask_each
-from barnabas.groups import CoordinatorResult, Group, GroupCoordinator, GroupShard, Respond, group_error
+from barnabas.coordination import CoordinatorResult, ask_each
+from barnabas.groups import Group, GroupCoordinator, GroupShard
 from barnabas.groups.classic import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from barnabas.groups.share import ShareStates
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
-from barnabas.network.requests import at_once_or_in_turns
+from barnabas.network.requests import Result, at_once_or_in_turns
 from barnabas.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FIRST_DESCRIBE_WITH_NOT_FOUND = 6
 
 
-class Coordinators(Protocol):
+class GroupAdminCoordinators(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
 
@@ -61,12 +61,12 @@ class GroupAdminNeeds(HasImage, Protocol):
     """Broker attributes used by group administration."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> GroupAdminCoordinators: ...
 
 
 def list_groups(
     broker: GroupAdminNeeds, request: Request, message: ListGroupsRequest
-) -> ListGroupsResponse | Coroutine[Any, Any, ListGroupsResponse]:
+) -> Result[ListGroupsResponse]:
     try:
         groups = broker.coordinators.groups.all_groups()
     except KafkaError as error:
@@ -176,11 +176,8 @@ def delete_groups(
 
 
 def _delete(broker: GroupAdminNeeds, group_id: str, done: Callable[[DeletableGroupResult], None]) -> None:
-    def act(shard: GroupShard, step: CoordinatorResult) -> None:
-        shard.delete_group(group_id, step)
-
     def finished(error: KafkaError | None) -> None:
-        code = ErrorCode.NONE if error is None else group_error(error.code)
+        code = ErrorCode.NONE if error is None else error.code
         why = None if error is None else error.message or None
         done(DeletableGroupResult(group_id=group_id, error_code=code, error_message=why))
 
@@ -188,7 +185,7 @@ def _delete(broker: GroupAdminNeeds, group_id: str, done: Callable[[DeletableGro
         if error:
             finished(KafkaError(error, f"The state of share group {group_id} could not be deleted; retry."))
         else:
-            broker.coordinators.groups.perform_told(group_id, act, finished)
+            broker.coordinators.groups.write(group_id, lambda shard: shard.delete_group(group_id), finished)
 
     broker.coordinators.share_states.delete_all(group_id, without_state)
 
@@ -201,32 +198,31 @@ def offset_delete(
 ) -> OffsetDeleteResponse | None:
     if not message.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    act = partial(_delete_offsets, broker.image, message, request.respond)
-    try:
-        broker.coordinators.groups.perform(message.group_id, act)
-    except KafkaError as error:
-        return OffsetDeleteResponse(error_code=error.code)
+
+    def done(outcome: OffsetDeleteResponse | KafkaError) -> None:
+        if isinstance(outcome, KafkaError):
+            outcome = OffsetDeleteResponse(error_code=outcome.code)
+        request.respond(outcome)
+
+    handle = partial(_delete_offsets, broker.image, message)
+    broker.coordinators.groups.write(message.group_id, handle, done)
     return None
 
 
 def _delete_offsets(
-    image: MetadataImage,
-    message: OffsetDeleteRequest,
-    respond: Respond,
-    shard: GroupShard,
-    step: CoordinatorResult,
-) -> None:
+    image: MetadataImage, message: OffsetDeleteRequest, shard: GroupShard
+) -> CoordinatorResult[OffsetDeleteResponse]:
     group = shard.find(message.group_id)
     group.check_offset_deletion()
-    response = OffsetDeleteResponse()
+    result = CoordinatorResult(OffsetDeleteResponse())
     for topic in message.topics:
         answer = OffsetDeleteResponseTopic(name=topic.name)
-        response.topics.append(answer)
+        result.response.topics.append(answer)
         for partition in topic.partitions:
             index = partition.partition_index
             if image.partition(topic.name, index) is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                error = shard.delete_offset(group, TopicPartition(topic.name, index), step)
+                error = shard.delete_offset(group, TopicPartition(topic.name, index), result)
             answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
-    step.answer(respond, response)
+    return result

@@ -13,14 +13,14 @@ LeaveGroup: since version 3 several members at a time, each with its own error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups import ClientInfo, GroupSettings, join_error, sees_all
+from barnabas.groups import ClientInfo, GroupSettings
 from barnabas.groups.classic import JoinRequest
 from barnabas.handlers.needs import HasGroups
+from barnabas.network.requests import access_of
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -40,21 +40,17 @@ FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_SEVERAL = 3
 
 
-def join_group(
-    broker: HasGroups,
-    request: Request,
-    message: JoinGroupRequest,
-    may_describe: Callable[[str], bool] = sees_all,
-) -> None:
+def join_group(broker: HasGroups, request: Request, message: JoinGroupRequest) -> None:
     groups = broker.coordinators.groups
-    client = client_of(request, may_describe)
+    client = client_of(request)
     joining = JoinRequest(message, client, request.version, request.respond)
     request.client_wait = max(message.rebalance_timeout_ms, message.session_timeout_ms) / 1000
     try:
         _check_join(message, groups.settings)
-        groups.join(joining)
     except KafkaError as error:
-        joining.respond(join_error(message.member_id, error.code))
+        joining.answer(error)
+    else:
+        groups.join(joining)
 
 
 def _check_join(message: JoinGroupRequest, settings: GroupSettings) -> None:
@@ -69,9 +65,12 @@ def _check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
 
-def client_of(request: Request, may_describe: Callable[[str], bool] = sees_all) -> ClientInfo:
-    """Return the client; Kafka writes addresses as Java does, with a slash after the (empty) host name."""
-    return ClientInfo(request.client_id or "", f"/{request.connection.peer[0]}", may_describe)
+def client_of(request: Request) -> ClientInfo:
+    """Return the client; Kafka writes addresses as Java does, with a slash after the (empty) host name.
+    Patterns of a group match topics that the requesting client may describe.
+    """
+    address = f"/{request.connection.peer[0]}"
+    return ClientInfo(request.client_id or "", address, access_of(request).may_describe)
 
 
 def sync_group(broker: HasGroups, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:
@@ -79,9 +78,9 @@ def sync_group(broker: HasGroups, request: Request, message: SyncGroupRequest) -
     request.client_wait = groups.settings.max_session_timeout_ms / 1000
     try:
         _check_sync(message, request.version)
-        groups.sync(message, request.respond)
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)
+    groups.sync(message, request.respond)
     return None
 
 
@@ -107,16 +106,18 @@ def _answer_heartbeat(request: Request, outcome: ErrorCode | KafkaError) -> None
 
 
 def leave_group(broker: HasGroups, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse | None:
+    if not message.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     several = request.version >= FIRST_LEAVE_OF_SEVERAL
     leavers = message.members if several else [MemberIdentity(member_id=message.member_id)]
-    try:
-        _check_group_id(message.group_id)
-        broker.coordinators.groups.leave(message.group_id, leavers, partial(_answer_leave, request))
-    except KafkaError as error:
-        if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
-            return LeaveGroupResponse(error_code=error.code)
-        _answer_leave(request, LeaveGroupResponse(members=[_unknown(leaver) for leaver in leavers]))
+    broker.coordinators.groups.leave(message.group_id, leavers, partial(_answer_leave, request, leavers))
     return None
+
+
+def _refused_leave(leavers: list[MemberIdentity], error: KafkaError) -> LeaveGroupResponse:
+    if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+        return LeaveGroupResponse(members=[_unknown(leaver) for leaver in leavers])
+    return LeaveGroupResponse(error_code=error.code)
 
 
 def _unknown(leaver: MemberIdentity) -> MemberResponse:
@@ -128,7 +129,10 @@ def _unknown(leaver: MemberIdentity) -> MemberResponse:
     )
 
 
-def _answer_leave(request: Request, response: LeaveGroupResponse) -> None:
+def _answer_leave(
+    request: Request, leavers: list[MemberIdentity], outcome: LeaveGroupResponse | KafkaError
+) -> None:
+    response = _refused_leave(leavers, outcome) if isinstance(outcome, KafkaError) else outcome
     if request.version < FIRST_LEAVE_OF_SEVERAL and response.members:
         response = LeaveGroupResponse(error_code=response.members[0].error_code)
     request.respond(response)

@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import GROUP_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups import sees_all
 from barnabas.groups.consumer import check_heartbeat, described
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
@@ -38,16 +37,23 @@ def consumer_group_heartbeat(
     broker: ConsumerGroupNeeds,
     request: Request,
     message: ConsumerGroupHeartbeatRequest,
-    may_describe: Callable[[str], bool] = sees_all,
 ) -> ConsumerGroupHeartbeatResponse | None:
     groups = broker.coordinators.groups
     try:
         check_enabled(broker.image, GROUP_VERSION)
         check_heartbeat(message, request.version, groups.settings.assignors)
-        groups.consumer_heartbeat(message, client_of(request, may_describe), request.respond)
     except KafkaError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+        return _refused(error)
+    groups.consumer_heartbeat(message, client_of(request), partial(_answer, request))
     return None
+
+
+def _answer(request: Request, outcome: ConsumerGroupHeartbeatResponse | KafkaError) -> None:
+    request.respond(_refused(outcome) if isinstance(outcome, KafkaError) else outcome)
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
 # -- ConsumerGroupDescribe ------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.coordination import CoordinatorRecord, ask_each
-from barnabas.groups import NO_EXPIRY, Committed, Committer, GroupShard
+from barnabas.coordination import CoordinatorResult, ask_each
+from barnabas.groups import NO_EXPIRY, Committed, Committer, GroupShard, commit_error
 from barnabas.handlers.needs import HasGroups, HasImage
 from barnabas.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -66,7 +66,9 @@ def offset_commit(
     commit = _Commit(broker, request, message)
     if not commit.offsets:
         return commit.response
-    broker.coordinators.groups.commit(message.group_id, commit.records, commit.answer)
+    broker.coordinators.groups.write(
+        message.group_id, commit.handle, commit.answer, errors=commit_error, is_batched=True
+    )
     return None
 
 
@@ -86,7 +88,7 @@ class _Commit:
         self._by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
         self.response = OffsetCommitResponse(topics=[self._add_topic(topic) for topic in message.topics])
 
-    def records(self, shard: GroupShard) -> list[CoordinatorRecord]:
+    def handle(self, shard: GroupShard) -> CoordinatorResult[None]:
         message = self._message
         committer = Committer(
             message.member_id,
@@ -99,12 +101,16 @@ class _Commit:
             check(tp, committed.topic_id)
         return shard.commit(message.group_id, self.offsets)
 
-    def answer(self, error: ErrorCode) -> None:
+    def answer(self, outcome: KafkaError | None) -> None:
+        if outcome is not None:
+            self._refuse(outcome.code)
+        self._request.respond(self.response)
+
+    def _refuse(self, error: ErrorCode) -> None:
         if error is ErrorCode.GROUP_ID_NOT_FOUND and self._request.version < FIRST_COMMIT_WITH_NOT_FOUND:
             error = ErrorCode.ILLEGAL_GENERATION
         for answer in self._answers:
             answer.error_code = error
-        self._request.respond(self.response)
 
     def _add_topic(self, topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
         image = self._image

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups import JOINING, CoordinatorResult, GroupCoordinator, GroupShard
-from barnabas.groups.share import Partitions, ShareStates, check_heartbeat, described
+from barnabas.groups import JOINING, GroupCoordinator
+from barnabas.groups.share import ShareHeartbeatResult, ShareStates, check_heartbeat, described
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasImage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 
-class Coordinators(Protocol):
+class ShareGroupCoordinators(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
 
@@ -42,7 +42,7 @@ class ShareGroupNeeds(HasImage, Protocol):
     """Broker attributes used by share groups."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ShareGroupCoordinators: ...
 
 
 def share_group_heartbeat(
@@ -67,27 +67,17 @@ def _beat(
     respond: Callable[[ShareGroupHeartbeatResponse, bool], None],
 ) -> None:
     """Process one heartbeat; `respond` also gets whether it causes state to be created."""
-    wanted: list[tuple[int, Partitions]] = []
+    coordinators = broker.coordinators
 
-    def beat(shard: GroupShard, step: CoordinatorResult) -> None:
-        shard.share.heartbeats.handle(
-            message,
-            client_of(request),
-            answered,
-            step,
-            lambda epoch, missing: wanted.append((epoch, missing)),
-        )
+    def answered(outcome: ShareHeartbeatResult | KafkaError) -> None:
+        if isinstance(outcome, KafkaError):
+            respond(_refused(outcome), False)
+            return
+        if outcome.missing:
+            coordinators.share_states.create(message.group_id, outcome.state_epoch, outcome.missing)
+        respond(outcome.response, bool(outcome.missing))
 
-    def answered(response: ShareGroupHeartbeatResponse) -> None:
-        if not response.error_code:
-            for epoch, missing in wanted:
-                broker.coordinators.share_states.create(message.group_id, epoch, missing)
-        respond(response, bool(wanted))
-
-    try:
-        broker.coordinators.groups.perform(message.group_id, beat)
-    except KafkaError as error:
-        respond(_refused(error), False)
+    coordinators.groups.share_heartbeat(message, client_of(request), answered)
 
 
 def _joined(

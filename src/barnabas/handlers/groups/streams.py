@@ -14,14 +14,14 @@ StreamsGroupTopologyDescriptionUpdate 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import STREAMS_VERSION, check_enabled
 from barnabas.common.errors import KafkaError
-from barnabas.groups import CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.groups import GroupCoordinator
 from barnabas.groups.streams import (
+    HeartbeatResult,
     InternalTopic,
     StreamsStatus,
     StreamsTopics,
@@ -32,6 +32,7 @@ from barnabas.groups.streams import (
 from barnabas.handlers.groups.classic import client_of
 from barnabas.handlers.groups.describe import describe_each
 from barnabas.handlers.needs import HasImage
+from barnabas.network.requests import access_of
 from barnabas.protocol.messages.streams import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -42,6 +43,7 @@ from barnabas.protocol.messages.streams import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from barnabas.security import RequestContext
+from barnabas.security.authz import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -50,7 +52,7 @@ MAX_FAILURES_NAMED = 3
 PAUSE_IN_HEARTBEATS = 2  # after a topic could not be created
 
 
-class Coordinators(Protocol):
+class StreamsGroupCoordinators(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
 
@@ -62,39 +64,50 @@ class StreamsGroupNeeds(HasImage, Protocol):
     """Broker attributes used by streams groups."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> StreamsGroupCoordinators: ...
 
 
 def streams_group_heartbeat(
     broker: StreamsGroupNeeds,
     request: Request,
     message: StreamsGroupHeartbeatRequest,
-    may_create: Callable[[str], bool] = lambda name: True,
 ) -> StreamsGroupHeartbeatResponse | None:
     coordinators = broker.coordinators
-    respond = partial(_respond, coordinators.streams_topics, request, may_create)
     try:
         check_enabled(broker.image, STREAMS_VERSION)
         check_heartbeat(message, request.version)
-        coordinators.groups.streams_heartbeat(message, client_of(request), respond, request.version)
     except KafkaError as error:
-        return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
+        return _refused(error)
+    done = partial(_respond, coordinators.streams_topics, request)
+    coordinators.groups.streams_heartbeat(message, client_of(request), done, request.version)
     return None
+
+
+def _refused(error: KafkaError) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)
 
 
 def _respond(
     topics: StreamsTopics,
     request: Request,
-    may_create: Callable[[str], bool],
-    missing: tuple[InternalTopic, ...],
-    response: StreamsGroupHeartbeatResponse,
+    outcome: HeartbeatResult | KafkaError,
 ) -> None:
-    denied = [topic.name for topic in missing if not may_create(topic.name)]
+    if isinstance(outcome, KafkaError):
+        request.respond(_refused(outcome))
+        return
+    response, missing = outcome
+    access = access_of(request)
+    denied = [topic.name for topic in missing if not access.allows_any(_creation(topic.name))]
     if denied:
         _add_detail(response, f"Unauthorized to CREATE on topics {', '.join(denied)}.")
-    elif missing and not response.error_code:
+    elif missing:
         _create(topics, response, missing, request.context)
     request.respond(response)
+
+
+def _creation(topic: str) -> tuple[Action, ...]:
+    """A streams group creates its internal topics as the member whose heartbeat finds them missing."""
+    return Action(Operation.CREATE, ResourceType.CLUSTER), Action(Operation.CREATE, ResourceType.TOPIC, topic)
 
 
 def _create(
@@ -150,16 +163,22 @@ def streams_group_topology_description_update(
 ) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
     groups = broker.coordinators.groups
 
-    def update(shard: GroupShard, step: CoordinatorResult) -> None:
-        shard.streams.descriptions.update(message, step)
-        step.answer(request.respond, StreamsGroupTopologyDescriptionUpdateResponse())
-
     try:
         check_enabled(broker.image, STREAMS_VERSION)
         check_update(message, groups.settings.streams_description_max_bytes)
-        groups.perform(message.group_id, update)
     except KafkaError as error:
-        return StreamsGroupTopologyDescriptionUpdateResponse(
-            error_code=error.code, error_message=error.message or None
-        )
+        return _updated(error)
+    groups.write(
+        message.group_id,
+        lambda shard: shard.streams.descriptions.update(message),
+        lambda outcome: request.respond(_updated(outcome)),
+    )
     return None
+
+
+def _updated(outcome: KafkaError | None) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    if outcome is None:
+        return StreamsGroupTopologyDescriptionUpdateResponse()
+    return StreamsGroupTopologyDescriptionUpdateResponse(
+        error_code=outcome.code, error_message=outcome.message or None
+    )

@@ -9,9 +9,9 @@ and the log end again. Batches of a refused partition are neither copied nor ins
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import Steps, finish
@@ -30,6 +30,7 @@ from barnabas.replication import Admitted, Durability, Mirrors, Partition, admit
 from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Result
     from barnabas.network.requests.dispatch import Request
 
 MAX_WAIT = 60.0  # seconds, whatever timeout a client sends
@@ -53,7 +54,7 @@ class MirrorNeeds(HasReplicas, Protocol):
 
 def append_mirrored(
     broker: MirrorNeeds, request: Request, message: AppendMirroredRequest
-) -> AppendMirroredResponse | Coroutine[Any, Any, AppendMirroredResponse]:
+) -> Result[AppendMirroredResponse]:
     walks = _walk_small(message)
     if walks is None:
         return _append_in_turns(broker, message)
@@ -336,5 +337,5 @@ def _safe(broker: MirrorNeeds, partition: Partition, end: int) -> asyncio.Future
         if not future.done():
             future.set_result(error)
 
-    broker.durability.when_durable(partition, end, settle)
+    broker.durability.when(partition, end, settle)
     return future

@@ -28,7 +28,7 @@ from barnabas.transactions import (
 )
 
 
-class Coordinators(Protocol):
+class AdmissionCoordinators(Protocol):
     @property
     def admission(self) -> AddPartitionsToTxnManager: ...
 
@@ -37,7 +37,7 @@ class AdmissionNeeds(HasConfig, HasReplicas, Protocol):
     """Broker attributes used by transactional produce requests."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> AdmissionCoordinators: ...
 
 
 class Admission:

@@ -8,8 +8,8 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
-from barnabas.handlers.produce.delayed import Unsafe
-from barnabas.log import CLIENT, AppendResult, Inspected, InspectionRequiredError, Origin
+from barnabas.handlers.produce.delayed import Unacknowledged
+from barnabas.log import CLIENT, Inspected, InspectionRequiredError, Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -21,7 +21,7 @@ from barnabas.protocol.messages.produce import (
 from barnabas.records import InvalidRecords
 from barnabas.records.batch import HEADER_SIZE, read_header
 from barnabas.records.compression import Codec
-from barnabas.replication import ALL_REPLICAS, Durability, Inspections, Partition, TimerLoop
+from barnabas.replication import Durability, Inspections, Partition, TimerLoop
 from barnabas.security import BROKER
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class PendingBatch(NamedTuple):
 class Appending:
     """Stage one of a produce request: append each batch, collect those that are not durable yet."""
 
-    __slots__ = ("acks", "broker", "held", "inspected", "now_ms", "origin", "request", "unsafe")
+    __slots__ = ("acks", "broker", "held", "inspected", "now_ms", "origin", "request", "unacknowledged")
 
     def __init__(self, broker: ProduceNeeds, request: Request, acks: int, origin: Origin = CLIENT) -> None:
         self.broker = broker
@@ -91,7 +91,7 @@ class Appending:
         self.request = request
         self.acks = acks
         self.now_ms = broker.clock.now_ms()
-        self.unsafe: list[Unsafe] = []
+        self.unacknowledged: list[Unacknowledged] = []
         self.held: list[PendingBatch] = []
         self.inspected: Inspected | None = None
 
@@ -136,37 +136,18 @@ class Appending:
             return self._hold(partition, data, unchecked)
         except KafkaError as error:
             return self._refuse(partition, data, error)
-        return self._appended(partition, data, result)
-
-    def settle(
-        self, partition: Partition, data: PartitionProduceData, outcome: AppendResult | KafkaError
-    ) -> PartitionProduceResponse:
-        """Process a batch that was appended or refused elsewhere (`fast_path.py`)."""
-        partition.counters.produces.value += 1
-        if isinstance(outcome, KafkaError):
-            return self._refuse(partition, data, outcome)
-        return self._appended(partition, data, outcome)
-
-    def _appended(
-        self, partition: Partition, data: PartitionProduceData, result: AppendResult
-    ) -> PartitionProduceResponse:
         first_offset, last_offset, append_time, _ = result
-        offsets = partition.log.offsets
-        response = PartitionProduceResponse(data.index, NO_ERROR, first_offset, append_time, offsets.start)
-        if self.acks == ALL_REPLICAS:
-            if not self.broker.durability.is_durable(partition, last_offset + 1):
-                self.unsafe.append((partition, last_offset + 1, response))
-        elif offsets.written <= last_offset:
-            self.unsafe.append((partition, last_offset + 1, response))
+        response = PartitionProduceResponse(
+            data.index, NO_ERROR, first_offset, append_time, partition.log.offsets.start
+        )
+        if not self.broker.durability.is_durable(partition, last_offset + 1, self.acks):
+            self.unacknowledged.append((partition, last_offset + 1, response))
         return response
 
     def _refuse(
         self, partition: Partition, data: PartitionProduceData, error: KafkaError
     ) -> PartitionProduceResponse:
-        partition.counters.failed_produces.value += 1
-        if error.code in REFUSED_FOR_WHAT_IT_IS:
-            self.broker.inspections.note_refusal(error.code.name)
-        return _failure(partition, data.index, error, self.request.version)
+        return refused(self.broker.inspections, partition, data.index, error, self.request.version)
 
     # -- batches that take long to inspect ------------------------------------------------------------
 
@@ -240,6 +221,16 @@ class AppendingAdmitted(Appending):
             partition.counters.failed_produces.value += 1
             return _failure(partition, data.index, refusal, self.request.version)
         return super()._append(partition, data)
+
+
+def refused(
+    inspections: Inspections, partition: Partition, index: int, error: KafkaError, version: int
+) -> PartitionProduceResponse:
+    """Count a batch that the partition has refused, and return its response."""
+    partition.counters.failed_produces.value += 1
+    if error.code in REFUSED_FOR_WHAT_IT_IS:
+        inspections.note_refusal(error.code.name)
+    return _failure(partition, index, error, version)
 
 
 def _failure(partition: Partition, index: int, error: KafkaError, version: int) -> PartitionProduceResponse:

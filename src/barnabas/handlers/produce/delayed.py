@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from barnabas.replication import ALL_REPLICAS, DelayedOperation, Durability, Partition, TimerLoop
+from barnabas.replication import DelayedOperation, Durability, Partition, TimerLoop
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
 NO_ACKNOWLEDGEMENT = 0
 
-Unsafe = tuple[Partition, int, PartitionProduceResponse]
+Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
 """An appended batch: its partition, its end offset, and its part of the response."""
 
 
@@ -30,13 +30,12 @@ class DelayedProduce(DelayedOperation):
         self._response = response
         self._open: dict[int, PartitionProduceResponse] = {}
 
-    def watch(self, durability: Durability, unsafe: list[Unsafe]) -> None:
-        self._open = {id(answer): answer for _, _, answer in unsafe}
-        for partition, end, answer in unsafe:
-            if self._acks == ALL_REPLICAS:
-                durability.when_durable(partition, end, partial(self._settle, answer))
-            else:
-                partition.when_written(end, partial(self._settle, answer))
+    def start(self, durability: Durability, unacknowledged: list[Unacknowledged], timeout_ms: int) -> None:
+        self._request.time_budget = max(timeout_ms, 0) / 1000
+        self._open = {id(answer): answer for _, _, answer in unacknowledged}
+        for partition, end, answer in unacknowledged:
+            durability.when(partition, end, partial(self._settle, answer), self._acks)
+        self.wait(self._request.time_budget)
 
     def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
         if self._open.pop(id(answer), None) is None:
@@ -65,6 +64,6 @@ class DelayedProduce(DelayedOperation):
 def answer_nothing(request: Request, response: ProduceResponse) -> None:
     """Complete an acks=0 request, which has no response: on failure, close the connection to signal it."""
     if any(answer.error_code for topic in response.responses for answer in topic.partition_responses):
-        request.connection.close("a produce request with acks=0 failed")
+        request.close("a produce request with acks=0 failed")
     else:
         request.respond_nothing()

@@ -7,23 +7,20 @@ one batch, and nothing else, means the same: its batch is appended at once.
 
 The head is derived from the codec: it is everything before the length of the records when the decoded request
 is encoded again, and it is cached only if that gives the same bytes. All other requests (transactions,
-acks=0, internal topics, batches that must be inspected) take the regular path (`handler.py`). A request whose
-batch is refused, or not yet durable, continues there, after the append.
+acks=0, internal topics, batches that must be inspected) take the regular path (`handler.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.common.errors import KafkaError
+from barnabas.common.errors import NO_ERROR, KafkaError
 from barnabas.common.types import ZERO_UUID
-from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
-from barnabas.handlers.produce.handler import finish
-from barnabas.log import AppendResult, InspectionRequiredError
-from barnabas.network.requests import Request, Result, Route
+from barnabas.handlers.produce.appending import ZSTD_SINCE, ProduceNeeds, refused
+from barnabas.handlers.produce.delayed import DelayedProduce
+from barnabas.log import InspectionRequiredError
+from barnabas.network.requests import Request, Route
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -33,7 +30,11 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.protocol.wire import read_unsigned_varint, unsigned_varint
 from barnabas.records.batch import HEADER_SIZE
-from barnabas.replication import ALL_REPLICAS, Partition
+from barnabas.replication import ALL_REPLICAS
+
+if TYPE_CHECKING:
+    from barnabas.network import Connection
+    from barnabas.network.requests.dispatch import Dispatcher
 
 MAX_KNOWN: Final = 4_096
 MAX_HEAD: Final = 512  # a topic name has up to 249 bytes
@@ -46,9 +47,9 @@ _NO_TAGS: Final = bytes(3)  # of the partition, the topic and the request, in fl
 _write_offsets: Final = _OFFSETS.pack_into
 _read_length: Final = _LENGTH.unpack_from
 
-Known = tuple[bool, Any, int, int, bytes, int]
-"""Whether the topic is named by id, the name or id, the partition, acks, the response, and the position of
-its offsets.
+Known = tuple[bool, Any, int, int, bytes, int, int]
+"""Whether the topic is named by id, the name or id, the partition, acks, the response, the position of its
+offsets, and the timeout.
 """
 
 
@@ -68,12 +69,18 @@ class KnownHeads:
         self._known: dict[bytes, Known] = {}
 
     def serve(
-        self, broker: ProduceNeeds, head_length: int, buffer: memoryview, body: int, end: int
-    ) -> bytearray | Callable[[ProduceNeeds, Request, ProduceRequest], Result] | None:
-        """Return the response without its correlation id; or the rest of the regular path; or None without
-        side effects.
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        correlation_id: int,
+        buffer: memoryview,
+        body: int,
+        end: int,
+    ) -> bytearray | None:
+        """Return the response without its correlation id; empty if the batch was refused, or is not durable yet;
+        None without side effects.
         """
-        start = body + head_length
+        start = body + connection.known_head
         known = self._known.get(buffer[body:start].tobytes())
         if known is None:
             return None
@@ -88,30 +95,38 @@ class KnownHeads:
             start += 4
         if length != end - start or length < HEADER_SIZE:
             return None
-        is_by_id, topic, index, acks, answered, topic_index = known
+        is_by_id, topic, index, acks, answered, topic_index, timeout_ms = known
+        broker: ProduceNeeds = dispatcher.broker  # type: ignore[assignment]
         replicas = broker.replicas
-        partitions = (replicas.by_id if is_by_id else replicas.by_name).get(topic)
-        partition = partitions.get(index) if partitions is not None else None
-        if partition is None or partition.counters.is_internal:
+        try:
+            partition = (replicas.by_id if is_by_id else replicas.by_name)[topic][index]
+        except KeyError:
+            return None
+        if partition.counters.is_internal:
             return None
         try:
-            result = partition.append(buffer[start:end], broker.clock.now_ms(), acks)
+            first_offset, last_offset, append_time, _ = partition.append(
+                buffer[start:end], broker.clock.now_ms(), acks
+            )
         except InspectionRequiredError:
             return None
         except KafkaError as error:
-            return partial(_go_on, partition, error)
-        first_offset, last_offset, append_time, _ = result
-        offsets = partition.log.offsets
-        if (
-            not broker.durability.is_durable(partition, last_offset + 1)
-            if acks == ALL_REPLICAS
-            else offsets.written <= last_offset
-        ):
-            return partial(_go_on, partition, result)
+            partition.counters.produces.value += 1
+            request = Request(dispatcher, connection, self._route, correlation_id)
+            refusal = refused(broker.inspections, partition, index, error, request.version)
+            request.respond(_response(known, refusal))
+            return _settled(request)
         partition.counters.produces.value += 1
-        answer = bytearray(answered)
-        _write_offsets(answer, topic_index, first_offset, append_time, offsets.start)
-        return answer
+        start_offset = partition.log.offsets.start
+        if broker.durability.is_durable(partition, last_offset + 1, acks):
+            answer = bytearray(answered)
+            _write_offsets(answer, topic_index, first_offset, append_time, start_offset)
+            return answer
+        request = Request(dispatcher, connection, self._route, correlation_id)
+        waiting = PartitionProduceResponse(index, NO_ERROR, first_offset, append_time, start_offset)
+        delayed = DelayedProduce(broker, request, _response(known, waiting), acks)
+        delayed.start(broker.durability, [(partition, last_offset + 1, waiting)], timeout_ms)
+        return _settled(request)
 
     def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int) -> int:
         """Cache the head of a decoded request; return its length, 0 if it is not cached."""
@@ -150,6 +165,7 @@ class KnownHeads:
             message.acks,
             bytes(answer),
             answer.index(_OFFSETS.pack(*_UNLIKELY)),
+            message.timeout_ms,
         )
         return True
 
@@ -158,15 +174,12 @@ def _length_of(records: memoryview, is_flexible: bool) -> bytes:
     return unsigned_varint(len(records) + 1) if is_flexible else _LENGTH.pack(len(records))
 
 
-def _go_on(
-    partition: Partition,
-    outcome: AppendResult | KafkaError,
-    broker: ProduceNeeds,
-    request: Request,
-    message: ProduceRequest,
-) -> Result:
-    """Continue on the regular path after the append of the one batch."""
-    batch = Appending(broker, request, message.acks)
-    (topic,) = message.topic_data
-    answer = batch.settle(partition, topic.partition_data[0], outcome)
-    return finish(batch, message, [TopicProduceResponse(topic.name, topic.topic_id, [answer])])
+def _settled(request: Request) -> bytearray:
+    request.dispatcher.settle(request.connection, request, None)
+    return bytearray()
+
+
+def _response(known: Known, answer: PartitionProduceResponse) -> ProduceResponse:
+    is_by_id, topic = known[:2]
+    name, topic_id = ("", topic) if is_by_id else (topic, ZERO_UUID)
+    return ProduceResponse([TopicProduceResponse(name, topic_id, [answer])])

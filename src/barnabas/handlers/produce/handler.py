@@ -10,8 +10,7 @@ next requests wait meanwhile, so that nothing overtakes them.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.produce.admission import Admission
@@ -32,15 +31,14 @@ from barnabas.protocol.messages.produce import (
 from barnabas.replication import ALL_REPLICAS
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Result
     from barnabas.network.requests.dispatch import Request
 
 
 _ACKS: Final = (NO_ACKNOWLEDGEMENT, 1, ALL_REPLICAS)
 
 
-def produce(
-    broker: ProduceNeeds, request: Request, message: ProduceRequest
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+def produce(broker: ProduceNeeds, request: Request, message: ProduceRequest) -> Result[ProduceResponse]:
     acks = message.acks
     if acks not in _ACKS:
         return _refuse_all(message, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -49,14 +47,14 @@ def produce(
     kind = Appending if request.version >= ZSTD_SINCE else AppendingWithoutZstd
     batch = kind(broker, request, acks)
     responses = batch.append_all(message.topic_data)
-    if batch.held or batch.unsafe or not acks:
-        return finish(batch, message, responses)
+    if batch.held or batch.unacknowledged or not acks:
+        return _finish(batch, message, responses)
     return ProduceResponse(responses)
 
 
 def _produce_in_transaction(
     broker: ProduceNeeds, request: Request, message: ProduceRequest, transactional_id: str
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> Result[ProduceResponse]:
     """Ask the coordinator first. If that takes time, the records are copied out of the receive buffer."""
     try:
         admission = Admission(broker, request.version, transactional_id, message)
@@ -79,14 +77,14 @@ async def _produce_when_admitted(
 
 def _append_admitted(
     broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> Result[ProduceResponse]:
     batch = AppendingAdmitted(broker, request, message.acks, admission)
-    return finish(batch, message, batch.append_all(message.topic_data))
+    return _finish(batch, message, batch.append_all(message.topic_data))
 
 
-def finish(
+def _finish(
     batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
-) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+) -> Result[ProduceResponse]:
     """Respond, now or when held batches are inspected and appended ones are durable."""
     return _append_held(batch, message, responses) if batch.held else _answer(batch, message, responses)
 
@@ -111,11 +109,9 @@ def _answer(
 ) -> ProduceResponse | None:
     broker, request, acks = batch.broker, batch.request, batch.acks
     response = ProduceResponse(responses)
-    if batch.unsafe:
-        request.time_budget = max(message.timeout_ms, 0) / 1000
+    if batch.unacknowledged:
         delayed = DelayedProduce(broker, request, response, acks)
-        delayed.watch(broker.durability, batch.unsafe)
-        delayed.wait(request.time_budget)
+        delayed.start(broker.durability, batch.unacknowledged, message.timeout_ms)
         return None
     if acks == NO_ACKNOWLEDGEMENT:
         answer_nothing(request, response)

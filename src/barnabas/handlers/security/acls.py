@@ -13,7 +13,7 @@ Kafka: ACLs that are not enforced would look like protection.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +21,7 @@ from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import acls as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import ELEMENTS_AT_ONCE, RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import ELEMENTS_AT_ONCE, RequestTurn, Result, at_once_or_in_turns
 from barnabas.protocol.messages.acls import (
     AclCreation,
     AclCreationResult,
@@ -75,7 +75,7 @@ async def _change(broker: AclsNeeds, turn: RequestTurn, plan: decide.AclPlan) ->
 
 def describe_acls(
     broker: AclsNeeds, request: Request, message: DescribeAclsRequest
-) -> DescribeAclsResponse | Coroutine[Any, Any, DescribeAclsResponse]:
+) -> Result[DescribeAclsResponse]:
     try:
         _check_enabled(broker)
     except KafkaError as error:

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import KafkaError
 from barnabas.controller import client_quotas as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import at_once_or_in_turns
+from barnabas.network.requests import Result, at_once_or_in_turns
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -30,6 +30,8 @@ from barnabas.security.quotas.filters import CLIENT_ID, IP, USER, Matching, Quot
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
+TOO_MANY = decide.MAX_CHANGES + 1
+
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
@@ -39,7 +41,7 @@ class ClientQuotasNeeds(HasConfig, HasController, HasImage, Protocol):
 
 def describe_client_quotas(
     broker: ClientQuotasNeeds, request: Request, message: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse | Coroutine[Any, Any, DescribeClientQuotasResponse]:
+) -> Result[DescribeClientQuotasResponse]:
     components = [(each.entity_type, each.match_type, each.match) for each in message.components]
     try:
         matches = matching(components, strict=message.strict)
@@ -86,8 +88,8 @@ async def alter_client_quotas(
 
 def _alteration(entry: AlterClientQuotasRequestEntryData) -> decide.Alteration:
     return decide.Alteration(
-        [(each.entity_type, each.entity_name) for each in entry.entity],
-        [(op.key, None if op.remove else op.value) for op in entry.ops],
+        [(each.entity_type, each.entity_name) for each in entry.entity[:TOO_MANY]],
+        [(op.key, None if op.remove else op.value) for op in entry.ops[:TOO_MANY]],
     )
 
 

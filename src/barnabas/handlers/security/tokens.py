@@ -9,8 +9,8 @@ They are refused to clients that have not authenticated, or did so with a token:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import Steps, pieces
@@ -18,7 +18,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import NewToken, TokenRules
 from barnabas.controller import delegation_tokens as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import RequestTurn, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, access_of, at_once_or_in_turns
 from barnabas.protocol.messages.tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -34,6 +34,7 @@ from barnabas.protocol.messages.tokens import (
 )
 from barnabas.security import ANONYMOUS, USER, Principal, RequestContext
 from barnabas.security.authn import DelegationToken, TokenSecrets, is_concerned
+from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
@@ -56,11 +57,6 @@ class TokensNeeds(HasConfig, HasController, HasImage, Protocol):
     def clock(self) -> Clock: ...
     @property
     def delegation_tokens(self) -> HasSecrets: ...
-
-
-def _anyone(whom: Any) -> bool:
-    """Allow everything: used without an authorizer."""
-    return True
 
 
 def _secrets(broker: TokensNeeds, context: RequestContext) -> TokenSecrets:
@@ -88,11 +84,7 @@ def _rules(broker: TokensNeeds) -> TokenRules:
 
 
 async def create_delegation_token(
-    broker: TokensNeeds,
-    request: Request,
-    message: CreateDelegationTokenRequest,
-    *,
-    may_create: Callable[[str], bool] = _anyone,
+    broker: TokensNeeds, request: Request, message: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     requester = request.context.principal
     owner = requester
@@ -100,7 +92,7 @@ async def create_delegation_token(
         owner = Principal(message.owner_principal_type or "", message.owner_principal_name)
     try:
         token_secrets = _secrets(broker, request.context)
-        wanted = _new_token(message, requester, owner, may_create)
+        wanted = _new_token(message, requester, owner, access_of(request))
         now = broker.clock.now_ms()
         token = await broker.controller.submit(
             lambda image: decide.create_token(image, wanted, _rules(broker), now)
@@ -121,14 +113,22 @@ def _new_token(
     message: CreateDelegationTokenRequest,
     requester: Principal,
     owner: Principal,
-    may_create: Callable[[str], bool],
+    access: Access,
 ) -> NewToken:
-    if owner[:2] != requester[:2] and not may_create(str(owner)):
+    if owner[:2] != requester[:2] and not _may_create(access, str(owner)):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     renewers = [Principal(each.principal_type, each.principal_name) for each in message.renewers]
     if any(each.type != USER for each in renewers):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     return NewToken(str(owner), str(requester), tuple(map(str, renewers)), message.max_lifetime_ms)
+
+
+def _may_create(access: Access, owner: str) -> bool:
+    """A token for another user needs CreateTokens on that user (KIP-373)."""
+    action = Action(Operation.CREATE_TOKENS, ResourceType.USER, owner)
+    is_allowed = access.allows(action)
+    access.tell(action, is_allowed)
+    return is_allowed
 
 
 def _created(token: DelegationToken, secret: bytes) -> CreateDelegationTokenResponse:
@@ -189,24 +189,20 @@ async def _token_id(broker: TokensNeeds, context: RequestContext, secret: bytes)
 
 
 def describe_delegation_token(
-    broker: TokensNeeds,
-    request: Request,
-    message: DescribeDelegationTokenRequest,
-    *,
-    may_see: Callable[[DelegationToken], bool] = _anyone,
-) -> DescribeDelegationTokenResponse | Coroutine[Any, Any, DescribeDelegationTokenResponse]:
+    broker: TokensNeeds, request: Request, message: DescribeDelegationTokenRequest
+) -> Result[DescribeDelegationTokenResponse]:
     """Describe tokens: a null list of owners means all, an empty one none."""
     try:
         token_secrets = _secrets(broker, request.context)
     except KafkaError as error:
         return DescribeDelegationTokenResponse(error.code)
     owners = None if message.owners is None else set(map(_owner, message.owners))
-    principal = str(request.context.principal)
+    principal, access = str(request.context.principal), access_of(request)
 
     def is_shown(token: DelegationToken) -> bool:
         concerned = {token.owner, token.requester, *token.renewers}
         is_wanted = owners is None or not concerned.isdisjoint(owners)
-        return is_wanted and (is_concerned(token, principal) or may_see(token))
+        return is_wanted and (is_concerned(token, principal) or _may_see(access, token))
 
     tells_requester = request.version >= REQUESTERS_SINCE
 
@@ -215,6 +211,12 @@ def describe_delegation_token(
 
     tokens = filter(is_shown, broker.image.delegation_tokens.values())
     return at_once_or_in_turns(request, _describing(map(described, tokens)))
+
+
+def _may_see(access: Access, token: DelegationToken) -> bool:
+    """A token of another user needs Describe on the token, or DescribeTokens on its owner."""
+    of_token = Action(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
+    return access.allows_any((of_token, Action(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)))
 
 
 def _describing(tokens: Iterable[DescribedDelegationToken]) -> Steps[DescribeDelegationTokenResponse]:

@@ -20,7 +20,7 @@ from barnabas.protocol.messages.share import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from barnabas.replication import MAX_WAIT_MS, ColdReads, DelayedOperation, TimerLoop
+from barnabas.replication import MAX_WAIT_MS, ColdRead, ColdReads, DelayedOperation, Loaded, TimerLoop
 from barnabas.share import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -131,12 +131,12 @@ class DelayedShareFetch(DelayedOperation):
         "_committed_only",
         "_found",
         "_is_final",
+        "_loaded",
         "_max_bytes",
         "_message",
         "_partitions",
         "_request",
         "_session",
-        "_warmed",
         "_watched",
     )
 
@@ -156,7 +156,7 @@ class DelayedShareFetch(DelayedOperation):
         self._acknowledging = Acknowledging(broker, session.key, renewing=message.is_renew_ack)
         self._found: Data | None = None
         self._watched: list[LedSharePartition] = []
-        self._warmed = False
+        self._loaded: Loaded | None = None
 
     def start(self) -> None:
         topics = self._message.topics
@@ -176,9 +176,12 @@ class DelayedShareFetch(DelayedOperation):
     def _attempt(self, *, final: bool) -> bool:
         """Acquire available records; return False when there is too little data and time is left."""
         errors, led = self._open_all()
-        if led and not self._warmed and self._warm(led):
-            return True  # retried when the pages are in memory
-        found = self._find_batches(led, errors) if led else []
+        cold: list[ColdRead] = []
+        found = self._find_batches(led, errors, cold) if led else []
+        if cold:
+            reads = {each.key: each for each in cold}
+            self._broker.page_cache.load(cold, lambda: self._attempt_loaded(reads))
+            return True  # retried when the data is in memory
         size = sum(batches.data.length for _, _, batches in found)
         if led and not final and size < max(1, min(self._message.min_bytes, self._max_bytes)):
             self._watch(led)
@@ -220,35 +223,26 @@ class DelayedShareFetch(DelayedOperation):
                 errors[tp] = _refused(tp, error)
         return errors, led
 
-    def _warm(self, led: Opened) -> bool:
-        page_cache = self._broker.page_cache
-        cold = []
-        for _, each in led:
-            log = each.partition.log
-            offset = each.share.next_offset() if each.share is not None else log.log_end_offset
-            if log.log_start_offset <= offset < log.log_end_offset and page_cache.is_cold(log, offset):
-                cold.append((log, offset, self._max_bytes))
-        if cold:
-            self._warmed = True
-            page_cache.warm(cold, self._warm_now)
-        return bool(cold)
-
-    def _warm_now(self) -> None:
+    def _attempt_loaded(self, loaded: Loaded) -> None:
         if not self.is_completed:
+            self._loaded = loaded
             self._attempt_first()
-            self._warmed = False
+            self._loaded = None
 
-    def _find_batches(self, led: Opened, errors: Data) -> Found:
+    def _find_batches(self, led: Opened, errors: Data, cold: list[ColdRead]) -> Found:
         ready = [(tp, each) for tp, each in led if each.share is not None and each.share.can_acquire]
         room = max(1, self._max_bytes // max(1, len(ready)))
+        most, committed_only = self._message.max_records, self._committed_only
         found = []
         for tp, each in ready:
             try:
-                batches = each.find(room, self._message.max_records, committed_only=self._committed_only)
+                batches = each.find(room, most, committed_only=committed_only, loaded=self._loaded)
             except KafkaError as error:  # of the object store, or of the disk
                 errors[tp] = _refused(tp, error)
                 continue
-            if batches is not None:
+            if isinstance(batches, ColdRead):
+                cold.append(batches)
+            elif batches is not None:
                 found.append((tp, each, batches))
         return found
 
@@ -283,11 +277,12 @@ class DelayedShareFetch(DelayedOperation):
                 )
             before = batches
             try:
-                batches = led.find(self._max_bytes, most, committed_only=self._committed_only)
+                more = led.find(self._max_bytes, most, committed_only=self._committed_only, loaded={})
             except KafkaError:  # an error of the object store: the next fetch reports it
                 return None
-            if batches is not None and batches.offset <= before.offset:
+            if not isinstance(more, Batches) or more.offset <= before.offset:
                 return None
+            batches = more
         return None
 
     # -- waiting ------------------------------------------------------------------------------------
@@ -311,7 +306,7 @@ class DelayedShareFetch(DelayedOperation):
             self.try_complete()
 
     def on_expiration(self) -> None:
-        self._warmed = True  # do not wait for the disk any longer
+        self._loaded = {}  # do not wait for the disk any longer
         self._try(final=True)
 
     def _try(self, *, final: bool) -> bool:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from barnabas.cluster.features import SHARE_VERSION, check_enabled
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.coordination import NO_LEADER, Channel, CoordinatorRequest, Done, answer_of
-from barnabas.groups import CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.coordination import NO_LEADER, Channel, CoordinatorRequest, CoordinatorResult, Done, answer_of
+from barnabas.groups import GroupCoordinator, GroupShard
 from barnabas.groups.share import NamedPartitions, Outcomes, Partitions, ShareStates, keys_of
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
@@ -48,13 +48,13 @@ from barnabas.share import UNKNOWN_COUNT, SharePersister, StoredState
 if TYPE_CHECKING:
     from barnabas.network.requests.dispatch import Request
 
-T = TypeVar("T")
+R = TypeVar("R")
 LATEST = -1
 UNKNOWN_LAG = -1
 MAX_LONG = (1 << 63) - 1
 
 
-class Coordinators(Protocol):
+class ShareOffsetCoordinators(Protocol):
     @property
     def channel(self) -> Channel: ...
 
@@ -72,25 +72,18 @@ class ShareOffsetNeeds(HasImage, HasReplicas, Protocol):
     """Broker attributes used by share group offsets."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ShareOffsetCoordinators: ...
 
 
-async def _step(
-    broker: ShareOffsetNeeds, group_id: str, act: Callable[[GroupShard, CoordinatorResult], T]
-) -> T:
-    """Run a step of a group; return its result when it is durable."""
-    results: list[T] = []
+async def _write(
+    broker: ShareOffsetNeeds, group_id: str, handle: Callable[[GroupShard], CoordinatorResult[R]]
+) -> R:
+    """Run an operation on a group; return its response when it is durable. Raises KafkaError."""
 
-    def run(shard: GroupShard, step: CoordinatorResult) -> None:
-        results.append(act(shard, step))
+    def write(done: Done[R]) -> None:
+        broker.coordinators.groups.write(group_id, handle, done)
 
-    def perform(done: Callable[[ErrorCode | KafkaError], None]) -> None:
-        broker.coordinators.groups.perform_simple(group_id, run, done)
-
-    error = await answer_of(perform)
-    if error:
-        raise KafkaError(error)
-    return results[0]
+    return await answer_of(write)
 
 
 # -- DescribeShareGroupOffsets --------------------------------------------------------------------------
@@ -228,10 +221,8 @@ async def alter_share_group_offsets(
         if not message.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         wanted, offsets = _known_partitions(broker, message)
-        epoch = await _step(
-            broker,
-            message.group_id,
-            lambda shard, step: shard.share.begin_reset(message.group_id, wanted, step),
+        epoch = await _write(
+            broker, message.group_id, lambda shard: shard.share.begin_reset(message.group_id, wanted)
         )
         outcomes: Outcomes = await answer_of(
             lambda done: broker.coordinators.share_states.reset(
@@ -301,14 +292,12 @@ async def delete_share_group_offsets(
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         topics = {topic.topic_name: broker.image.topics.get(topic.topic_name) for topic in message.topics}
         ids = [topic.topic_id for topic in topics.values() if topic is not None]
-        found = await _step(
-            broker, group_id, lambda shard, step: shard.share.begin_deletion(group_id, ids, step)
-        )
+        found = await _write(broker, group_id, lambda shard: shard.share.begin_deletion(group_id, ids))
         outcomes: Outcomes = await answer_of(
             lambda done: broker.coordinators.share_states.delete(keys_of(group_id, found), done)
         )
         gone = [topic for topic in found if not _first_error(topic, outcomes)]
-        await _step(broker, group_id, lambda shard, step: shard.share.state_deleted(group_id, gone, step))
+        await _write(broker, group_id, lambda shard: shard.share.state_deleted(group_id, gone))
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     return DeleteShareGroupOffsetsResponse(

@@ -44,7 +44,7 @@ _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 Outcomes = dict[TopicIdPartition, KafkaError | None]
 
 
-class Coordinators(Protocol):
+class ShareCoordinators(Protocol):
     @property
     def share_partitions(self) -> SharePartitionManager: ...
 
@@ -53,7 +53,7 @@ class ShareNeeds(IsMember, Protocol):
     """Broker attributes used by ShareFetch and ShareAcknowledge."""
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ShareCoordinators: ...
 
 
 def check_member(group_id: str | None, member_id: str | None) -> SessionKey:

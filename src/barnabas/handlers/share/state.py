@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ASKED_AT_ONCE = 50  # partitions per turn of the loop; each write takes about 0.2 ms
 
 
-class Coordinators(Protocol):
+class ShareStateCoordinators(Protocol):
     @property
     def shares(self) -> ShareCoordinator: ...
 
@@ -35,7 +35,7 @@ class ShareStateNeeds(Protocol):
     def call_soon(self) -> Callable[[Callable[[], None]], object]: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ShareStateCoordinators: ...
 
 
 Done = Callable[[Any], None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.handlers.needs import HasImage
@@ -18,7 +18,7 @@ from barnabas.handlers.telemetry.manager import (
     refusal,
 )
 from barnabas.handlers.telemetry.subscriptions import Attributes
-from barnabas.network.requests import RequestTurn
+from barnabas.network.requests import RequestTurn, Result
 from barnabas.protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -104,7 +104,7 @@ def get_telemetry_subscriptions(
 
 def push_telemetry(
     broker: TelemetryNeeds, request: Request, message: PushTelemetryRequest
-) -> PushTelemetryResponse | Coroutine[Any, Any, PushTelemetryResponse]:
+) -> Result[PushTelemetryResponse]:
     telemetry = broker.telemetry
     telemetry.use(broker.image.configs)
     # A copy: the receive buffer is reused after the first step.

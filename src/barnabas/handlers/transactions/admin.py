@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common import regex as patterns
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import ask_each
 from barnabas.handlers.needs import LedPartitionNeeds, led_partition
-from barnabas.network.requests import at_once_or_in_turns
+from barnabas.network.requests import Result, at_once_or_in_turns
 from barnabas.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -36,7 +36,7 @@ NO_TRANSACTION = -1  # in place of a first offset
 LISTED_IN_A_STEP = 16  # names may be long, and a pattern costly
 
 
-class Coordinators(Protocol):
+class ListingCoordinators(Protocol):
     @property
     def transactions(self) -> TransactionCoordinator: ...
 
@@ -48,7 +48,7 @@ class ListingNeeds(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ListingCoordinators: ...
 
 
 def describe_producers(
@@ -123,7 +123,7 @@ def _described(
 
 def list_transactions(
     broker: ListingNeeds, request: Request, message: ListTransactionsRequest
-) -> ListTransactionsResponse | Coroutine[Any, Any, ListTransactionsResponse]:
+) -> Result[ListTransactionsResponse]:
     if message.transactional_id_pattern and not patterns.is_loaded():
         request.is_large = True
         return _list_with_first_pattern(broker, request, message)
@@ -132,7 +132,7 @@ def list_transactions(
 
 async def _list_with_first_pattern(
     broker: ListingNeeds, request: Request, message: ListTransactionsRequest
-) -> ListTransactionsResponse:
+) -> ListTransactionsResponse | None:
     await asyncio.to_thread(patterns.load)
     response = _list(broker, request, message)
     return await response if isinstance(response, Coroutine) else response
@@ -140,7 +140,7 @@ async def _list_with_first_pattern(
 
 def _list(
     broker: ListingNeeds, request: Request, message: ListTransactionsRequest
-) -> ListTransactionsResponse | Coroutine[Any, Any, ListTransactionsResponse]:
+) -> Result[ListTransactionsResponse]:
     runtime = broker.coordinators.transactions.runtime
     if runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MARKER_SECONDS = 10.0  # less than the coordinator waits for an answer (REQUEST_SECONDS in cluster/peers.py)
 
 
-class Coordinators(Protocol):
+class MarkerCoordinators(Protocol):
     @property
     def markers(self) -> MarkerWriter: ...
 
@@ -39,7 +39,7 @@ class MarkerNeeds(Protocol):
     def timers(self) -> Timers: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> MarkerCoordinators: ...
 
 
 def write_txn_markers(broker: MarkerNeeds, request: Request, message: WriteTxnMarkersRequest) -> None:

@@ -16,8 +16,8 @@ from barnabas.cluster.image import TopicState
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination import ProducerIdAndEpoch
-from barnabas.groups import Committed, Committer, CoordinatorResult, GroupCoordinator, GroupShard
+from barnabas.coordination import CoordinatorResult, ProducerIdAndEpoch
+from barnabas.groups import Committed, Committer, GroupCoordinator, GroupShard, commit_error
 from barnabas.handlers.needs import HasImage, HasReplicas
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.transactions import (
@@ -48,7 +48,7 @@ BY_TOPIC_ID = 6  # the first version with ids of topics, and with the errors of 
 KNOWS_LOADING = 2  # the first version whose clients retry after COORDINATOR_LOAD_IN_PROGRESS
 
 
-class Coordinators(Protocol):
+class OffsetCommitCoordinators(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
 
@@ -63,7 +63,7 @@ class OffsetCommitNeeds(HasImage, HasReplicas, Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> OffsetCommitCoordinators: ...
 
 
 def txn_offset_commit(
@@ -164,24 +164,26 @@ class _TransactionalCommit:
         self._broker.coordinators.admission.ask(applicant, [tp], answered)
 
     def _write(self) -> None:
-        message = self._message
-
-        def act(shard: GroupShard, step: CoordinatorResult) -> None:
-            committer = Committer(
-                message.member_id,
-                message.group_instance_id,
-                message.generation_id_or_member_epoch,
-                self._request.version,
-                in_transaction=True,
-            )
-            check = shard.check_commit(message.group_id, committer)
-            for tp, committed in self.offsets:
-                check(tp, committed.topic_id)
-            step.records += shard.commit(message.group_id, self.offsets)
-
-        self._broker.coordinators.groups.perform_simple(
-            message.group_id, act, self._finish, producer=self._instance
+        self._broker.coordinators.groups.write(
+            self._message.group_id, self._handle, self._written, errors=commit_error, producer=self._instance
         )
+
+    def _handle(self, shard: GroupShard) -> CoordinatorResult[None]:
+        message = self._message
+        committer = Committer(
+            message.member_id,
+            message.group_instance_id,
+            message.generation_id_or_member_epoch,
+            self._request.version,
+            in_transaction=True,
+        )
+        check = shard.check_commit(message.group_id, committer)
+        for tp, committed in self.offsets:
+            check(tp, committed.topic_id)
+        return shard.commit(message.group_id, self.offsets)
+
+    def _written(self, outcome: KafkaError | None) -> None:
+        self._finish(ErrorCode.NONE if outcome is None else outcome.code)
 
     def _finish(self, error: ErrorCode) -> None:
         version = self._request.version

@@ -11,8 +11,8 @@ InitProducerId 0 to 6, AddPartitionsToTxn 0 to 5, AddOffsetsToTxn 0 to 4, EndTxn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -47,6 +47,7 @@ from barnabas.transactions import (
 )
 
 if TYPE_CHECKING:
+    from barnabas.network.requests import Result
     from barnabas.network.requests.dispatch import Request
 
 FIRST_BETWEEN_BROKERS = 4  # of AddPartitionsToTxn
@@ -58,7 +59,7 @@ INIT_KNOWS_FENCED = 4
 Done = Callable[[list[AddPartitionsToTxnTopicResult]], None]
 
 
-class Coordinators(Protocol):
+class ProducerCoordinators(Protocol):
     @property
     def groups(self) -> GroupCoordinator: ...
 
@@ -73,7 +74,7 @@ class TransactionNeeds(HasConfig, HasImage, Protocol):
     def producer_ids(self) -> ProducerIds: ...
 
     @property
-    def coordinators(self) -> Coordinators: ...
+    def coordinators(self) -> ProducerCoordinators: ...
 
 
 # -- InitProducerId -----------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ class TransactionNeeds(HasConfig, HasImage, Protocol):
 
 def init_producer_id(
     broker: TransactionNeeds, request: Request, message: InitProducerIdRequest
-) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse | None] | None:
+) -> Result[InitProducerIdResponse]:
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _not_initialized(ErrorCode.INVALID_REQUEST)
     if not broker.producer_ids.is_ready:

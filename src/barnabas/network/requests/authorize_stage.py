@@ -1,25 +1,25 @@
 """Authorization stage: the needs of an API's rule, and the response to a denied request.
 
 A request is denied as a whole (`RequiredPermission`), or by elements of one of its arrays (`Each`): then the handler
-gets the other elements, and the response has an error for each denied one. `after` filters the response. With the
-allow-all authorizer none of this is part of a route.
+gets the other elements, and the response has an error for each denied one. `after` filters the response. A handler
+that authorizes details that are not part of the request calls `access_of`. With the allow-all authorizer a route does
+not have this stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.network.requests.brokers_only import refusal
-from barnabas.network.requests.error_injection import error_response
+from barnabas.network.requests.denials import error_response, refusal, with_details, without_arrays
+from barnabas.network.requests.request import Answer, Request, StageCompletion
 from barnabas.network.requests.request_parts import with_value
-from barnabas.protocol.api import response_class
-from barnabas.protocol.schema import Message, Struct
+from barnabas.protocol.api import APIS, response_class
 from barnabas.security import RequestContext
 from barnabas.security.authz import (
-    DENIAL_TEXTS,
+    ALLOW_ALL,
     Access,
     Action,
     AuditedAccess,
@@ -30,8 +30,9 @@ from barnabas.security.authz import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
-    from barnabas.network.requests.routes import HandlerFunction, Result
+    from barnabas.network.requests.routes import Handler
+    from barnabas.network.requests.stages import RequestSecurity
+    from barnabas.protocol.schema import Message, Struct
 
 logger = rate_limited_logger(__name__)
 
@@ -48,7 +49,7 @@ class RequiredPermission(NamedTuple):
     or_else: tuple[Action, ...] = ()  # any of these is sufficient, too
     or_anywhere: tuple[Operation, ResourceType] | None = None
 
-    def denied(self, access: Access, message: Any) -> ErrorCode:
+    def denied(self, access: Access, message: Message) -> ErrorCode:
         for name in self.names(message):
             if name is None:
                 continue
@@ -67,13 +68,16 @@ class RequiredPermission(NamedTuple):
         )
 
 
+ActionOf = Callable[[Any, Any, Any], Action | None]
+"""Maps the broker, the message and an element to its resource; None when it names nothing that exists."""
+
+
 class Each(NamedTuple):
     """An operation that each element of an array needs."""
 
     asked: str
     answered: str
-    action: Callable[[Any, Any, Any], Action | None]
-    """Maps the broker, the message and an element to its resource; None when it names nothing that exists."""
+    action: ActionOf
     or_else: tuple[Action, ...] = ()
     others: Callable[[Any, Any], ErrorCode] | None = None
     """Error of the allowed elements when another one is denied, for all-or-nothing requests."""
@@ -92,26 +96,17 @@ class ApiPermissions(NamedTuple):
 
     whole: tuple[RequiredPermission, ...] = ()
     each: tuple[Each, ...] = ()
-    before: Callable[[Access, Any, Any], Any] | None = None
+    before: Callable[[Access, Any, Any], Message | None] | None = None
     """Replaces the message for the handler; None when nothing of it is to be served."""
     after: tuple[Judge, ...] = ()
-    refuse: Callable[[Message, int, ErrorCode], Message] = lambda message, version, error: refusal(
-        message, version, error
-    )
+    refuse: Callable[[Any, int, ErrorCode], Message] = refusal
     """Builds the response to a request that is denied as a whole."""
-    filled: Mapping[str, Any] = {}
+    filled: Mapping[str, object] = {}
     """Fields of denied elements that are not at their defaults in Kafka's responses."""
     is_served_empty: bool = False
     """Calls the handler even if no element of the array is left: the response contains more."""
     is_unanswered: Callable[[Any], bool] = lambda message: False
     """Requests without a response: the connection is closed instead, as in Kafka."""
-    with_access: Callable[[Access], Mapping[str, Any]] | None = None
-    """Keyword arguments for a handler that authorizes details that are not part of the request."""
-
-
-class _Denied(NamedTuple):
-    answered: str
-    elements: list[Any]
 
 
 AccessOf = Callable[[RequestContext], Access]
@@ -124,49 +119,145 @@ def access_by(authorizer: Authorizer, audit: AuditLog | None, api: str) -> Acces
     return lambda context: AuditedAccess(authorizer, context, audit, api)
 
 
-def authorized(
-    function: HandlerFunction, rule: ApiPermissions, version: int, access_of: AccessOf
-) -> HandlerFunction:
-    """Wrap a handler for a deployment with an authorizer, or with an audit log."""
-    is_plain = not rule.after and rule.with_access is None
+class Authorize:
+    """The stage of a deployment with an authorizer, or with an audit log."""
 
-    def guard(broker: Any, request: Request, message: Any) -> Result:
-        access = access_of(request.context)
+    __slots__ = ("access_of", "rule")
+
+    def __init__(self, rule: ApiPermissions, access_of: AccessOf) -> None:
+        self.rule = rule
+        self.access_of = access_of
+
+    @classmethod
+    def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[Authorize]:
+        if security.authorizer is ALLOW_ALL and security.audit is None:
+            return
+        if handler.rule is None:
+            raise LookupError(f"{handler.request_class.NAME} has no row in handlers/authorization")
+        name = APIS[handler.request_class.api_key].name
+        yield cls(handler.rule, access_by(security.authorizer, security.audit, name))
+
+    def before(self, broker: object, request: Request, message: Message) -> Message | Answer:
+        rule, access = self.rule, self.access_of(request.context)
+        request.access = access
         for need in rule.whole:
             error = need.denied(access, message)
             if error:
-                return _refused(rule, request, message, version, error)
+                return self._refused(request, message, error)
         wanted = message if rule.before is None else rule.before(access, broker, message)
         if wanted is None:
-            return response_class(message.api_key)()
+            return Answer(response_class(message.api_key)())
         denied: list[_Denied] = []
         for each in rule.each:
-            wanted = _without_denied(each, access, broker, wanted, version, denied, rule.filled)
-        if is_plain and not denied:
-            return function(broker, request, wanted)
-        return _serve(function, rule, access, denied, broker, request, wanted)
+            wanted = self._without_denied(each, access, broker, wanted, request.version, denied)
+        if not denied and not rule.after:
+            return wanted
+        return self._in_part(broker, request, wanted, denied)
 
-    return guard
+    def _refused(self, request: Request, message: Message, error: ErrorCode) -> Answer:
+        logger.info("%r of %s is denied: %s", request, request.context.principal, error.name)
+        if self.rule.is_unanswered(message):
+            request.close(f"a request without an answer is denied: {error.name}")
+            return Answer(None)
+        response = self.rule.refuse(message, request.version, error)
+        return Answer(with_details(response, self.rule.filled, request.version))
+
+    def _without_denied(
+        self,
+        each: Each,
+        access: Access,
+        broker: object,
+        message: Message,
+        version: int,
+        denied: list[_Denied],
+    ) -> Message:
+        """Return the message without denied elements, which are added to `denied` with their errors."""
+        allowed, by_error = _split(each, access, broker, message)
+        if not by_error:
+            return message
+        if each.others is not None:
+            for item in allowed:
+                by_error.setdefault(each.others(broker, item), []).append(item)
+            allowed = []
+        for error, some in by_error.items():
+            answer = error_response(with_value(message, each.asked, some), error, version)
+            elements: list[Struct] = getattr(answer, each.answered)
+            for element in elements:
+                if each.shown is not None:
+                    each.shown(broker, element)
+                if each.is_flat:
+                    without_arrays(element)
+                with_details(element, self.rule.filled, version)
+            denied.append(_Denied(each.answered, elements))
+        return with_value(message, each.asked, allowed)
+
+    def _in_part(
+        self, broker: object, request: Request, message: Message, denied: list[_Denied]
+    ) -> Message | Answer:
+        """Serve the rest of a request of which elements are denied, or whose response is filtered."""
+        rule = self.rule
+        is_empty = (
+            bool(denied)
+            and not rule.is_served_empty
+            and not any(getattr(message, each.asked) for each in rule.each)
+        )
+        if denied:
+            logger.info("a part of %r of %s is denied", request, request.context.principal)
+        if is_empty and rule.is_unanswered(message):
+            request.close("a request without an answer is denied")
+            return Answer(None)
+        assert request.after is not None  # `staged` has set it
+        request.after.append(Authorized(rule, request.access, broker, message, denied))
+        return Answer(response_class(message.api_key)()) if is_empty else message
 
 
-def _refused(
-    rule: ApiPermissions, request: Request, message: Any, version: int, error: ErrorCode
-) -> Message | None:
-    logger.info("%r of %s is denied: %s", request, request.context.principal, error.name)
-    if rule.is_unanswered(message):
-        request.connection.close(f"a request without an answer is denied: {error.name}")
-        return None
-    return _filled(rule.refuse(message, version, error), rule.filled, version)  # type: ignore[no-any-return]
+class _Denied(NamedTuple):
+    answered: str
+    elements: list[Struct]
 
 
-def _parted(
-    each: Each, access: Access, broker: Any, message: Any
-) -> tuple[list[Any], dict[ErrorCode, list[Any]]]:
+class Authorized(StageCompletion):
+    """Filters a response, and adds an error for each denied element."""
+
+    __slots__ = ("_access", "_broker", "_denied", "_message", "_rule")
+
+    def __init__(
+        self,
+        rule: ApiPermissions,
+        access: Access,
+        broker: object,
+        message: Message,
+        denied: Sequence[_Denied],
+    ) -> None:
+        self._rule = rule
+        self._access = access
+        self._broker = broker
+        self._message = message
+        self._denied = denied
+
+    def answered(self, request: Request, response: Message) -> Message:
+        for judge in self._rule.after:
+            judge(self._access, self._broker, self._message, response)
+        if self._denied and self._rule.is_unanswered(self._message):
+            self.unanswered(request)
+        if getattr(response, "error_code", ErrorCode.NONE):
+            return response  # as a whole: Kafka does not list its elements then
+        for answered, elements in self._denied:
+            setattr(response, answered, [*getattr(response, answered), *elements])
+        return response
+
+    def unanswered(self, request: Request) -> None:
+        if self._denied:
+            request.close("a part of a request without an answer is denied")
+
+
+def _split(
+    each: Each, access: Access, broker: object, message: Message
+) -> tuple[list[object], dict[ErrorCode, list[object]]]:
     """Split the elements into the allowed ones, and the denied ones by error."""
-    items = getattr(message, each.asked) or ()
-    by_error: dict[ErrorCode, list[Any]] = {}
-    allowed = []
-    for item in items:
+    by_error: dict[ErrorCode, list[object]] = {}
+    allowed: list[object] = []
+    for item in getattr(message, each.asked) or ():
         action = each.action(broker, message, item)
         if action is None:
             allowed.append(item)
@@ -178,139 +269,3 @@ def _parted(
         else:
             by_error.setdefault(action.error, []).append(item)
     return allowed, by_error
-
-
-def _without_denied(
-    each: Each,
-    access: Access,
-    broker: Any,
-    message: Any,
-    version: int,
-    denied: list[_Denied],
-    filled: Mapping[str, Any],
-) -> Any:
-    """Return the message without denied elements, which are added to `denied` with their errors."""
-    allowed, by_error = _parted(each, access, broker, message)
-    if not by_error:
-        return message
-    if each.others is not None:
-        for item in allowed:
-            by_error.setdefault(each.others(broker, item), []).append(item)
-        allowed = []
-    for error, some in by_error.items():
-        answer = error_response(with_value(message, each.asked, some), error, version)
-        elements = getattr(answer, each.answered)
-        for element in elements:
-            if each.shown is not None:
-                each.shown(broker, element)
-            if each.is_flat:
-                _flatten(element)
-            _filled(element, filled, version)
-        denied.append(_Denied(each.answered, elements))
-    return with_value(message, each.asked, allowed)
-
-
-def _serve(
-    function: HandlerFunction,
-    rule: ApiPermissions,
-    access: Access,
-    denied: list[_Denied],
-    broker: Any,
-    request: Request,
-    message: Any,
-) -> Result:
-    if denied:
-        logger.info("a part of %r of %s is denied", request, request.context.principal)
-    is_empty = bool(denied) and all(not getattr(message, each.asked) for each in rule.each)
-
-    def complete(response: Message) -> Message:
-        for judge in rule.after:
-            judge(access, broker, message, response)
-        if getattr(response, "error_code", ErrorCode.NONE):
-            return response  # as a whole: Kafka does not list its elements then
-        for answered, elements in denied:
-            setattr(response, answered, [*getattr(response, answered), *elements])
-        return response
-
-    if is_empty and not rule.is_served_empty:
-        if rule.is_unanswered(message):
-            request.connection.close("a request without an answer is denied")
-            return None
-        return complete(response_class(message.api_key)())
-    keywords = rule.with_access(access) if rule.with_access is not None else {}
-    if not denied and not rule.after:
-        return function(broker, request, message, **keywords)
-    result = completed(function, complete, broker, request, message, keywords)
-    if denied and rule.is_unanswered(message):
-        request.connection.close("a part of a request without an answer is denied")
-    return result
-
-
-class StagedRequest:
-    """A request whose response passes a stage before it is encoded. Other attributes are the request's."""
-
-    __slots__ = ("_request", "_stage")
-
-    def __init__(self, request: Any, stage: Callable[[Message], Message]) -> None:
-        object.__setattr__(self, "_request", request)
-        object.__setattr__(self, "_stage", stage)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._request, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._request, name, value)
-
-    def __repr__(self) -> str:
-        return repr(self._request)
-
-    def respond(self, response: Message) -> None:
-        self._request.respond(self._stage(response))
-
-    def completed(self, response: Message) -> Message:
-        passed: Message = self._request.completed(self._stage(response))
-        return passed
-
-
-def completed(
-    function: HandlerFunction,
-    complete: Callable[[Message], Message],
-    broker: Any,
-    request: Any,
-    message: Any,
-    keywords: Mapping[str, Any] | None = None,
-) -> Result:
-    """Call a handler and pass its response through `complete`, however it is returned."""
-    staged: Any = StagedRequest(request, complete)
-    result = function(broker, staged, message, **(keywords or {}))
-    if result is None:
-        return None
-    return complete(result) if isinstance(result, Message) else awaited(result, complete)
-
-
-async def awaited(
-    coroutine: Awaitable[Message | None], complete: Callable[[Message], Message]
-) -> Message | None:
-    response = await coroutine
-    return None if response is None else complete(response)
-
-
-def _flatten(element: Any) -> None:
-    for field in element.FIELDS:
-        if field.wire == "array":
-            setattr(element, field.name, [])
-
-
-def _filled(struct: Any, values: Mapping[str, Any], version: int) -> Any:
-    """Set fields of a denied response where it has them, and its error message."""
-    for field in struct.FIELDS:
-        if field.name in values:
-            setattr(struct, field.name, values[field.name])
-        elif field.name == "error_message" and field.present_in(version):
-            text = DENIAL_TEXTS.get(getattr(struct, "error_code", ErrorCode.NONE))
-            struct.error_message = text or struct.error_message
-        elif field.wire == "array":
-            for item in getattr(struct, field.name) or ():
-                if isinstance(item, Struct):
-                    _filled(item, values, version)
-    return struct

@@ -7,18 +7,18 @@ inter-broker listener.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.network.requests.error_injection import error_response
-from barnabas.protocol.api import response_class
+from barnabas.network.requests.denials import refusal
+from barnabas.network.requests.request import Answer
 from barnabas.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
-    from barnabas.network.requests.routes import Handler, HandlerFunction
+    from barnabas.network.requests.request import Request
+    from barnabas.network.requests.routes import Handler
+    from barnabas.network.requests.stages import RequestSecurity
 
 logger = rate_limited_logger(__name__)
 
@@ -27,33 +27,19 @@ def is_brokers_only(handler: Handler, version: int) -> bool:
     return handler.brokers_only_since is not None and version >= handler.brokers_only_since
 
 
-def brokers_only(function: HandlerFunction, handler: Handler, version: int) -> HandlerFunction:
-    """Return the function of a route. Only broker-only routes check the listener: others have no overhead."""
-    if not is_brokers_only(handler, version):
-        return function
+class BrokersOnly:
+    """Refuses clients. Only broker-only routes have this stage: others have no overhead."""
 
-    def serve_brokers(
-        broker: Any, request: Request, message: Any
-    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+    @classmethod
+    def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[BrokersOnly]:
+        if is_brokers_only(handler, version):
+            yield cls()
+
+    def before(self, broker: object, request: Request, message: Message) -> Message | Answer:
         if request.context.is_privileged:
-            return function(broker, request, message)
+            return message
         log_refused(request)
-        return refusal(message, version)
-
-    return serve_brokers
-
-
-def refusal(
-    message: Message, version: int, error: ErrorCode = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-) -> Message:
-    """Build an error response as Kafka does: at the top if the response has an error there, else in each
-    element.
-    """
-    response = response_class(message.api_key)()
-    if any(field.name == "error_code" and field.present_in(version) for field in response.FIELDS):
-        response.error_code = error  # type: ignore[attr-defined]
-        return response
-    return error_response(message, error, version)
+        return Answer(refusal(message, request.version))
 
 
 def log_refused(request: Request) -> None:

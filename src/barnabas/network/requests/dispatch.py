@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from struct import error as StructError  # noqa: N812  (an exception, despite its name)
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
@@ -21,12 +21,12 @@ from barnabas.metrics import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
 from barnabas.network.requests.brokers_only import is_brokers_only, log_refused
-from barnabas.network.requests.error_injection import Injections
+from barnabas.network.requests.denials import error_response
 from barnabas.network.requests.fast_path import serve_fast
 from barnabas.network.requests.heavy_requests import HeavyRequests, RequestBudget
-from barnabas.network.requests.request import Request
+from barnabas.network.requests.request import HandlerFunction, Request, Result
 from barnabas.network.requests.request_tasks import RequestTasks
-from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, HandlerFunction, Route
+from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, Route
 from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, RequestSecurity
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
@@ -75,6 +75,33 @@ class RouteTable:
         if route is None and handler is not None and handler.min_version <= version <= handler.max_version:
             route = self._routes[key] = Route(handler, version, self._metrics, self._security)
         return route
+
+
+# -- Error injection, for tests of clients --------------------------------------------------------------
+
+
+class Injections:
+    """Injected errors that are pending, by API in the order of injection."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, list[ErrorCode]] = {}
+
+    def add(self, api_key: int, error: ErrorCode, times: int) -> None:
+        if times > 0:
+            self.waiting.setdefault(api_key, []).extend([error] * times)
+
+    def clear(self) -> None:
+        self.waiting.clear()
+
+    def answer(self, message: Message, route: Route) -> Message | None:
+        """Return a response with the next error for this API, or None when its handler is to answer."""
+        errors = self.waiting.get(route.api_key)
+        if not errors:
+            return None
+        error = errors.pop(0)
+        if not errors:
+            del self.waiting[route.api_key]
+        return error_response(message, error, route.version)
 
 
 __all__ = ["Dispatcher", "Handler", "Request"]
@@ -162,7 +189,9 @@ class Dispatcher(RouteTable, RequestTasks):
                 self._take_heavy(connection, route, correlation_id, buffer[body:end])
                 return
             known = route.shortcut
-            if known is not None and serve_fast(self, connection, route, correlation_id, buffer, body, end):
+            if known is not None and serve_fast(
+                self, connection, route, known, correlation_id, buffer, body, end
+            ):
                 return
             if route.is_coroutine:
                 buffer, body, end = memoryview(bytearray(buffer[body:end])), 0, end - body
@@ -207,9 +236,7 @@ class Dispatcher(RouteTable, RequestTasks):
         except Exception as error:
             self.fail(request, error)
 
-    def call(
-        self, request: Request, message: Message, function: HandlerFunction
-    ) -> Message | Coroutine[Any, Any, Message | None] | None:
+    def call(self, request: Request, message: Message, function: HandlerFunction) -> Result[Message]:
         """Run the first stage of a heavy request, or answer it with an injected error."""
         injected = self.injections.answer(message, request.route)
         return injected if injected is not None else function(self.broker, request, message)
@@ -218,7 +245,7 @@ class Dispatcher(RouteTable, RequestTasks):
         self,
         connection: Connection,
         request: Request,
-        response: Message | Coroutine[Any, Any, Message | None] | None,
+        response: Result[Message],
     ) -> None:
         """Process the result of the first stage: a response, nothing yet, or a coroutine."""
         if connection.closed:

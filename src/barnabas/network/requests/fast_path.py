@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
 from barnabas.network.requests.request import Request
-from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, HandlerFunction, Route
+from barnabas.network.requests.routes import Route
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
@@ -24,10 +24,16 @@ class FastPath(Protocol):
     """
 
     def serve(
-        self, broker: Any, head_length: int, buffer: memoryview, body: int, end: int
-    ) -> bytearray | HandlerFunction | None:
-        """Return the response, without its correlation id; or a function for the rest; or None without side
-        effects.
+        self,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        correlation_id: int,
+        buffer: memoryview,
+        body: int,
+        end: int,
+    ) -> bytearray | None:
+        """Return the response, without its correlation id; empty if a `Request` was settled instead, which is
+        answered already or later; None without side effects.
         """
 
     def learn(self, message: Any, buffer: memoryview, body: int, end: int) -> int:
@@ -38,6 +44,7 @@ def serve_fast(
     dispatcher: Dispatcher,
     connection: Connection,
     route: Route,
+    known: FastPath,
     correlation_id: int,
     buffer: memoryview,
     body: int,
@@ -48,19 +55,16 @@ def serve_fast(
 
     It is not possible if the response has to wait for earlier ones.
     """
-    shortcut, head_length = route.shortcut, connection.known_head
-    if shortcut is None or not head_length or connection.unanswered or dispatcher.injections.waiting:
+    if not connection.known_head or connection.unanswered or dispatcher.injections.waiting:
         return False
     try:
-        served = shortcut.serve(dispatcher.broker, head_length, buffer, body, end)
-        if served is None:
-            return False
-        route.count.value += 1
-        if not isinstance(served, bytearray):
-            request = Request(dispatcher, connection, route, correlation_id)
-            message, _ = route.decode(buffer, body, end, ELEMENTS_AT_ONCE)
-            dispatcher.settle(connection, request, served(dispatcher.broker, request, message))
+        served = known.serve(dispatcher, connection, correlation_id, buffer, body, end)
+        if not served:
+            if served is None:
+                return False
+            route.count.value += 1
             return True
+        route.count.value += 1
         _write_correlation_id(served, 4, correlation_id)  # after the length
         now, observe = dispatcher.now, route.observe
         seconds = now() - connection.received

@@ -18,7 +18,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.config.broker import BrokerConfig
 from barnabas.metrics import RequestMetrics
 from barnabas.network.requests.routes import has_records
-from barnabas.network.requests.time_slices import RequestTurn
+from barnabas.network.requests.time_slices import RequestTurn, freeing
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import TooManyElementsError
@@ -59,6 +59,19 @@ class ExceededError(Exception):
     def __init__(self, limit: str, text: str) -> None:
         super().__init__(text)
         self.limit = limit
+
+
+@asynccontextmanager
+async def _freed_in_turns() -> AsyncIterator[list[Any]]:
+    """A list for the messages of a request. At the end they are freed in slices: at once takes 20 to 60 ms."""
+    used: list[Any] = []
+    try:
+        yield used
+    except asyncio.CancelledError:
+        used.clear()  # the broker stops
+        raise
+    finally:
+        await RequestTurn().run(freeing(used))
 
 
 class RequestSlots:
@@ -129,12 +142,12 @@ class HeavyRequests:
         async with self._heavy.one():
             if request.connection.closed:
                 return
-            message = await self._decode(request, body)
-            response = request.dispatcher.call(request, message, request.route.in_turns)
-            if isinstance(response, Coroutine):
-                response = await response
-            if response is not None:
-                await self.respond(request, response)
+            async with _freed_in_turns() as used:
+                used.append(await self._decode(request, body))
+                response = request.dispatcher.call(request, used[0], request.route.in_turns)
+                used.append(await response if isinstance(response, Coroutine) else response)
+                del response
+                await self._send(request, used[-1])
 
     async def _decode(self, request: Request, body: memoryview) -> Message:
         limit, setting = self._most_elements(request)
@@ -150,21 +163,27 @@ class HeavyRequests:
             return undivided, "barnabas.undivided.request.max.elements"
         return elements, "barnabas.request.max.elements"
 
-    async def finish(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+    async def finish(self, request: Request, coroutine: Coroutine[object, object, Message | None]) -> None:
         """Wait for a large response to a small request, and send it."""
-        async with self._large.one():
-            response = await coroutine
-            if response is not None:
-                await self.respond(request, response)
+        async with self._large.one(), _freed_in_turns() as used:
+            used.append(await coroutine)
+            await self._send(request, used[-1])
 
     async def respond(self, request: Request, response: Message) -> None:
         """Encode a response of many elements, and send it."""
-        if request.connection.closed:
+        async with _freed_in_turns() as used:
+            used.append(response)
+            del response
+            await self._send(request, used[-1])
+
+    async def _send(self, request: Request, response: Message | None) -> None:
+        if response is None or request.connection.closed:
             return
         steps = request.route.write_in_steps(request.correlation_id, request.completed(response))
         answer = await RequestTurn().run(steps)
         size = sum(map(len, answer))
         if size > self.budget.response_bytes and not has_records(type(response)):
+            del response  # the traceback of the exception refers to this frame
             raise ExceededError(
                 "answer",
                 f"the response to {request.route.name} has {size} bytes, more than {self.budget.response_bytes} "
@@ -176,7 +195,7 @@ class HeavyRequests:
     def refusal(self, request: Request, error: ExceededError) -> Message | None:
         """Count a refused request; return its response, if its API has a top-level error."""
         self._metrics.refused(request.route.name, error.limit).value += 1
-        response = response_class(request.api_key)()
+        response = response_class(request.route.api_key)()
         if not _can_tell(response, "error_code", request.version):
             return None
         response.error_code = ErrorCode.POLICY_VIOLATION  # type: ignore[attr-defined]  # checked above

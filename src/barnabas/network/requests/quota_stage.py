@@ -1,4 +1,4 @@
-"""Quota stages: admit, before a request is executed, and account, afterwards.
+"""Quota stages: a request is charged for its bytes and its time, and admitted as far as it changes metadata.
 
 A route has them only for kinds of quotas that are configured. Requests of brokers of the cluster are not
 counted. The response is sent at once with its throttle time, and the client is muted from then on (KIP-219).
@@ -7,26 +7,28 @@ counted. The response is sent at once with its throttle time, and the client is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Generator
-from functools import partial
-from time import monotonic
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from types import coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.authorize_stage import StagedRequest, awaited, completed
-from barnabas.network.requests.error_injection import error_response
-from barnabas.network.requests.request import Request
-from barnabas.network.requests.request_parts import with_value
-from barnabas.protocol.api import response_class
-from barnabas.protocol.schema import Message
+from barnabas.network.requests.brokers_only import is_brokers_only
+from barnabas.network.requests.denials import error_response
+from barnabas.network.requests.request import Answer, Request, StageCompletion
+from barnabas.network.requests.request_parts import wait_longer, with_value
+from barnabas.protocol.api import ApiKey, response_class
 from barnabas.security import RequestContext
-from barnabas.security.authz import Access, Action, Authorizer, Operation, ResourceType
+from barnabas.security.authz import Access, Action, Operation, ResourceType
 from barnabas.security.quotas import QuotaKind, Quotas, Usage
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.routes import HandlerFunction, Result
+    from barnabas.network.connection import Connection
+    from barnabas.network.requests.routes import Handler
+    from barnabas.network.requests.stages import RequestSecurity
+    from barnabas.protocol.schema import Message, Struct
 
+_UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""Requests that are not charged: the client is not known yet."""
 
 # -- Time that one request occupies the loop; a coroutine counts only while it runs ---------------------
 
@@ -48,9 +50,9 @@ class Stopwatch:
 
 
 @coroutine
-def timed(inner: Coroutine[Any, Any, T], watch: Stopwatch) -> Generator[Any, Any, T]:
+def timed(inner: Coroutine[object, object, T], watch: Stopwatch) -> Generator[object, object, T]:
     """Run a coroutine; add the time that it runs, not the time that it waits, to the watch."""
-    value: Any = None
+    value: object = None
     error: BaseException | None = None
     while True:
         began = time.monotonic()
@@ -68,7 +70,7 @@ def timed(inner: Coroutine[Any, Any, T], watch: Stopwatch) -> Generator[Any, Any
             error = raised
 
 
-class MutationQuota(NamedTuple):
+class MutationCount(NamedTuple):
     """Elements of a request that create or delete partitions, and the number of partitions (KIP-599)."""
 
     asked: str
@@ -86,7 +88,7 @@ class QuotaBytes(NamedTuple):
     fetched: Callable[[Any], int] | None = None
     cap: Callable[[Any, int], None] | None = None
     """Limits the number of bytes requested."""
-    withhold: Callable[[Any, Any, Any], Any] | None = None
+    withhold: Callable[[Any, Any, Any], Message] | None = None
     """Maps the broker, the message and the response to a response without records, as if nothing had been
     read.
     """
@@ -104,22 +106,6 @@ def nobody(context: RequestContext) -> bool:
 _CLUSTER_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
-def exempting(
-    is_broker: IsBroker, authorizer: Authorizer, is_brokers_kind: Callable[[Any], bool]
-) -> Callable[[RequestContext, Any], bool]:
-    """Build the check for exempt requests on listeners that serve brokers: requests of brokers and, as in
-    Kafka, broker-only requests of authorized principals. A client that only claims to be a broker is
-    counted.
-    """
-
-    def is_exempt(context: RequestContext, message: Any) -> bool:
-        return is_broker(context) or (
-            is_brokers_kind(message) and Access(authorizer, context).allows(_CLUSTER_ACTION)
-        )
-
-    return is_exempt
-
-
 def is_charged(carried: QuotaBytes, quotas: Quotas) -> bool:
     """Return whether requests of an API count against a quota."""
     kinds = quotas.kinds
@@ -130,70 +116,65 @@ def is_charged(carried: QuotaBytes, quotas: Quotas) -> bool:
     )
 
 
-def admitted(
-    function: HandlerFunction, mutations: MutationQuota, version: int, quotas: Quotas, is_broker: IsBroker
-) -> HandlerFunction:
-    """Wrap a handler so that it gets the elements within the controller mutation quota; only the controller
-    counts.
-    """
-    is_strict = version >= mutations.strict_since
+class QuotaCharge:
+    """The stage that charges requests for their bytes and their time on the loop."""
 
-    def admit(broker: Any, request: Request, message: Any) -> Result:
-        if not broker.controller.is_active or is_broker(request.context):
-            return function(broker, request, message)
-        allowed: list[Any] = []
-        refused: list[Any] = []
-        wait_ms = 0
-        for item in getattr(message, mutations.asked):
-            wait = quotas.admit(request.context, mutations.partitions(broker, item), is_strict=is_strict)
-            wait_ms = max(wait_ms, wait)
-            (refused if wait and is_strict else allowed).append(item)
-        answer = error_response(
-            with_value(message, mutations.asked, refused), ErrorCode.THROTTLING_QUOTA_EXCEEDED, version
+    __slots__ = ("carried", "is_brokers_only", "security")
+
+    def __init__(self, carried: QuotaBytes, security: RequestSecurity, *, is_brokers_only: bool) -> None:
+        self.carried = carried
+        self.security = security
+        self.is_brokers_only = is_brokers_only
+
+    @classmethod
+    def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[QuotaCharge]:
+        if is_charged(handler.carried, security.quotas) and handler.request_class.api_key not in _UNCHARGED:
+            yield cls(handler.carried, security, is_brokers_only=is_brokers_only(handler, version))
+
+    def before(self, broker: object, request: Request, message: Message) -> Message:
+        context, cap, quotas = request.context, self.carried.cap, self.security.quotas
+        if context.is_privileged and self._is_exempt(context, message):
+            request.charge = None
+            return message
+        charge = request.charge = RequestCharge(self.carried, quotas, broker, request, message)
+        if cap is not None:
+            cap(message, quotas.fetch_room(context))
+        assert request.after is not None  # `staged` has set it
+        request.after.append(charge)
+        charge.began = time.monotonic()
+        return message
+
+    def _is_exempt(self, context: RequestContext, message: Message) -> bool:
+        """On listeners that serve brokers, requests of brokers are exempt and, as in Kafka, broker-only requests
+        of authorized principals. A client that only claims to be a broker is counted.
+        """
+        return self.security.is_broker(context) or (
+            (self.is_brokers_only or self.carried.is_of_follower(message))
+            and Access(self.security.authorizer, context).allows(_CLUSTER_ACTION)
         )
 
-        def complete(response: Message) -> Message:
-            together = [*getattr(response, mutations.answered), *getattr(answer, mutations.answered)]
-            setattr(response, mutations.answered, together)
-            throttle(request, response, wait_ms)
-            return response
 
-        if not wait_ms:
-            return function(broker, request, message)
-        if not allowed:
-            return complete(response_class(message.api_key)())
-        return completed(function, complete, broker, request, with_value(message, mutations.asked, allowed))
-
-    return admit
-
-
-class QuotaTerms(NamedTuple):
-    """Quotas that requests of a route count against, and the exemptions."""
-
-    carried: QuotaBytes
-    quotas: Quotas
-
-
-class QuotaCharge(Stopwatch):
-    """Usage of one request. It runs while the request is handled, and is settled with the response.
+class RequestCharge(Stopwatch, StageCompletion):
+    """Usage of one request. The watch runs until its handler has returned; a coroutine is timed while it runs.
 
     It has no reference to its request, which refers to it: nothing that a connection holds may be a cycle.
     """
 
-    __slots__ = ("_broker", "_message", "_produced", "_terms")
+    __slots__ = ("_broker", "_carried", "_message", "_produced", "_quotas")
 
-    def __init__(self, terms: QuotaTerms, broker: Any, request: Any, message: Any) -> None:
-        self.began = self.spent = 0.0
-        self._terms = terms
+    def __init__(
+        self, carried: QuotaBytes, quotas: Quotas, broker: object, request: Request, message: Message
+    ) -> None:
+        self.began = self.spent = 0.0  # not by a call: one for each request
+        self._carried = carried
+        self._quotas = quotas
         self._broker = broker
         self._message = message
-        self._produced = terms.carried.produced(message, request) if terms.carried.produced is not None else 0
+        self._produced = carried.produced(message, request) if carried.produced is not None else 0
 
-    def settle(self, request: Any, response: Message) -> Message:
-        """Charge the request; return the response for the client."""
-        if type(request) is QuotaChargedRequest:
-            request.__class__ = Request  # type: ignore[assignment]  # it has the same slots
-        carried, quotas = self._terms
+    def answered(self, request: Request, response: Message) -> Message:
+        """RequestCharge the request; return the response for the client."""
+        carried, quotas = self._carried, self._quotas
         fetched = carried.fetched(response) if carried.fetched is not None else 0
         usage = Usage(self._produced, fetched, self.seconds)
         if carried.withhold is None:
@@ -204,91 +185,74 @@ class QuotaCharge(Stopwatch):
             throttle(request, response, wait_ms)
         return response
 
-    def settle_unanswered(self, request: Any) -> None:
-        """Settle a request without a response (acks=0): its time is not charged, as in Kafka."""
-        mute(request, self._terms.quotas.charge(request.context, Usage(self._produced)))
+    def unanswered(self, request: Request) -> None:
+        """The time of a request without a response is not charged, as in Kafka."""
+        mute(request, self._quotas.charge(request.context, Usage(self._produced)))
 
 
-class QuotaChargedRequest(Request):
-    """A request until it is charged: the class of a `Request` is switched to this one and back.
+class MutationQuota:
+    """The stage that passes on the elements within the controller mutation quota; only the controller counts."""
 
-    A wrapper would cost a call for each attribute; this does not.
-    """
+    __slots__ = ("counted", "security")
 
-    __slots__ = ()
+    def __init__(self, counted: MutationCount, security: RequestSecurity) -> None:
+        self.counted = counted
+        self.security = security
 
-    def respond(self, response: Message) -> None:
-        settled = self.charge.settle(self, response)
-        Request.respond(self, settled)
+    @classmethod
+    def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[MutationQuota]:
+        if QuotaKind.MUTATION in security.quotas.kinds:
+            for counted in handler.mutations:
+                yield cls(counted, security)
 
-    def completed(self, response: Message) -> Message:
-        settled: Message = self.charge.settle(self, response)
-        return settled
-
-    def respond_nothing(self) -> None:
-        self.charge.settle_unanswered(self)
-        super().respond_nothing()
-
-
-class ChargedPart(StagedRequest):
-    """The same for a part of a request, or a forwarded one."""
-
-    __slots__ = ("_charge",)
-
-    def __init__(self, request: Any, charge: QuotaCharge) -> None:
-        super().__init__(request, partial(charge.settle, request))
-        object.__setattr__(self, "_charge", charge)
-
-    def respond_nothing(self) -> None:
-        self._charge.settle_unanswered(self._request)
-        self._request.respond_nothing()
-
-
-def accounted(
-    function: HandlerFunction,
-    carried: QuotaBytes,
-    quotas: Quotas,
-    is_exempt: Callable[[RequestContext, Any], bool],
-) -> HandlerFunction:
-    """Wrap a handler so that its requests are charged for their bytes and their time on the loop."""
-    terms, cap = QuotaTerms(carried, quotas), carried.cap
-
-    def account(broker: Any, request: Request, message: Any) -> Result:
-        if request.context.is_privileged and is_exempt(request.context, message):
-            return function(broker, request, message)
-        charge = QuotaCharge(terms, broker, request, message)
-        if cap is not None:
-            cap(message, quotas.fetch_room(request.context))
-        charge.began = monotonic()
-        result = function(broker, _charged(request, charge), message)
-        charge.spent = monotonic() - charge.began
-        if result is None:
-            return None
-        if isinstance(result, Message):
-            return charge.settle(request, result)
-        return awaited(timed(result, charge), partial(charge.settle, request))
-
-    return account
+    def before(self, broker: Any, request: Request, message: Message) -> Message | Answer:
+        counted, context = self.counted, request.context
+        if not broker.controller.is_active or self.security.is_broker(context):
+            return message
+        is_strict = request.version >= counted.strict_since
+        allowed: list[object] = []
+        refused: list[object] = []
+        wait_ms = 0
+        for item in getattr(message, counted.asked):
+            wait = self.security.quotas.admit(context, counted.partitions(broker, item), is_strict=is_strict)
+            wait_ms = max(wait_ms, wait)
+            (refused if wait and is_strict else allowed).append(item)
+        if not wait_ms:
+            return message
+        answer = error_response(
+            with_value(message, counted.asked, refused), ErrorCode.THROTTLING_QUOTA_EXCEEDED, request.version
+        )
+        assert request.after is not None  # `staged` has set it
+        request.after.append(Throttled(counted.answered, getattr(answer, counted.answered), wait_ms))
+        if not allowed:
+            return Answer(response_class(message.api_key)())
+        return with_value(message, counted.asked, allowed)
 
 
-def _charged(request: Request, charge: QuotaCharge) -> Any:
-    if type(request) is not Request:
-        return ChargedPart(request, charge)
-    request.charge = charge
-    request.__class__ = QuotaChargedRequest
-    return request
+class Throttled(StageCompletion):
+    """Adds the refused elements to a response, and its throttle time."""
+
+    __slots__ = ("_answered", "_refused", "_wait_ms")
+
+    def __init__(self, answered: str, refused: Sequence[Struct], wait_ms: int) -> None:
+        self._answered = answered
+        self._refused = refused
+        self._wait_ms = wait_ms
+
+    def answered(self, request: Request, response: Message) -> Message:
+        setattr(response, self._answered, [*getattr(response, self._answered), *self._refused])
+        throttle(request, response, self._wait_ms)
+        return response
 
 
-def throttle(request: Request, response: Any, wait_ms: int) -> None:
-    """Set the throttle time of the response, if its version has the field, and mute the client."""
-    if wait_ms:
-        if hasattr(response, "throttle_time_ms"):
-            response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
-        mute(request, wait_ms)
+def throttle(request: Request, response: Message, wait_ms: int) -> None:
+    """Set the throttle time of the response, and mute the client."""
+    wait_longer(response, wait_ms)
+    mute(request, wait_ms)
 
 
 def mute(request: Request, wait_ms: int) -> None:
     """Stop reading from a client for some time; forwarded requests have no client here."""
-    connection = request.connection
+    connection: Connection | None = request.connection
     if wait_ms and connection is not None:
         connection.mute(wait_ms / 1000)

@@ -1,27 +1,68 @@
-"""One request, from its first stage to its response."""
+"""One request, from its first stage to its response.
+
+A handler returns the response; or it returns None and calls `respond` later; or it is a coroutine. Stages that change
+the response are in `after`, from the first stage to the last one: a response passes them in reverse order, once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from barnabas.protocol.schema import Message
+from barnabas.security.authz import FULL_ACCESS
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.output import Part
     from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.network.requests.quota_stage import RequestCharge
     from barnabas.network.requests.routes import Route
+    from barnabas.security import RequestContext
+    from barnabas.security.authz import Access
 
 _NO_PARTS: tuple[Part, ...] = ()
+
+M = TypeVar("M")
+
+Result: TypeAlias = "M | Coroutine[Any, Any, M | None] | None"
+"""Returned by a handler: the response, or a coroutine that returns it, or None if it calls `respond`."""
+
+HandlerFunction = Callable[..., "Result[Message]"]
+"""Takes the broker, a `Request` and its message."""
+
+
+@final
+class Answer:
+    """Result of a stage that ends the request: its response, or None if the connection has been closed."""
+
+    __slots__ = ("response",)
+
+    def __init__(self, response: Message | None) -> None:
+        self.response = response
+
+
+class StageCompletion:
+    """Second half of a stage, for the end of the request."""
+
+    __slots__ = ()
+
+    def answered(self, request: Request, response: Message) -> Message:
+        """Return the response for the client."""
+        return response
+
+    def unanswered(self, request: Request) -> None:
+        """The request has no response (acks=0)."""
 
 
 class Request:
     """One request until it is answered, which happens once: now, later, or (acks=0) without a response."""
 
     __slots__ = (
+        "access",
+        "after",
         "answer",
-        "api_key",
         "charge",
         "client_wait",
         "connection",
@@ -36,7 +77,8 @@ class Request:
         "version",
     )  # fmt: skip
 
-    charge: Any  # of a request that counts against quotas (`account.QuotaChargedRequest`); others have none
+    access: Access  # set by the authorize stage; `access_of` returns it
+    charge: RequestCharge | None  # set by the quota stage
 
     def __init__(
         self, dispatcher: Dispatcher, connection: Connection, route: Route, correlation_id: int
@@ -44,7 +86,6 @@ class Request:
         self.dispatcher = dispatcher
         self.connection = connection
         self.route = route
-        self.api_key = route.api_key
         self.version = route.version
         self.correlation_id = correlation_id
         self.context = connection.context
@@ -54,6 +95,7 @@ class Request:
             0.0  # the client's timeout in seconds, if the request has one and the handler may need it
         )
         self.answer: Sequence[Part] | None = None
+        self.after: list[StageCompletion] | None = None  # None on routes without stages
         self.is_queued = False
         self.is_large = False  # the response has many elements: it is encoded in slices
 
@@ -71,6 +113,8 @@ class Request:
 
     def respond(self, response: Message) -> None:
         """Send the response; does nothing when the client has disconnected."""
+        if self.after is not None:
+            response = self.completed(response)
         if self.connection.closed:
             return
         if self.is_large:
@@ -84,13 +128,26 @@ class Request:
             self.finish(answer)
 
     def completed(self, response: Message) -> Message:
-        """Pass a response through the stages before it is encoded (`StagedRequest`)."""
+        """Pass a response through the stages; a second call changes nothing."""
+        after = self.after
+        while after:
+            response = after.pop().answered(self, response)
         return response
 
     def respond_nothing(self) -> None:
         """Complete the request without a response, so that the next responses are sent."""
+        self._complete_unanswered()
         if not self.connection.closed:
             self.finish(_NO_PARTS)
+
+    def _complete_unanswered(self) -> None:
+        after = self.after
+        while after:
+            after.pop().unanswered(self)
+
+    def close(self, reason: str) -> None:
+        """Close the client's connection instead of sending a response."""
+        self.connection.close(reason)
 
     def finish(self, answer: Sequence[Part]) -> None:
         """Send an encoded response."""
@@ -100,3 +157,55 @@ class Request:
         self.dispatcher.finished(self)
         if self.is_queued:
             self.connection.answered(self)
+
+
+class InnerRequest(Request):
+    """A part of a large request, a request in an Envelope, or one that the broker sends to itself.
+
+    Its response is the result of `future`: None if it needs no response. It has no dispatcher. Only parts have a
+    connection; handlers that are called in another way must not use it.
+    """
+
+    __slots__ = ("future",)
+
+    def __init__(self, route: Route, context: RequestContext, connection: Connection | None = None) -> None:
+        self.connection = connection  # type: ignore[assignment]  # see above
+        self.route = route
+        self.version = route.version
+        self.context = context
+        self.client_wait = self.time_budget = 0.0
+        self.after = None
+        self.is_large = True  # it is served in slices, whatever its size
+        self.future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"{self.route.name} version {self.version} for {self.context.host}"
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.connection is not None and self.connection.closed
+
+    def respond(self, response: Message) -> None:
+        response = self.completed(response)
+        if not self.future.done():
+            self.future.set_result(response)
+
+    def respond_nothing(self) -> None:
+        self._complete_unanswered()
+        if not self.future.done():
+            self.future.set_result(None)
+
+    async def served(self, function: HandlerFunction, broker: object, message: Message) -> Message:
+        """Call a handler that always answers, and return its response."""
+        result = function(broker, self, message)
+        response = await result if isinstance(result, Coroutine) else result
+        if response is None:
+            response = await self.future
+        assert response is not None  # only a part of a Produce needs no response
+        return response
+
+
+def access_of(request: Request) -> Access:
+    """Return the rights of a request; without an authorizer everything is allowed."""
+    access: Access = getattr(request, "access", FULL_ACCESS)
+    return access

@@ -11,24 +11,26 @@ one part, so that the handler sees them.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Coroutine, Generator, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.common.cooperative import finish
+from barnabas.network.requests.request import HandlerFunction, InnerRequest, Request, Result
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP
-from barnabas.security import RequestContext
 
-if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
-    from barnabas.network.requests.routes import HandlerFunction
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
 
 ONCE, TWICE, ALL = 1, 2, 0
 """Number of duplicate elements that the handler gets."""
 
 # Weight of a null that means everything.
 EVERYTHING = 50
+
+THROTTLE_TIME = "throttle_time_ms"
 
 
 class ArrayLevel(NamedTuple):
@@ -39,7 +41,7 @@ class ArrayLevel(NamedTuple):
     named_by: tuple[str, ...] = ()
     """Fields that identify an element; none for an array of names or numbers."""
 
-    def name(self, item: Any) -> Hashable:
+    def name(self, item: object) -> Hashable:
         return tuple(getattr(item, field) for field in self.named_by) if self.named_by else item
 
 
@@ -66,7 +68,7 @@ def in_chunks(function: HandlerFunction, *cuts: ArrayPath, of: int, always: bool
 
     by_version: dict[int, ArrayPath | None] = {}  # of the one API that is handled
 
-    def handle(broker: Any, request: Request, message: Any) -> Any:
+    def handle(broker: object, request: Request, message: Message) -> Result[Message]:
         version = request.version
         if version not in by_version:
             by_version[version] = next((each for each in cuts if each.is_in(type(message), version)), None)
@@ -85,100 +87,70 @@ def in_chunks(function: HandlerFunction, *cuts: ArrayPath, of: int, always: bool
 
 
 async def _serve(
-    function: HandlerFunction, broker: Any, request: Request, message: Any, cut: ArrayPath, of: int
+    function: HandlerFunction, broker: object, request: Request, message: Message, cut: ArrayPath, of: int
 ) -> Message | None:
     turn = RequestTurn()
-    answers: list[asyncio.Future[Message | None]] = []
+    answers: deque[asyncio.Future[Message | None]] = deque()
     first = cut.levels[0].asked
     items = getattr(message, first)
     if cut.repeats != ALL:
         items = await turn.run(deduplicating(items, cut.levels, cut.repeats))
     for part in slices(items, cut.levels[1:], of):
-        one = PartOfRequest(request)
+        one = InnerRequest(request.route, request.context, request.connection)
         answer = function(broker, one, with_value(message, first, part))
         if isinstance(answer, Coroutine):
             answer = await answer
         if answer is not None:
             one.respond(answer)
-        answers.append(one.answer)
+        answers.append(one.future)
         request.time_budget = max(turn.seconds, one.time_budget)  # it takes long, but it makes progress
         if turn.is_over():
             await turn.rest()
         if request.is_abandoned:
             return None
-    return _joined(request, await asyncio.gather(*answers), cut)
+    return await _joined(request, turn, answers, cut)
 
 
-def _joined(request: Request, answers: Sequence[Message | None], cut: ArrayPath) -> Message | None:
+async def _joined(
+    request: Request, turn: RequestTurn, answers: deque[asyncio.Future[Message | None]], cut: ArrayPath
+) -> Message | None:
     """Join the responses. A part that was refused as a whole decides for all; a Produce may need no response."""
-    response = answers[0]
+    levels = [level.answered for level in cut.levels if level.answered]
+    response = await answers.popleft()
     if response is None:
         request.respond_nothing()
         return None
-    for answer in answers:
+    turn.begin()
+    while answers and not getattr(response, "error_code", 0):
+        if not answers[0].done():
+            await asyncio.wait([answers[0]])
+            turn.begin()
+        answer = answers.popleft().result()
         if getattr(answer, "error_code", 0):
             return answer
-    levels = [level.answered for level in cut.levels if level.answered]
-    for answer in answers[1:]:
         if answer is not None:
             _join(response, answer, levels)
-            _take_longer_wait(response, answer)
+            wait_longer(response, getattr(answer, THROTTLE_TIME, 0))
+        if turn.is_over():
+            await turn.rest()
     return response
 
 
-def _take_longer_wait(response: Any, answer: Any) -> None:
-    """Keep the longer throttle time of two responses."""
-    if getattr(answer, "throttle_time_ms", 0):
-        response.throttle_time_ms = max(response.throttle_time_ms, answer.throttle_time_ms)
-
-
-class InnerRequest:
-    """Interface of `Request` for a request inside another one. Its response is a future."""
-
-    __slots__ = ("answer", "api_key", "client_wait", "context", "is_large", "time_budget", "version")
-
-    def __init__(self, api_key: int, version: int, context: RequestContext) -> None:
-        self.api_key = api_key
-        self.version = version
-        self.context = context
-        self.client_wait = self.time_budget = 0.0
-        self.is_large = True  # it is served in slices, whatever its size
-        self.answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def client_id(self) -> str | None:
-        return self.context.client_id
-
-    def completed(self, response: Message) -> Message:
-        return response
-
-    def respond(self, response: Message) -> None:
-        if not self.answer.done():
-            self.answer.set_result(response)
-
-
-class PartOfRequest(InnerRequest):
-    """A part of a request of many elements."""
-
-    __slots__ = ("connection",)
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request.api_key, request.version, request.context)
-        self.connection = request.connection
-
-    def respond_nothing(self) -> None:
-        if not self.answer.done():
-            self.answer.set_result(None)
+def wait_longer(response: Message, wait_ms: int) -> None:
+    """Set the throttle time of a response, if it has the field and not a longer one."""
+    set_ms: int | None = getattr(response, THROTTLE_TIME, None)
+    if set_ms is not None and set_ms < wait_ms:
+        setattr(response, THROTTLE_TIME, wait_ms)
 
 
 # -- arrays in arrays ----------------------------------------------------------------------------------
 
 
-def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Iterator[list[Any]]:
+def slices(items: Sequence[T], levels: Sequence[ArrayLevel], of: int) -> Iterator[list[T]]:
     """Split an array into parts of at most `of` elements, nested ones included; larger elements are split
     inside.
     """
-    part: list[Any] = []
+    part: list[T] = []
     weight = 0
     for item in items:
         added = 1 + _inner_weight(item, levels, of)
@@ -186,6 +158,7 @@ def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Itera
             yield part
             part, weight = [], 0
         if added > of and levels:
+            assert isinstance(item, Struct)
             level = levels[0]
             for inner in slices(getattr(item, level.asked), levels[1:], of):
                 yield [with_value(item, level.asked, inner)]
@@ -196,7 +169,7 @@ def slices(items: Sequence[Any], levels: Sequence[ArrayLevel], of: int) -> Itera
         yield part
 
 
-def _weight(items: Sequence[Any], levels: Sequence[ArrayLevel], enough: int) -> int:
+def _weight(items: Sequence[object], levels: Sequence[ArrayLevel], enough: int) -> int:
     """Count the elements, up to `enough`."""
     weight = len(items)
     if levels:
@@ -207,27 +180,27 @@ def _weight(items: Sequence[Any], levels: Sequence[ArrayLevel], enough: int) -> 
     return weight
 
 
-def _inner_weight(item: Any, levels: Sequence[ArrayLevel], enough: int) -> int:
+def _inner_weight(item: object, levels: Sequence[ArrayLevel], enough: int) -> int:
     if not levels:
         return 0
     inner = getattr(item, levels[0].asked)
     return EVERYTHING if inner is None else _weight(inner, levels[1:], enough)
 
 
-def deduplicated(items: Sequence[Any], cut: ArrayPath) -> list[Any]:
+def deduplicated(items: Sequence[T], cut: ArrayPath) -> list[T]:
     """Merge duplicate elements into one with the inner elements of all."""
     return finish(deduplicating(items, cut.levels, cut.repeats))
 
 
 def deduplicating(
-    items: Sequence[Any], levels: Sequence[ArrayLevel], repeats: int
-) -> Generator[None, None, list[Any]]:
+    items: Sequence[T], levels: Sequence[ArrayLevel], repeats: int
+) -> Generator[None, None, list[T]]:
     """The same in steps. The innermost elements are kept `repeats` times; null inside means everything, and
     is kept.
     """
     level, inner = levels[0], levels[1:]
-    by_name: dict[Hashable, Any] = {}
-    again: dict[Hashable, list[Any]] = {}  # duplicates
+    by_name: dict[Hashable, T] = {}
+    again: dict[Hashable, list[T]] = {}  # duplicates
     for number, item in enumerate(items):
         name = level.name(item)
         if name in by_name:
@@ -248,28 +221,30 @@ def deduplicating(
     return whole
 
 
-def _uniting_one(same: list[Any], inner: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, Any]:
+def _uniting_one(same: list[T], inner: Sequence[ArrayLevel], repeats: int) -> Generator[None, None, T]:
+    first = same[0]
+    assert isinstance(first, Struct)
     time_budget = inner[0].asked
-    together: list[Any] = []
+    together: list[object] = []
     for number, item in enumerate(same, 1):
         array = getattr(item, time_budget)
         if array is None:
-            return with_value(same[0], time_budget, None)
+            return with_value(first, time_budget, None)
         together += array
         if not number % STEP:
             yield
-    return with_value(same[0], time_budget, (yield from deduplicating(together, inner, repeats)))
+    return with_value(first, time_budget, (yield from deduplicating(together, inner, repeats)))
 
 
-def with_value(struct: Any, name: str, value: Any) -> Any:
+def with_value(struct: S, name: str, value: object) -> S:
     """Return a copy of a struct with one field replaced."""
-    copied = object.__new__(type(struct))
+    copied: S = object.__new__(type(struct))
     for field in struct.FIELDS:
         setattr(copied, field.name, value if field.name == name else getattr(struct, field.name))
     return copied
 
 
-def _join(target: Any, source: Any, levels: Sequence[str]) -> None:
+def _join(target: Struct, source: Struct, levels: Sequence[str]) -> None:
     """Append an array of the source to that of the target; an element that was split is merged again."""
     theirs, ours = getattr(source, levels[0]), getattr(target, levels[0])
     if len(levels) > 1 and ours and theirs and _same(ours[-1], theirs[0]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.frames import HANDLER
@@ -32,12 +32,12 @@ class RequestTasks:
     def use_budget(self, budget: RequestBudget) -> None:
         self._heavy.budget = budget
 
-    def run(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
+    def run(self, connection: Connection, coroutine: Coroutine[object, object, None]) -> None:
         """Run work for a client that does not belong to a request; its next input has to wait."""
         connection.pause(HANDLER)
         self._keep_task(self._run_for(connection, coroutine))
 
-    async def _run_for(self, connection: Connection, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _run_for(self, connection: Connection, coroutine: Coroutine[object, object, None]) -> None:
         try:
             await coroutine
         except Exception as error:
@@ -52,7 +52,7 @@ class RequestTasks:
             task.cancel()
 
     def _start_task(
-        self, connection: Connection, request: Request, coroutine: Coroutine[Any, Any, None]
+        self, connection: Connection, request: Request, coroutine: Coroutine[object, object, None]
     ) -> None:
         """Run a coroutine and resume the connection at its end."""
         request.is_queued = True
@@ -60,12 +60,12 @@ class RequestTasks:
         connection.pause(HANDLER)
         self._keep_task(coroutine)
 
-    def _keep_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _keep_task(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+    async def _run(self, request: Request, coroutine: Coroutine[object, object, Message | None]) -> None:
         try:
             if request.is_large:
                 await self._heavy.finish(request, coroutine)
@@ -102,14 +102,14 @@ class RequestTasks:
         """Encode a response of many elements in slices, then send it."""
         self._keep_task(self._ending(request, self._heavy.respond(request, response)))
 
-    def finish_in_turns(self, request: Request, coroutine: Coroutine[Any, Any, Message | None]) -> None:
+    def finish_in_turns(self, request: Request, coroutine: Coroutine[object, object, Message | None]) -> None:
         """Answer a request whose connection no longer waits for it with the result of a coroutine, unless
         that is None.
         """
         request.is_large = True
         self._keep_task(self._ending(request, self._heavy.finish(request, coroutine)))
 
-    async def _ending(self, request: Request, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _ending(self, request: Request, coroutine: Coroutine[object, object, None]) -> None:
         try:
             await coroutine
         except Exception as error:

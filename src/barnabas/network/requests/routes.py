@@ -6,14 +6,15 @@ the compiled decoder and encoder, the function, and the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.common.files import FileSlice
 from barnabas.metrics import RequestMetrics
 from barnabas.network.requests.authorize_stage import ApiPermissions
-from barnabas.network.requests.quota_stage import MutationQuota, QuotaBytes
+from barnabas.network.requests.quota_stage import MutationCount, QuotaBytes
+from barnabas.network.requests.request import HandlerFunction
 from barnabas.network.requests.stages import OPEN, RequestSecurity, compiled
 from barnabas.protocol.api import APIS
 from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
@@ -31,10 +32,6 @@ BYTES_AT_ONCE: Final = 1 << 20
 NO_BOUND: Final = 1 << 62
 
 _frame: Final = RESPONSE_START.pack_into
-
-Result = Message | Coroutine[Any, Any, Message | None] | None
-HandlerFunction = Callable[..., Result]
-"""Takes the broker, a `Request` and its message."""
 
 
 class Handler(NamedTuple):
@@ -54,7 +51,7 @@ class Handler(NamedTuple):
     """Runs on the controller: other brokers forward it in an Envelope (`handlers/forwarding.py`)."""
     rule: ApiPermissions | None = None
     """Operations and resources that it needs (`handlers/authorization.py`)."""
-    mutations: tuple[MutationQuota, ...] = ()
+    mutations: tuple[MutationCount, ...] = ()
     carried: QuotaBytes = QuotaBytes()
     shortcut: Callable[[Route], FastPath | None] | None = None
     """Fast path of one version; used without authorizer and quotas."""
@@ -62,7 +59,7 @@ class Handler(NamedTuple):
     """The function without chunking, and the wrapper that adds it: stages are inserted in between, for each
     part.
     """
-    sliced: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
+    chunked: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
 
 
 class Route:

@@ -1,33 +1,52 @@
-"""The stages of a request, composed when its route is made.
+"""The stages of a request, compiled into the function of its route.
 
-    frame -> authenticate -> decode -> authorize -> admit -> handle -> account -> encode -> mute
+    frame, authenticate, decode -> BrokersOnly -> QuotaCharge -> Authorize -> MutationQuota -> handler
+    mute, encode                <----------------- charge <---- denials <---- throttle <------ response
 
-The connection frames and mutes, the dispatcher authenticates, decodes and encodes. The others are functions around the
-handler, as the rows of the table say; a deployment without authorizer and quotas has none of them: its routes call the
-bare handlers.
+The connection frames and mutes, the dispatcher authenticates, decodes and encodes. The others are `STAGES`, as the rows
+of the table say; `staged` runs them before the handler, and the response passes them in reverse order
+(`Request.after`). A deployment without authorizer and quotas has none of them: its routes call the bare handlers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Coroutine
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from barnabas.network.requests.authorize_stage import access_by, authorized
-from barnabas.network.requests.brokers_only import brokers_only, is_brokers_only
-from barnabas.network.requests.quota_stage import IsBroker, accounted, admitted, exempting, is_charged, nobody
-from barnabas.protocol.api import APIS, ApiKey
+from barnabas.network.requests.authorize_stage import Authorize
+from barnabas.network.requests.brokers_only import BrokersOnly
+from barnabas.network.requests.quota_stage import (
+    IsBroker,
+    MutationQuota,
+    QuotaCharge,
+    RequestCharge,
+    nobody,
+    timed,
+)
+from barnabas.network.requests.request import Answer, HandlerFunction, Request, Result
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.schema import Message
 from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer
-from barnabas.security.quotas import NO_QUOTAS, QuotaKind, Quotas
+from barnabas.security.quotas import NO_QUOTAS, Quotas
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.routes import Handler, HandlerFunction
+    from barnabas.network.requests.routes import Handler
 
 BEFORE_AUTHENTICATION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
 """The only requests decoded for a client that has not authenticated yet."""
 
 
-_UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""Requests that are not charged: the client is not known yet."""
+class Stage(Protocol):
+    """One stage of a route. What it does afterwards is a `StageCompletion`, which it appends to `Request.after`."""
+
+    def before(self, broker: object, request: Request, message: Message) -> Message | Answer:
+        """Return the message for the next stage, or the answer to the request."""
+        ...
+
+
+STAGES: Final = (BrokersOnly, QuotaCharge, Authorize, MutationQuota)
+"""In the order of a request."""
 
 
 class RequestSecurity(NamedTuple):
@@ -43,42 +62,59 @@ class RequestSecurity(NamedTuple):
 OPEN = RequestSecurity()
 
 
+def stages_of(row: Handler, version: int, security: RequestSecurity) -> tuple[Stage, ...]:
+    """Return the stages of a route."""
+    return tuple(stage for kind in STAGES for stage in kind.of(row, version, security))
+
+
 def compiled(
-    handler: Handler, version: int, security: RequestSecurity
+    row: Handler, version: int, security: RequestSecurity
 ) -> tuple[HandlerFunction, HandlerFunction]:
-    """Return the functions of a route: for most requests, and for those of many elements, which are
-    authorized in parts.
+    """Return the functions of a route: for most requests, and for those of many elements.
+
+    Clients are refused as a whole; each part of a request of many elements passes the other stages.
     """
-    bare = handler.function if handler.bare is None else handler.bare
-    staged = bare if security == OPEN else _staged(bare, handler, version, security)
-    if staged is bare:
-        function, in_turns = handler.function, handler.in_turns or handler.function
-    elif handler.sliced is not None:
-        function, in_turns = handler.sliced(staged)
-    else:
-        function = staged
-        in_turns = _staged(handler.in_turns or handler.function, handler, version, security)
-    return brokers_only(function, handler, version), brokers_only(in_turns, handler, version)
+    stages = stages_of(row, version, security)
+    in_turns = row.in_turns or row.function
+    if row.chunked is None or row.bare is None:
+        return staged(row.function, stages), staged(in_turns, stages)
+    whole = tuple(stage for stage in stages if isinstance(stage, BrokersOnly))
+    of_parts = stages[len(whole) :]
+    if not of_parts:
+        return staged(row.function, whole), staged(in_turns, whole)
+    function, in_turns = row.chunked(staged(row.bare, of_parts))
+    return staged(function, whole), staged(in_turns, whole)
 
 
-def _always(message: Message) -> bool:
-    return True
+def staged(function: HandlerFunction, stages: tuple[Stage, ...]) -> HandlerFunction:
+    """Return the function that passes requests through stages to a handler; without stages the handler itself."""
+    if not stages:
+        return function
+    is_charged = any(isinstance(stage, QuotaCharge) for stage in stages)
+
+    def serve(broker: object, request: Request, message: Message) -> Result[Message]:
+        if request.after is None:
+            request.after = []
+        for stage in stages:
+            passed = stage.before(broker, request, message)
+            if passed is message:
+                continue
+            if type(passed) is Answer:
+                return None if passed.response is None else request.completed(passed.response)
+            message = passed
+        result = function(broker, request, message)
+        charge = request.charge if is_charged else None
+        if charge is not None:
+            charge.spent = monotonic() - charge.began
+        if isinstance(result, Message):
+            return request.completed(result)
+        return None if result is None else _awaited(request, result, charge)
+
+    return serve
 
 
-def _staged(
-    function: HandlerFunction, handler: Handler, version: int, security: RequestSecurity
-) -> HandlerFunction:
-    quotas = security.quotas
-    if QuotaKind.MUTATION in quotas.kinds:
-        for mutations in handler.mutations:
-            function = admitted(function, mutations, version, quotas, security.is_broker)
-    if security.authorizer is not ALLOW_ALL or security.audit is not None:
-        if handler.rule is None:
-            raise LookupError(f"{handler.request_class.NAME} has no row in handlers/authorization")
-        access_of = access_by(security.authorizer, security.audit, APIS[handler.request_class.api_key].name)
-        function = authorized(function, handler.rule, version, access_of)
-    if is_charged(handler.carried, quotas) and handler.request_class.api_key not in _UNCHARGED:
-        kind = _always if is_brokers_only(handler, version) else handler.carried.is_of_follower
-        is_exempt = exempting(security.is_broker, security.authorizer, kind)
-        function = accounted(function, handler.carried, quotas, is_exempt)
-    return function
+async def _awaited(
+    request: Request, result: Coroutine[object, object, Message | None], charge: RequestCharge | None
+) -> Message | None:
+    response = await (result if charge is None else timed(result, charge))
+    return None if response is None else request.completed(response)

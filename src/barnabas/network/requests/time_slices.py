@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
+from barnabas.common.cooperative import PIECE, Steps
+from barnabas.protocol.schema import Struct, StructType
+
+if TYPE_CHECKING:
+    from barnabas.network.requests.request import Request
 
 # A small request waits for one slice of each request that works in slices, and for other ready events.
 LIMIT = TurnLimit(seconds=0.004)
@@ -63,7 +69,9 @@ class RequestTurn(Turn):
         return made
 
 
-def at_once_or_in_turns(request: Any, steps: Generator[None, None, R]) -> R | Coroutine[Any, Any, R]:
+def at_once_or_in_turns(
+    request: Request, steps: Generator[None, None, R]
+) -> R | Coroutine[object, object, R]:
     """Return the result of a handler whose response may be large: the response, if its first step is the last
     one.
     """
@@ -74,3 +82,41 @@ def at_once_or_in_turns(request: Any, steps: Generator[None, None, R]) -> R | Co
         return result
     request.is_large = True
     return RequestTurn().run(steps)
+
+
+# Shorter arrays are freed with the element that they are in.
+FEW = 4
+
+
+def freeing(held: list[object]) -> Steps[None]:
+    """Free messages of many elements in steps. `held` has the last references to them, and is emptied.
+
+    Nothing in the messages is changed, so that it does no harm if something else still refers to a part of them.
+    """
+    while held:
+        piece = held[-PIECE:]
+        del held[-PIECE:]
+        for item in piece:
+            if isinstance(item, Struct):
+                for name in _containers(type(item)):
+                    value = getattr(item, name)
+                    if isinstance(value, Struct):
+                        held.append(value)
+                    elif type(value) in (list, tuple) and len(value) > FEW:
+                        held += value
+        item = value = None
+        piece.clear()
+        yield
+
+
+@cache
+def _containers(cls: type[Struct]) -> tuple[str, ...]:
+    """Fields that may hold many elements."""
+    return tuple(
+        field.name
+        for field in cls.FIELDS
+        if field.wire == "array"
+        or (
+            field.wire == "structure" and isinstance(field.element, StructType) and _containers(field.element)
+        )
+    )

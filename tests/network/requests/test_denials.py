@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.error_injection import error_response
+from barnabas.network.requests.denials import error_response
 from barnabas.protocol.api import APIS, request_class
 from barnabas.protocol.codec import encode_parts
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -19,7 +19,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo, heartbeat, heartbeat_frame, scenario, serving
 
 
 @scenario

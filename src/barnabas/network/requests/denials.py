@@ -1,45 +1,22 @@
-"""Error injection for tests of clients: `broker.inject("Produce", error, times)`.
+"""Responses to requests that are denied, as Kafka builds them.
 
-An injected response has the shape of the request: an element with the same name or number for each topic,
-partition or resource of the request, and the error in every error field.
+An error response has the shape of the request: an element with the same name or number for each topic, partition or
+resource of the request, and the error in every error field.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TypeVar
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.api import response_class
 from barnabas.protocol.schema import Field, Message, Struct
+from barnabas.security.authz import DENIAL_TEXTS
 
-if TYPE_CHECKING:
-    from barnabas.network.requests.routes import Route
+S = TypeVar("S", bound=Struct)
 
 _ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
-
-
-class Injections:
-    """Injected errors that are pending, by API in the order of injection."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[int, list[ErrorCode]] = {}
-
-    def add(self, api_key: int, error: ErrorCode, times: int) -> None:
-        if times > 0:
-            self.waiting.setdefault(api_key, []).extend([error] * times)
-
-    def clear(self) -> None:
-        self.waiting.clear()
-
-    def answer(self, message: Message, route: Route) -> Message | None:
-        """Return a response with the next error for this API, or None when its handler is to answer."""
-        errors = self.waiting.get(route.api_key)
-        if not errors:
-            return None
-        error = errors.pop(0)
-        if not errors:
-            del self.waiting[route.api_key]
-        return error_response(message, error, route.version)
 
 
 def error_response(request: Message, error: ErrorCode, version: int) -> Message:
@@ -47,6 +24,44 @@ def error_response(request: Message, error: ErrorCode, version: int) -> Message:
     response = response_class(request.api_key)()
     _fill(response, request, error, version)
     return response
+
+
+def refusal(
+    message: Message, version: int, error: ErrorCode = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+) -> Message:
+    """Build an error response as Kafka does: at the top if the response has an error there, else in each
+    element.
+    """
+    response = response_class(message.api_key)()
+    if any(field.name == "error_code" and field.present_in(version) for field in response.FIELDS):
+        response.error_code = error  # type: ignore[attr-defined]
+        return response
+    return error_response(message, error, version)
+
+
+def with_details(struct: S, values: Mapping[str, object], version: int) -> S:
+    """Set fields of a denied response where it has them, and its error message."""
+    for field in struct.FIELDS:
+        if field.name in values:
+            setattr(struct, field.name, values[field.name])
+        elif field.name == "error_message" and field.present_in(version):
+            text = DENIAL_TEXTS.get(getattr(struct, "error_code", ErrorCode.NONE))
+            setattr(struct, field.name, text or getattr(struct, field.name))
+        elif field.wire == "array":
+            for item in getattr(struct, field.name) or ():
+                if isinstance(item, Struct):
+                    with_details(item, values, version)
+    return struct
+
+
+def without_arrays(struct: Struct) -> None:
+    """Omit everything inside a denied element."""
+    for field in struct.FIELDS:
+        if field.wire == "array":
+            setattr(struct, field.name, [])
+
+
+# -- the shape of the request ----------------------------------------------------------------------------
 
 
 def _fill(target: Struct, source: Struct, error: ErrorCode, version: int) -> None:
@@ -61,7 +76,7 @@ def _fill(target: Struct, source: Struct, error: ErrorCode, version: int) -> Non
             setattr(target, field.name, getattr(source, twin.name))
 
 
-def _elements(field: Field, source: Struct, error: ErrorCode, version: int) -> list[Any]:
+def _elements(field: Field, source: Struct, error: ErrorCode, version: int) -> list[Struct]:
     """Make one element for each element of the corresponding array in the request."""
     if not _carries_errors(field.element):
         return []  # endpoints, brokers, configs, aborted transactions
@@ -76,12 +91,12 @@ def _carries_errors(cls: type[Struct]) -> bool:
     )
 
 
-def _items(source: Struct, version: int) -> list[Any]:
+def _items(source: Struct, version: int) -> list[object]:
     arrays = [field for field in source.FIELDS if field.wire == "array" and field.present_in(version)]
     return list(getattr(source, arrays[0].name) or ()) if arrays else []
 
 
-def _element(field: Field, item: Any, error: ErrorCode, version: int) -> Struct:
+def _element(field: Field, item: object, error: ErrorCode, version: int) -> Struct:
     element: Struct = field.element()
     if isinstance(item, Struct):
         _fill(element, item, error, version)
