@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
+from barnabas.cluster import Peers
 from barnabas.common.clock import ManualClock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination.channel import NO_LEADER, Channel, CoordinatorRequest, Done, Retry
+from barnabas.coordination.channel import NO_LEADER, Channel, CoordinatorRequest, Retry
+from barnabas.coordination.shard import Done
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 
 HERE, ELSEWHERE = 1, 2
@@ -16,19 +18,13 @@ AWAY = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 REFUSED = KafkaError(ErrorCode.INVALID_REQUEST)
 
 
-class Host:
-    """A broker, its clock, and a peer that gives the same answer to every request."""
-
-    node_id = HERE
+class AnsweringPeers:
+    """A clock, and a peer that gives the same answer to every request."""
 
     def __init__(self, peers_answer: str | Exception = "from a peer") -> None:
-        self.clock = self.timers = ManualClock()
+        self.clock = ManualClock()
         self.asked: list[int] = []
         self._peers_answer = peers_answer
-
-    @property
-    def peers(self) -> Host:
-        return self
 
     async def send(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         self.asked.append(broker_id)
@@ -71,12 +67,14 @@ class Asked(CoordinatorRequest[str]):
         return not self._wanted
 
 
-def ask(host: Host, question: Asked, retry: Retry, *, advance_ms: int = 0) -> list[str | KafkaError]:
+def ask(
+    host: AnsweringPeers, question: Asked, retry: Retry, *, advance_ms: int = 0
+) -> list[str | KafkaError]:
     """What the asker has heard after so much time."""
     heard: list[str | KafkaError] = []
 
     async def run() -> None:
-        Channel(host).ask(question, heard.append, retry)  # type: ignore[arg-type]
+        Channel(HERE, cast(Peers, host), host.clock, host.clock).ask(question, heard.append, retry)
         for _ in range(5):
             await asyncio.sleep(0)
         host.clock.advance(advance_ms)
@@ -91,53 +89,53 @@ FIVE_TIMES = Retry(first_pause=0.1, growth=2.0, attempts=5)
 
 
 def test_this_broker_is_asked_by_a_call_and_at_once() -> None:
-    host = Host()
+    host = AnsweringPeers()
     assert ask(host, Asked("here"), FIVE_TIMES) == ["here"]
     assert host.asked == []
 
 
 def test_another_broker_is_asked_through_peers() -> None:
-    host = Host()
+    host = AnsweringPeers()
     assert ask(host, Asked(leader=ELSEWHERE), FIVE_TIMES) == ["from a peer"]
     assert host.asked == [ELSEWHERE]
 
 
 def test_an_error_that_passes_is_asked_again_after_growing_pauses() -> None:
     question = Asked(AWAY, AWAY, AWAY, "at last")
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=699) == []
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=699) == []
     assert question.attempts == 3
     question = Asked(AWAY, AWAY, AWAY, "at last")
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=700) == ["at last"]
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=700) == ["at last"]
 
 
 def test_the_last_attempt_counts_whatever_its_outcome() -> None:
     question = Asked(*[AWAY] * 9)
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
     assert question.attempts == 5
 
 
 def test_nothing_is_asked_again_beyond_the_time_that_a_client_waits() -> None:
     question = Asked(*[AWAY] * 99)
-    assert ask(Host(), question, Retry(first_pause=0.1, seconds=1.0), advance_ms=60_000) == [AWAY]
+    assert ask(AnsweringPeers(), question, Retry(first_pause=0.1, seconds=1.0), advance_ms=60_000) == [AWAY]
     assert question.attempts == 11
 
 
 def test_a_refusal_is_not_asked_again() -> None:
     question = Asked(REFUSED)
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=60_000) == [REFUSED]
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [REFUSED]
     assert question.attempts == 1
 
 
 def test_an_answer_that_is_not_wanted_any_more_is_not_asked_for_again() -> None:
     question = Asked(AWAY, wanted=False)
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
     assert question.attempts == 1
 
 
 def test_a_leader_that_is_not_known_is_looked_up_again() -> None:
     for leader in (NO_LEADER, AWAY):
         question = Asked(leader=leader)
-        (heard,) = ask(Host(), question, FIVE_TIMES, advance_ms=60_000)
+        (heard,) = ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000)
         assert isinstance(heard, KafkaError)
         assert question.attempts == 5
 
@@ -147,7 +145,7 @@ def test_a_peer_that_fails_in_any_way_is_an_answer() -> None:
         (KafkaError(ErrorCode.INVALID_REQUEST), ErrorCode.INVALID_REQUEST),
         (ValueError("no such field"), ErrorCode.NETWORK_EXCEPTION),
     ):
-        (heard,) = ask(Host(failure), Asked(leader=ELSEWHERE), Retry(attempts=1))
+        (heard,) = ask(AnsweringPeers(failure), Asked(leader=ELSEWHERE), Retry(attempts=1))
         assert isinstance(heard, KafkaError)
         assert heard.code is code
 
@@ -159,4 +157,4 @@ def test_what_is_missing_is_created_before_anybody_is_asked() -> None:
         question.create = None
 
     question.create = create
-    assert ask(Host(), question, FIVE_TIMES, advance_ms=100) == ["here"]
+    assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=100) == ["here"]

@@ -13,7 +13,7 @@ from barnabas.log.log import Log, Origin
 from barnabas.records.builder import build_batch
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import Record
-from tests.log.support import new_log
+from tests.support.builders.logs import new_log
 
 PRODUCERS = (ProducerIdAndEpoch(7, 0), ProducerIdAndEpoch(8, 3))
 

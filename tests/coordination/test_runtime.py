@@ -16,7 +16,13 @@ from barnabas.coordination.runtime import (
     RETRY_SECONDS,
     CoordinatorRuntime,
 )
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination.shard import (
+    PARKED,
+    CoordinatorRecord,
+    CoordinatorResult,
+    ProducerIdAndEpoch,
+    Reply,
+)
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.wire import ProtocolError
 from barnabas.records.control import EndTransactionMarker
@@ -24,7 +30,7 @@ from barnabas.records.record import Record
 from barnabas.replication.partition import Partition
 from barnabas.testing.files import FaultyFileSystem
 from tests.groups.simulation import Machine
-from tests.log.support import TOPIC_ID, new_log
+from tests.support.builders.logs import TOPIC_ID, new_log
 
 WRITE_TIMEOUT_MS = 5000
 PRODUCER = ProducerIdAndEpoch(7, 0)
@@ -84,11 +90,13 @@ class Setup:
 
     def write(self, key: bytes, value: bytes | None, producer: ProducerIdAndEpoch | None = None) -> None:
         record = CoordinatorRecord(key, value)
-        self.coordinator.write(0, lambda shard: ([record], "done"), self.hear, producer=producer)
+        self.coordinator.write(
+            0, lambda shard: CoordinatorResult("done", [record]), self.hear, producer=producer
+        )
 
     def write_batched(self, key: bytes, value: bytes) -> None:
         record = CoordinatorRecord(key, value)
-        self.coordinator.write_batched(0, lambda shard: [record], self.hear)
+        self.coordinator.write(0, lambda shard: CoordinatorResult(None, [record]), self.hear, is_batched=True)
 
     def read(self, key: bytes) -> None:
         self.coordinator.read(0, lambda shard: shard.values.get(key), self.hear)
@@ -260,11 +268,68 @@ def test_a_turn_does_not_grow_beyond_what_a_batch_may_hold(setup: Setup) -> None
 def test_a_refused_request_changes_nothing(setup: Setup) -> None:
     setup.load()
 
-    def refuse(shard: Memory) -> tuple[list[CoordinatorRecord], None]:
+    def refuse(shard: Memory) -> CoordinatorResult[None]:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
     setup.coordinator.write(0, refuse, setup.hear)
     assert setup.heard == [ErrorCode.ILLEGAL_GENERATION]
+
+
+def result_with_reply(
+    setup: Setup, response: object, *records: CoordinatorRecord
+) -> CoordinatorResult[object]:
+    """A result that completes a parked request, and notes its revert."""
+    reply = Reply(setup.hear, "parked", lambda error: ("parked", error))
+    return CoordinatorResult(response, [*records], [reply], lambda: setup.hear("reverted"))
+
+
+def test_a_reply_to_a_parked_request_follows_the_response(setup: Setup) -> None:
+    setup.load()
+    result = result_with_reply(setup, "done", CoordinatorRecord(b"a", b"1"))
+    setup.machine.holding = True
+    setup.coordinator.write(0, lambda shard: result, setup.hear)
+    assert setup.heard == []
+    setup.machine.release()
+    assert setup.heard == ["done", "parked"]
+
+
+def test_a_result_that_cannot_be_appended_is_reverted_and_then_answered(setup: Setup) -> None:
+    setup.load()
+    setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
+    result = result_with_reply(setup, "done", CoordinatorRecord(b"a", b"1"))
+    setup.coordinator.write(0, lambda shard: result, setup.hear)
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    assert setup.heard == ["reverted", error, ("parked", error)]
+
+
+def test_a_result_in_the_log_that_does_not_become_durable_is_not_reverted(setup: Setup) -> None:
+    shard = setup.load()
+    result = result_with_reply(setup, "done", CoordinatorRecord(b"a", b"1"))
+    setup.machine.holding = True
+    setup.coordinator.write(0, lambda shard: result, setup.hear)
+    setup.clock.advance(WRITE_TIMEOUT_MS + 1)
+    error = ErrorCode.REQUEST_TIMED_OUT
+    assert setup.heard == [error, ("parked", error)]
+    assert shard.values == {b"a": b"1"}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_parked_request_is_not_answered_by_its_own_result(setup: Setup, fails: bool) -> None:
+    setup.load()
+    if fails:
+        setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
+    result = CoordinatorResult(PARKED, [CoordinatorRecord(b"a", b"1")])
+    setup.coordinator.write(0, lambda shard: result, setup.hear)
+    assert setup.heard == []
+
+
+def test_a_batch_that_is_never_appended_is_reverted(setup: Setup) -> None:
+    setup.load()
+    result = result_with_reply(setup, "done", CoordinatorRecord(b"a", b"1"))
+    setup.coordinator.write(0, lambda shard: result, setup.hear, is_batched=True)
+    setup.coordinator.resigned(0)
+    error = ErrorCode.NOT_COORDINATOR
+    assert setup.heard == ["reverted", error, ("parked", error)]
 
 
 @pytest.mark.parametrize("committed", [True, False])

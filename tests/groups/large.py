@@ -18,14 +18,12 @@ from barnabas.broker.main import collect_rarely, keep_all
 from barnabas.cluster.image import TopicState
 from barnabas.common.clock import ManualClock
 from barnabas.groups.group import ClientInfo
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest
 from tests.groups.consumer.simulation import ConsumerSimulation
 from tests.groups.consumer.talks import beat, joining
 from tests.groups.simulation import GROUP, Answer
-from tests.groups.streams.building import sent_topology, subtopology
 from tests.groups.streams.simulation import StreamsSimulation
+from tests.support.builders.streams import sent_topology, subtopology
 
 NEVER, AT_ONCE = "1000000000", "0"
 
@@ -46,16 +44,16 @@ class Watched:
         simulation.machine.clock = RealTime()
         simulation.restart()
         simulation.machine.run_soon = self._run_soon  # type: ignore[method-assign]
-        self._perform = simulation.coordinator.perform
-        simulation.coordinator.perform = self._timed_perform  # type: ignore[method-assign, assignment]
+        self._write = simulation.coordinator.write
+        simulation.coordinator.write = self._timed_write  # type: ignore[method-assign, assignment]
         self.forget()
 
     def forget(self) -> None:
         keep_all()
         self.turns: list[float] = []
 
-    def _timed_perform(self, *arguments: Any) -> None:
-        self._time(lambda: self._perform(*arguments))
+    def _timed_write(self, *arguments: Any) -> None:
+        self._time(lambda: self._write(*arguments))
 
     def _run_soon(self) -> None:
         soon = self.simulation.machine.soon
@@ -156,26 +154,14 @@ def shares(
     names = watched.create_topics(topics)
 
     def say(request: ShareGroupHeartbeatRequest) -> Any:
-        answer, wanted = Answer(), []
-
-        def act(shard: GroupShard, step: CoordinatorResult) -> None:
-            shard.share.heartbeats.handle(
-                request,
-                ClientInfo("client", "/127.0.0.1"),
-                answer,
-                step,
-                lambda epoch, missing: wanted.append(missing),
-            )
-
-        simulation.coordinator.perform(GROUP, act)
-        for missing in wanted:
-            simulation.coordinator.perform(
-                GROUP,
-                lambda shard, step, made=missing: shard.share.state_created(GROUP, made, step),  # type: ignore[misc]
-            )
+        answer = Answer()
+        simulation.coordinator.share_heartbeat(request, ClientInfo("client", "/127.0.0.1"), answer)
+        response, missing = answer.response.response, answer.response.missing
+        if missing:
+            simulation.coordinator.write(GROUP, lambda shard: shard.share.state_created(GROUP, missing))
         simulation.machine.run_soon()
-        assert not answer.response.error_code, answer.response
-        return answer.response
+        assert not response.error_code, response
+        return response
 
     def join(number: int) -> Any:
         return say(ShareGroupHeartbeatRequest(GROUP, f"m{number:06}", 0, None, choose(number, names)))

@@ -11,13 +11,14 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
-from barnabas.coordination.shard import CoordinatorRecord
+from barnabas.coordination.shard import CoordinatorResult
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import ClientInfo, Committer, GroupDeadline
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.offsets import Committed, Offsets
+from barnabas.groups.results import commit_error
 from barnabas.groups.settings import GroupSettings
 from barnabas.groups.shard import GroupShard
 from barnabas.metrics.topics import TopicCounters
@@ -29,12 +30,11 @@ from barnabas.protocol.messages.groups import (
     MemberIdentity,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
-    SyncGroupResponse,
 )
 from barnabas.replication.partition import Partition
 from barnabas.testing.files import FaultyFileSystem
-from tests.groups.conversations import join_request
-from tests.log.support import TOPIC_ID, new_log
+from tests.support.builders.logs import TOPIC_ID, new_log
+from tests.support.groups.conversations import join_request
 
 GROUP = "group"
 BROKER_ID = 1
@@ -62,7 +62,7 @@ class Machine:
     def is_durable(self, partition: Partition, offset: int) -> bool:
         return not self.holding and partition.log.high_watermark >= offset
 
-    def when_durable(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+    def when(self, partition: Partition, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         if self.holding:
             self._held.append((partition, offset, callback))
         else:
@@ -88,6 +88,14 @@ class Answer:
     @property
     def error(self) -> ErrorCode | None:
         return None if self.response is None else ErrorCode(self.response.error_code)
+
+
+class Codes(list[ErrorCode]):
+    """The outcomes of operations: NONE, or the code of an error."""
+
+    def __call__(self, outcome: object) -> None:
+        known = outcome.code if isinstance(outcome, KafkaError) else outcome
+        self.append(known if isinstance(known, ErrorCode) else ErrorCode.NONE)
 
 
 class Simulation:
@@ -121,12 +129,7 @@ class Simulation:
 
     def join(self, request: JoinGroupRequest, version: int = 9, client_id: str = "client") -> Answer:
         answer = Answer()
-        joining = JoinRequest(request, ClientInfo(client_id, "/127.0.0.1"), version, answer)
-
-        try:
-            self.coordinator.join(joining)
-        except KafkaError as error:
-            answer(SyncGroupResponse(error_code=error.code))
+        self.coordinator.join(JoinRequest(request, ClientInfo(client_id, "/127.0.0.1"), version, answer))
         return answer
 
     def join_both_steps(self, group: str = GROUP, **fields: Any) -> Answer:
@@ -139,55 +142,41 @@ class Simulation:
         rows = [SyncGroupRequestAssignment(*pair) for pair in (assignments or {}).items()]
         request = SyncGroupRequest(group, generation, member, assignments=rows)
         answer = Answer()
-
-        try:
-            self.coordinator.sync(request, answer)
-        except KafkaError as error:
-            answer(SyncGroupResponse(error_code=error.code))
+        self.coordinator.sync(request, answer)
         return answer
 
     def heartbeat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
-        heard: list[ErrorCode] = []
-
-        def done(outcome: ErrorCode | KafkaError) -> None:
-            heard.append(outcome.code if isinstance(outcome, KafkaError) else outcome)
-
-        self.coordinator.heartbeat(HeartbeatRequest(GROUP, generation, member, instance), done)
+        heard = Codes()
+        self.coordinator.heartbeat(HeartbeatRequest(GROUP, generation, member, instance), heard)
         (error,) = heard
         return error
 
     def leave(self, *members: str) -> list[ErrorCode]:
-        answer = Answer()
-        leavers = [MemberIdentity(member) for member in members]
-
-        try:
-            self.coordinator.leave(GROUP, leavers, answer)
-        except KafkaError as error:
-            answer(LeaveGroupResponse(error_code=error.code))
-        if answer.error:
-            return [answer.error for _ in members]
-        return [ErrorCode(member.error_code) for member in answer.response.members]
+        outcomes: list[LeaveGroupResponse | KafkaError] = []
+        self.coordinator.leave(GROUP, [MemberIdentity(member) for member in members], outcomes.append)
+        (outcome,) = outcomes
+        if isinstance(outcome, KafkaError):
+            return [outcome.code for _ in members]
+        return [ErrorCode(member.error_code) for member in outcome.members]
 
     def commit(
         self, offset: int, member: str = "", generation: int = -1, tp: TopicPartition | None = None
     ) -> ErrorCode | None:
         """The outcome; None while it is not safe."""
-        heard: list[ErrorCode] = []
+        heard = Codes()
         committed = Committed(offset, -1, "", self.clock.now_ms())
 
-        def act(shard: GroupShard) -> list[CoordinatorRecord]:
+        def handle(shard: GroupShard) -> CoordinatorResult[None]:
             shard.check_commit(GROUP, Committer(member, None, generation))
             return shard.commit(GROUP, [(tp or TopicPartition("orders", 0), committed)])
 
-        self.coordinator.commit(GROUP, act, heard.append)
+        self.coordinator.write(GROUP, handle, heard, errors=commit_error, is_batched=True)
         self.machine.run_soon()
         return heard[0] if heard else None
 
     def delete(self, group: str = GROUP) -> ErrorCode:
-        heard: list[ErrorCode] = []
-        self.coordinator.perform_simple(
-            group, lambda shard, step: shard.delete_group(group, step), heard.append
-        )
+        heard = Codes()
+        self.coordinator.write(group, lambda shard: shard.delete_group(group), heard)
         return heard[0]
 
     # -- looking ------------------------------------------------------------------------------------

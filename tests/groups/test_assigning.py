@@ -18,9 +18,9 @@ from tests.groups.consumer.simulation import ConsumerSimulation, told, topic_id
 from tests.groups.consumer.test_model import ConsumerGroupModel
 from tests.groups.modern_model import steps
 from tests.groups.simulation import GROUP
-from tests.groups.streams.building import role
 from tests.groups.streams.simulation import StreamsSimulation, assigned, statuses
 from tests.groups.streams.test_model import StreamsGroupModel
+from tests.support.builders.streams import role
 
 TOPICS = {f"t{number}": 4 for number in range(5)}
 

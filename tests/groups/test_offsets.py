@@ -6,16 +6,16 @@ import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import ProducerIdAndEpoch
+from barnabas.coordination.shard import CoordinatorResult, ProducerIdAndEpoch
 from barnabas.groups.group import Committer
 from barnabas.groups.offsets import Committed
+from barnabas.groups.results import commit_error
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult
 from barnabas.records.batch import iterate_headers
 from barnabas.records.control import EndTransactionMarker
-from tests.groups.conversations import join_request, subscription
-from tests.groups.simulation import GROUP, Simulation
-from tests.log.support import content
+from tests.groups.simulation import GROUP, Codes, Simulation
+from tests.support.builders.logs import content
+from tests.support.groups.conversations import join_request, subscription
 
 RETENTION_MS = 60_000
 TP = TopicPartition("orders", 0)
@@ -41,14 +41,14 @@ def joined_member(simulation: Simulation, *topics: str) -> str:
 def commit_in_transaction(
     simulation: Simulation, offset: int, producer: ProducerIdAndEpoch = PRODUCER
 ) -> ErrorCode:
-    heard: list[ErrorCode] = []
+    heard = Codes()
     committed = Committed(offset, -1, "", simulation.clock.now_ms())
 
-    def act(shard: GroupShard, step: CoordinatorResult) -> None:
+    def handle(shard: GroupShard) -> CoordinatorResult[None]:
         shard.check_commit(GROUP, Committer("", None, -1, in_transaction=True))
-        step.records += shard.commit(GROUP, [(TP, committed)])
+        return shard.commit(GROUP, [(TP, committed)])
 
-    simulation.coordinator.perform_simple(GROUP, act, heard.append, producer=producer)
+    simulation.coordinator.write(GROUP, handle, heard, errors=commit_error, producer=producer)
     return heard[0]
 
 
@@ -61,10 +61,15 @@ def end_transaction(
     assert heard == [None]
 
 
-def commit_in_turn(simulation: Simulation, number: int, heard: list[ErrorCode]) -> None:
+def commit_in_turn(simulation: Simulation, committed: Committed, heard: Codes) -> None:
     """A commit that waits for the end of the turn."""
-    committed = Committed(number, -1, "", 0)
-    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
+    simulation.coordinator.write(
+        GROUP,
+        lambda shard: shard.commit(GROUP, [(TP, committed)]),
+        heard,
+        errors=commit_error,
+        is_batched=True,
+    )
 
 
 def offset(simulation: Simulation, tp: TopicPartition = TP) -> int | None:
@@ -119,8 +124,7 @@ def test_offsets_of_members_that_cannot_be_understood_are_kept(simulation: Simul
 
 def test_an_offset_may_bring_its_own_end(simulation: Simulation) -> None:
     committed = Committed(5, -1, "", simulation.clock.now_ms(), simulation.clock.now_ms() + 5000)
-    heard: list[ErrorCode] = []
-    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
+    commit_in_turn(simulation, committed, Codes())
     simulation.machine.run_soon()
     simulation.check_that_replay_equals_memory()
     simulation.clock.advance(4000)
@@ -228,10 +232,9 @@ def test_a_commit_between_join_and_sync_has_to_wait(simulation: Simulation) -> N
 
 
 def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simulation) -> None:
-    heard: list[ErrorCode] = []
+    heard = Codes()
     simulation.machine.holding = True
-    committed = Committed(5, -1, "", 0)
-    simulation.coordinator.commit(GROUP, lambda shard: shard.commit(GROUP, [(TP, committed)]), heard.append)
+    commit_in_turn(simulation, Committed(5, -1, "", 0), heard)
     simulation.machine.run_soon()
     assert heard == []
     simulation.clock.advance(10_001)
@@ -241,9 +244,9 @@ def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simul
 
 
 def test_commits_of_one_turn_share_a_batch(simulation: Simulation) -> None:
-    heard: list[ErrorCode] = []
+    heard = Codes()
     for number in range(5):
-        commit_in_turn(simulation, number, heard)
+        commit_in_turn(simulation, Committed(number, -1, "", 0), heard)
     assert (heard, simulation.log.log_end_offset) == ([], 0)
     simulation.machine.run_soon()
     assert heard == [ErrorCode.NONE] * 5
@@ -253,8 +256,8 @@ def test_commits_of_one_turn_share_a_batch(simulation: Simulation) -> None:
 
 
 def test_whatever_is_asked_in_the_same_turn_sees_the_commit(simulation: Simulation) -> None:
-    heard: list[ErrorCode] = []
-    commit_in_turn(simulation, 5, heard)
+    heard = Codes()
+    commit_in_turn(simulation, Committed(5, -1, "", 0), heard)
     seen: list[object] = []
     simulation.coordinator.read(GROUP, lambda shard: shard.committed(GROUP)[TP].offset, seen.append)
     assert (heard, seen) == ([ErrorCode.NONE], [5])

@@ -32,8 +32,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
-from tests.groups.conversations import MIN_SESSION_MS, Scenario, Talk, join_request
+from tests.support.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
+from tests.support.groups.conversations import MIN_SESSION_MS, Scenario, Talk, join_request
 
 pytestmark = pytest.mark.java
 

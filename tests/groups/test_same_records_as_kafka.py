@@ -23,9 +23,9 @@ from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.groups import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.offsets import OffsetCommitRequest
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.groups.conversations import Talk, join_request
 from tests.groups.test_same_answers_as_kafka import SETTINGS, commits, topic_ids
+from tests.support.groups.conversations import Talk, join_request
+from tests.support.kafka.broker import ApacheKafka
 
 pytestmark = pytest.mark.java
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest
 from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.testing import EmbeddedBroker
-from tests.groups.conversations import Talk
+from tests.groups.consumer.talks import ConsumerTalk, joining
 from tests.groups.test_same_answers_as_kafka import commits
+from tests.support.groups.conversations import Talk
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 async def committed(talk: Talk, group: str) -> dict[str, list[int]]:
@@ -103,3 +114,33 @@ def test_who_deletes_groups_is_told_why_not() -> None:
 
     with EmbeddedBroker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
         asyncio.run(scenario(broker.bootstrap_servers))
+
+
+@pytest.mark.parametrize("settings", [{}, AUTHORIZED], ids=["without an authorizer", "with one"])
+def test_heartbeats_of_an_unchanged_member_write_no_records(settings: dict[str, str]) -> None:
+    async def scenario(address: str, log_ends: Callable[[], dict[int, int]]) -> None:
+        talk = ConsumerTalk(address)
+        await talk.begin("group")
+        await talk.say(joining("group", "a", "orders"))
+        await talk.stay("group", "a")
+        share: dict[str, Any] = {"group_id": "shared", "member_id": "b", "subscribed_topic_names": ["orders"]}
+        epoch = 0
+        for _ in range(3):
+            answer = await talk.ask(ShareGroupHeartbeatRequest(member_epoch=epoch, **share), 1)
+            epoch = answer.member_epoch
+        before = log_ends()
+        for _ in range(3):
+            await talk.nod("group", "a")
+            await talk.stay("group", "a")
+            await talk.ask(ShareGroupHeartbeatRequest(member_epoch=epoch, **share), 1)
+        assert log_ends() == before
+        talk.close()
+
+    with EmbeddedBroker(settings=settings) as broker:
+
+        def log_ends() -> dict[int, int]:
+            partitions = broker.broker.replicas.by_name["__consumer_offsets"]
+            return {index: partition.log.log_end_offset for index, partition in partitions.items()}
+
+        broker.create_topic("orders")
+        asyncio.run(scenario(broker.bootstrap_servers, log_ends))

@@ -1,4 +1,4 @@
-"""Talks about share groups, for comparing brokers: what `tests.groups.conversations` does for other groups."""
+"""Talks about share groups, for comparing brokers: what `tests.support.groups.conversations` does for other groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from barnabas.protocol.messages.share_state import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
-from tests.groups.conversations import Talk
+from tests.support.groups.conversations import Talk
 from tests.support.waiting import async_until
 
 TIMEOUT_MS = 20_000

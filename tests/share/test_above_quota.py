@@ -10,9 +10,9 @@ import pytest
 
 from barnabas.network.requests.stages import OPEN, RequestSecurity
 from barnabas.testing import EmbeddedBroker
-from tests.network.harness import brokers_let_in
 from tests.network.requests.test_quota_stage import WAIT_MS, Counting
 from tests.share.talks import ShareTalk
+from tests.support.server import brokers_let_in
 
 
 @pytest.fixture(scope="module")

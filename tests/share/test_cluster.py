@@ -10,7 +10,7 @@ from barnabas.protocol.internal_topics import SHARE_GROUP_STATE
 from barnabas.testing import EmbeddedCluster
 from tests.share.test_with_clients import WorkerProcess, publish, set_group
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 pytestmark = pytest.mark.slow
 

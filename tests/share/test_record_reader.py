@@ -1,28 +1,32 @@
 """Looking into records for dead letters and delays: whatever a stranger has written, in bounded memory."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from barnabas.common.threads import ThreadBackground
 from barnabas.log.log import Log
+from barnabas.metrics.topics import TopicCounters
 from barnabas.records.batch import write_crc
 from barnabas.records.builder import encode_record
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Record
+from barnabas.replication.partition import Partition
 from barnabas.share import record_reader as share_records
-from tests.log.support import NOW, append, batch, new_log
-from tests.records.examples import batch_of
-
-
-class _Threads:
-    async def in_thread(self, work: Callable[[], Any]) -> Any:
-        return work()
+from tests.support.builders.logs import NOW, TOPIC_ID, append, batch, new_log
+from tests.support.builders.records import batch_of
 
 
 def read(log: Log, first: int, last: int) -> tuple[list[Record], int]:
-    broker: Any = _Threads()
-    return asyncio.run(share_records.read_records(broker, log, first, last))
+    partition = Partition("orders", 0, TOPIC_ID, log, 1, TopicCounters("orders"))
+
+    async def run() -> tuple[list[Record], int]:
+        threads = ThreadBackground(asyncio.get_running_loop(), 1, "reads")
+        try:
+            return await share_records.read_records(threads, partition, first, last)
+        finally:
+            threads.close()
+
+    return asyncio.run(run())
 
 
 def test_a_batch_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from barnabas.protocol.messages.groups import DeleteGroupsRequest
 from barnabas.protocol.messages.share import ShareGroupDescribeRequest
-from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
 from tests.share.talks import A_MOMENT_MS, TIMEOUT_MS, ShareTalk
+from tests.support.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
 
 pytestmark = pytest.mark.java
 

@@ -76,13 +76,13 @@ def test_a_replay_gives_what_was_in_memory(
 
     expected = {key: StoredState(start_offset=0) for key in KEYS}
     for key in KEYS:
-        append(shard.initialize(key, 0, 0)[0])
-        append(shard.read(key, 5)[0])
+        append(shard.initialize(key, 0, 0).records)
+        append(shard.read(key, 5).records)
     for turn in turns:
         records = []
         for key, batches, start in turn:
             at = max(start, expected[key].start_offset)
-            records += shard.write(key, StateWrite(0, 5, at, len(batches), batches))
+            records += shard.write(key, StateWrite(0, 5, at, len(batches), batches)).records
             expected[key].update(5, at, len(batches), batches)
         append(records)
     again = new_shard()
@@ -98,6 +98,18 @@ def test_a_replay_gives_what_was_in_memory(
     for record in log[needed:]:
         short.replay(record, None)
     assert [facts(short.get(key)) for key in KEYS] == [facts(shard.get(key)) for key in KEYS]
+
+
+def test_a_write_that_was_not_appended_does_not_defer_the_snapshot() -> None:
+    shard = ShareStateShard(lambda key: True, lambda: 0, 0)  # a snapshot with every write
+    for number, record in enumerate(shard.initialize(KEYS[0], 0, 0).records):
+        shard.replay(Record(number, 0, record.key, record.value), None)
+    wanted = StateWrite(0, -1, 0, 0, [])
+    rejected = shard.write(KEYS[0], wanted)
+    assert rejected.revert is not None
+    rejected.revert()
+    again = shard.write(KEYS[0], wanted)
+    assert [record.key for record in again.records] == [record.key for record in rejected.records]
 
 
 def test_an_offset_that_cannot_be_is_refused() -> None:

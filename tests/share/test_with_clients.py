@@ -15,8 +15,8 @@ from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareC
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.broker_process import BrokerProcess
+from tests.support.brokers import BrokerProcess
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import until
 
 TIMEOUT_S = 60.0

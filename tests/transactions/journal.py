@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination.shard import CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.records.record import Record
 from barnabas.transactions.shard import TransactionResult, TransactionShard, to_record
 from barnabas.transactions.transaction import V1, Transaction
@@ -41,12 +41,11 @@ class Journal:
     def new_producer_id(self) -> int:
         return next(self._producer_ids)
 
-    def run(self, request: tuple[list[CoordinatorRecord], R]) -> R:
-        records, result = request
-        for record in records:
+    def run(self, result: CoordinatorResult[R]) -> R:
+        for record in result.records:
             self._replay(self.shard, len(self.log), record)
             self.log.append(record)
-        return result
+        return result.response
 
     def _replay(self, shard: TransactionShard, offset: int, record: CoordinatorRecord) -> None:
         shard.replay(Record(offset, self.now_ms, record.key, record.value), None)
@@ -59,7 +58,7 @@ class Journal:
         return fresh
 
     def put(self, transaction: Transaction) -> None:
-        self.run(([to_record(transaction)], None))
+        self.run(CoordinatorResult(None, [to_record(transaction)]))
 
     def get(self, name: str = NAME) -> Transaction:
         found = self.shard.get(name)

@@ -332,7 +332,7 @@ def test_a_coordinator_on_another_broker_is_asked_through_peers(
     broker = embedded.broker
 
     def move_away() -> None:
-        broker.peers = LocalPeers(ELSEWHERE, lambda message: answer(broker, message))
+        broker.coordinators.channel._peers = LocalPeers(ELSEWHERE, lambda message: answer(broker, message))
         setattr(broker.coordinators.transactions, "leader_of", lambda name: ELSEWHERE)  # noqa: B010 - a method
 
     async def scenario(wire: Wire) -> None:
@@ -344,7 +344,10 @@ def test_a_coordinator_on_another_broker_is_asked_through_peers(
         assert await wire.produce(version) == E.NONE
         assert await wire.produce(version, epoch=7) == E.INVALID_PRODUCER_EPOCH
         on_loop(
-            embedded, lambda: setattr(broker, "peers", LocalPeers(1, lambda message: answer(broker, message)))
+            embedded,
+            lambda: setattr(
+                broker.coordinators.channel, "_peers", LocalPeers(1, lambda message: answer(broker, message))
+            ),
         )
         assert await wire.produce(version, partition=1) == E.NOT_ENOUGH_REPLICAS
 
@@ -383,7 +386,7 @@ def test_a_fenced_broker_sends_producers_to_look_for_the_leader(
     broker = embedded.broker
 
     def fence() -> None:
-        broker.is_fenced = True
+        broker._view.is_fenced = True
         broker.replicas.fence()
         broker.coordinators.follow()
 
@@ -413,7 +416,11 @@ def test_partitions_of_other_brokers_get_their_markers_through_peers(
     assert transaction(embedded).is_decided
     on_loop(
         embedded,
-        lambda: setattr(broker, "peers", LocalPeers(ELSEWHERE, lambda message: answer(broker, message))),
+        lambda: setattr(
+            broker.coordinators.channel,
+            "_peers",
+            LocalPeers(ELSEWHERE, lambda message: answer(broker, message)),
+        ),
     )
     until(lambda: transaction(embedded).is_at_rest, "completion")
     assert stable(embedded)

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.cluster import Peers
 from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import UNLIMITED, delay_after
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination.shard import Done
 from barnabas.coordination.tasks import Tasks, answer_of
 from barnabas.protocol.schema import Message
 
 logger = rate_limited_logger(__name__)
 
 A = TypeVar("A")
-Done = Callable[[A | KafkaError], None]
 
 NO_LEADER = -1
 
@@ -96,25 +96,12 @@ class CoordinatorRequest(ABC, Generic[A]):
         return False
 
 
-class ChannelNeeds(Protocol):
-    """Parts of the broker that the channel uses."""
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def timers(self) -> Timers: ...
-
-    @property
-    def peers(self) -> Peers: ...
-
-
 class Channel:
-    def __init__(self, host: ChannelNeeds) -> None:
-        self._host = host
+    def __init__(self, node_id: int, peers: Peers, clock: Clock, timers: Timers) -> None:
+        self._node_id = node_id
+        self._peers = peers
+        self._clock = clock
+        self._timers = timers
         self._tasks = Tasks()
 
     def stop(self) -> None:
@@ -123,7 +110,7 @@ class Channel:
 
     def ask(self, question: CoordinatorRequest[A], done: Done[A], retry: Retry = ONCE) -> None:
         """Send with retries; `done` gets the result, or the KafkaError of the last attempt."""
-        until = self._host.clock.monotonic() + retry.seconds if retry.seconds < UNLIMITED else UNLIMITED
+        until = self._clock.monotonic() + retry.seconds if retry.seconds < UNLIMITED else UNLIMITED
         self._attempt(question, done, retry, until, 1)
 
     async def answer(self, question: CoordinatorRequest[A], retry: Retry = ONCE) -> A:
@@ -138,11 +125,11 @@ class Channel:
         self, question: CoordinatorRequest[A], done: Done[A], retry: Retry, until: float, attempt: int
     ) -> None:
         def answered(outcome: A | KafkaError) -> None:
-            is_last = attempt >= retry.attempts or self._host.clock.monotonic() >= until
+            is_last = attempt >= retry.attempts or self._clock.monotonic() >= until
             if is_last or not question.is_retriable(outcome) or question.is_cancelled():
                 done(outcome)
             else:
-                self._host.timers.call_later(retry.pause_after(attempt), again)
+                self._timers.call_later(retry.pause_after(attempt), again)
 
         def again() -> None:
             self._attempt(question, done, retry, until, attempt + 1)
@@ -159,7 +146,7 @@ class Channel:
         except KafkaError as error:
             answered(error)
             return
-        if leader == self._host.node_id:
+        if leader == self._node_id:
             question.answer_here(answered)
         elif leader == NO_LEADER:
             answered(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no leader at the moment"))
@@ -169,7 +156,7 @@ class Channel:
     async def _ask_peer(self, leader: int, question: CoordinatorRequest[A], answered: Done[A]) -> None:
         outcome: A | KafkaError
         try:
-            outcome = question.read(await self._host.peers.send(leader, question.request(), question.version))
+            outcome = question.read(await self._peers.send(leader, question.request(), question.version))
         except KafkaError as error:
             outcome = error
         except Exception:

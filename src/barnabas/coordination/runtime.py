@@ -1,16 +1,12 @@
 """The runtime of all coordinators: one shard of state per led partition of an internal topic.
 
-Theory of operation. A request is handled by a function of the shard, which changes no replayed state: it
-returns
-records and a result. The records become one batch. If the append fails, the request fails and the shard is
-unchanged; if it succeeds, the records are replayed immediately, so the state in memory always equals a replay
-of
-the log to its end. The result is returned when everything up to the log end is durable: replicated and, if
-one
-host holds the whole ISR, flushed to disk. Reads wait likewise, or they would expose state that a crash could
-revert.
-Offset commits are independent of each other: those of one loop iteration share a batch, which is appended
-before any other request is handled.
+Theory of operation. A request is handled by a function of the shard, which changes no replayed state: it returns a
+`CoordinatorResult`. Its records become one batch. If the append fails, the result is reverted and the request fails;
+if it succeeds, the records are replayed immediately, so the state in memory always equals a replay of the log to its
+end. The response and the replies are sent when everything up to the log end is durable: replicated and, if one host
+holds the whole ISR, flushed to disk. Reads wait likewise, or they would expose state that a crash could revert.
+Offset commits are independent of each other: those of one loop iteration share a batch, which is appended before any
+other request is handled.
 
     not led --elected--> loading --(replayed to the end)--> active --resigned--> not led
                             |  ^
@@ -27,14 +23,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 from barnabas.common.clock import Clock, Timer
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination.loading import AwaitingLoad, Loading
-from barnabas.coordination.shard import CoordinatorRecord, ProducerIdAndEpoch, Shard
+from barnabas.coordination.shard import (
+    CoordinatorRecord,
+    CoordinatorResult,
+    Done,
+    ProducerIdAndEpoch,
+    R,
+    ResultBatch,
+    Shard,
+    ignore,
+)
 from barnabas.log import Origin
 from barnabas.records import EndTransactionMarker, Record, build_batch_at, end_transaction_marker
 from barnabas.replication import ALL_REPLICAS, DelayedOperation, Durability, Partition, TimerLoop
@@ -47,10 +53,6 @@ RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
 
 S = TypeVar("S", bound=Shard)
-R = TypeVar("R")
-
-Handle = Callable[[S], tuple[list[CoordinatorRecord], R]]
-Done = Callable[[R | KafkaError], None]
 Finish = Callable[[ErrorCode], None]
 Waiting = dict["_DelayedResult", None]
 
@@ -95,26 +97,6 @@ class _DelayedResult(DelayedOperation):
         self._finish(self._error)
 
 
-class _Batch:
-    """Records of several requests that are appended as one batch at the end of this loop iteration."""
-
-    __slots__ = ("done", "records", "size")
-
-    def __init__(self) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.done: list[Done[None]] = []
-        self.size = 0
-
-    def add(self, records: list[CoordinatorRecord], done: Done[None]) -> None:
-        self.records += records
-        self.done.append(done)
-        self.size += sum(len(record.key) + len(record.value or b"") for record in records)
-
-    def finish(self, outcome: KafkaError | None) -> None:
-        for done in self.done:
-            done(outcome)
-
-
 class ActiveShard(Generic[S]):
     """A led partition and its shard."""
 
@@ -125,15 +107,8 @@ class ActiveShard(Generic[S]):
         self.shard = shard
         self.loading: Loading | None = None
         self.awaiting_load = AwaitingLoad(machine)
-        self.batch: _Batch | None = None
+        self.batch: ResultBatch | None = None
         self.waiting: Waiting = {}
-
-
-class _Retry(NamedTuple):
-    """The pending retry of a failed load."""
-
-    timer: Timer
-    backoff: Backoff
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -156,7 +131,7 @@ class CoordinatorRuntime(Generic[S]):
         self._active: dict[int, ActiveShard[S]] = {}
         self._to_load: deque[ActiveShard[S]] = deque()
         self._leaving: dict[int, ActiveShard[S]] = {}  # resignation failed half way
-        self._retries: dict[int, _Retry] = {}  # failed loads
+        self._retries: dict[int, tuple[Timer, Backoff]] = {}  # failed loads
 
     # -- leadership ---------------------------------------------------------------------------------
 
@@ -178,7 +153,7 @@ class CoordinatorRuntime(Generic[S]):
     def resigned(self, index: int) -> None:
         """Drop the shard and complete waiting requests with NOT_COORDINATOR."""
         if (retry := self._retries.pop(index, None)) is not None:
-            retry.timer.cancel()
+            retry[0].cancel()
         self._leave(index)
 
     def _leave(self, index: int) -> None:
@@ -193,7 +168,7 @@ class CoordinatorRuntime(Generic[S]):
         finally:
             batch, active.batch = active.batch, None
             if batch is not None:
-                batch.finish(KafkaError(ErrorCode.NOT_COORDINATOR))
+                batch.reject(KafkaError(ErrorCode.NOT_COORDINATOR))
             for delayed in list(active.waiting):
                 delayed.end(ErrorCode.NOT_COORDINATOR)
             active.awaiting_load.resume()
@@ -224,9 +199,9 @@ class CoordinatorRuntime(Generic[S]):
         """Retry with backoff: this broker still leads the partition, so no other broker will coordinate it."""
         index = partition.index
         known = self._retries.get(index)
-        backoff = known.backoff if known is not None else Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS, jitter=0)
+        backoff = known[1] if known is not None else Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS, jitter=0)
         timer = self._machine.timers.call_later(backoff.next_delay(), lambda: self._load_again(partition))
-        self._retries[index] = _Retry(timer, backoff)
+        self._retries[index] = (timer, backoff)
 
     def _load_again(self, partition: Partition) -> None:
         try:
@@ -273,36 +248,38 @@ class CoordinatorRuntime(Generic[S]):
     def write(
         self,
         index: int,
-        handle: Handle[S, R],
-        done: Done[R],
+        handle: Callable[[S], CoordinatorResult[R]],
+        done: Done[R] = ignore,
         *,
         producer: ProducerIdAndEpoch | None = None,
+        is_batched: bool = False,
     ) -> None:
-        """Handle a request that may change state; `done` gets the result once it is durable, or the error."""
-        try:
-            active = self.active(index)
-            records, result = handle(active.shard)
-            self.append(active, records, producer)
-        except KafkaError as error:
-            done(error)
-            return
-        self.when_durable(active, lambda error: done(KafkaError(error) if error else result))
+        """Handle a request that may change state; `done` gets the response once it is durable, or the error.
 
-    def write_batched(
-        self, index: int, handle: Callable[[S], list[CoordinatorRecord]], done: Done[None]
-    ) -> None:
-        """Like `write`, for requests whose outcome does not depend on others of the same loop iteration."""
+        `is_batched`: the outcome does not depend on other requests of the same loop iteration.
+        """
         try:
-            active = self._find(index)
-            records = handle(active.shard)
+            active = self._find(index) if is_batched else self._active_shard(index)
+            result = handle(active.shard)
         except KafkaError as error:
             done(error)
             return
+        if is_batched:
+            self._add_to_batch(active, result, done)
+            return
+        try:
+            self._append(active, result.records, producer)
+        except KafkaError as error:
+            result.reject(done, error)
+        else:
+            self._when_durable(active, partial(result.finish, done))
+
+    def _add_to_batch(self, active: ActiveShard[S], result: CoordinatorResult[R], done: Done[R]) -> None:
         batch = active.batch
         if batch is None:
-            batch = active.batch = _Batch()
-            self._machine.call_soon(lambda: self._write_batch(active))
-        batch.add(records, done)
+            batch = active.batch = ResultBatch()
+            self._machine.call_soon(partial(self._write_batch, active))
+        batch.add(result, done)
         if batch.size >= MAX_BATCH_BYTES:
             self._write_batch(active)
 
@@ -311,28 +288,28 @@ class CoordinatorRuntime(Generic[S]):
         if batch is None:
             return
         try:
-            self.append(active, batch.records)
+            self._append(active, batch.records)
         except KafkaError as error:
-            batch.finish(error)
-            return
-        self.when_durable(active, lambda error: batch.finish(KafkaError(error) if error else None))
+            batch.reject(error)
+        else:
+            self._when_durable(active, batch.finish)
 
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
         """Handle a request that changes no replayed state."""
         try:
-            active = self.active(index)
+            active = self._active_shard(index)
             result = handle(active.shard)
         except KafkaError as error:
             done(error)
             return
-        self.when_durable(active, lambda error: done(KafkaError(error) if error else result))
+        self._when_durable(active, lambda error: done(KafkaError(error) if error else result))
 
     def complete_transaction(
         self, index: int, producer: ProducerIdAndEpoch, marker: EndTransactionMarker, done: Done[None]
     ) -> None:
         """Write the marker that ends a transaction in this partition, and apply or drop its pending records."""
         try:
-            active = self.active(index)
+            active = self._active_shard(index)
             now_ms = self._machine.clock.now_ms()
             batch = end_transaction_marker(*producer, marker, timestamp=now_ms)
             active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
@@ -340,9 +317,9 @@ class CoordinatorRuntime(Generic[S]):
             done(error)
             return
         active.shard.complete_transaction(producer, committed=marker.committed)
-        self.when_durable(active, lambda error: done(KafkaError(error) if error else None))
+        self._when_durable(active, lambda error: done(KafkaError(error) if error else None))
 
-    def active(self, index: int) -> ActiveShard[S]:
+    def _active_shard(self, index: int) -> ActiveShard[S]:
         """The shard, after appending all records that were handled before."""
         active = self._find(index)
         if active.batch is not None:
@@ -359,7 +336,7 @@ class CoordinatorRuntime(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is loading")
         return active
 
-    def append(
+    def _append(
         self,
         active: ActiveShard[S],
         records: list[CoordinatorRecord],
@@ -382,7 +359,7 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- waiting ------------------------------------------------------------------------------------
 
-    def when_durable(self, active: ActiveShard[S], finish: Finish) -> None:
+    def _when_durable(self, active: ActiveShard[S], finish: Finish) -> None:
         """Call `finish` once the log is durable up to its current end."""
         partition, durability = active.partition, self._machine.durability
         end = partition.log.log_end_offset
@@ -390,5 +367,5 @@ class CoordinatorRuntime(Generic[S]):
             finish(ErrorCode.NONE)
             return
         delayed = _DelayedResult(self._machine, finish, active.waiting)
-        durability.when_durable(partition, end, delayed.end)
+        durability.when(partition, end, delayed.end)
         delayed.wait(self._write_timeout)

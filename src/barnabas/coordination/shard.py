@@ -1,11 +1,11 @@
-"""Parts of a coordinator: its records, and the state that they build."""
+"""Parts of a coordinator: its records, the state that they build, and the results of operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.common.errors import ErrorCode
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.records import Header, Record
 
 
@@ -49,6 +49,99 @@ class Shard(Protocol):
     def unloaded(self) -> None:
         """Stop timers and drop waiting requests: another broker coordinates from now on."""
         ...
+
+
+# -- Results of operations: the runtime appends, replays and responds. In Kafka: CoordinatorResult and `appendFuture` --
+
+R = TypeVar("R")
+Done = Callable[[R | KafkaError], None]
+
+PARKED: Any = object()
+"""In place of a response: a later operation, or a reply of this one, answers the request."""
+
+
+class Reply:
+    """Response to a parked request. `on_error` builds it if the records cannot be stored."""
+
+    __slots__ = ("on_error", "respond", "response")
+
+    def __init__(
+        self, respond: Callable[[Any], None], response: Any, on_error: Callable[[ErrorCode], Any]
+    ) -> None:
+        self.respond = respond
+        self.response = response
+        self.on_error = on_error
+
+
+class CoordinatorResult(Generic[R]):
+    """`revert` undoes changes in memory if the records cannot be appended."""
+
+    __slots__ = ("records", "replies", "response", "revert")
+
+    def __init__(
+        self,
+        response: R,
+        records: list[CoordinatorRecord] | None = None,
+        replies: list[Reply] | None = None,
+        revert: Callable[[], None] | None = None,
+    ) -> None:
+        self.response = response
+        self.records = [] if records is None else records
+        self.replies = [] if replies is None else replies
+        self.revert = revert
+
+    def finish(self, done: Done[R], error: ErrorCode) -> None:
+        """Respond: the records are durable, or are in the log and did not become durable in time."""
+        if error:
+            self._fail(done, KafkaError(error))
+            return
+        if self.response is not PARKED:
+            done(self.response)
+        for reply in self.replies:
+            reply.respond(reply.response)
+
+    def reject(self, done: Done[R], error: KafkaError) -> None:
+        """Respond: the records were not appended."""
+        if self.revert is not None:
+            self.revert()
+        self._fail(done, error)
+
+    def _fail(self, done: Done[R], error: KafkaError) -> None:
+        """A parked request without a reply stays parked."""
+        if self.response is not PARKED:
+            done(error)
+        for reply in self.replies:
+            reply.respond(reply.on_error(error.code))
+
+
+class ResultBatch:
+    """Results of one loop iteration, whose records are appended together."""
+
+    __slots__ = ("records", "results", "size")
+
+    def __init__(self) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.results: list[tuple[CoordinatorResult[Any], Done[Any]]] = []
+        self.size = 0
+
+    def add(self, result: CoordinatorResult[R], done: Done[R]) -> None:
+        records = result.records
+        self.records += records
+        self.results.append((result, done))
+        for key, value, _, _ in records:
+            self.size += len(key) + len(value or b"")
+
+    def finish(self, error: ErrorCode) -> None:
+        for result, done in self.results:
+            result.finish(done, error)
+
+    def reject(self, error: KafkaError) -> None:
+        for result, done in self.results:
+            result.reject(done, error)
+
+
+def ignore(outcome: object) -> None:
+    """`done` of operations without a request."""
 
 
 def coordinator_error(error: ErrorCode, *, too_large: ErrorCode) -> ErrorCode:

@@ -18,10 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
 from barnabas.common.cooperative import PIECE, Steps
-from barnabas.coordination import CoordinatorRecord
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import ModernGroup
-from barnabas.groups.step import CoordinatorResult
 
 LARGE = 3000
 """Members, topics in their subscriptions and partitions together: a few milliseconds."""
@@ -43,9 +42,12 @@ class TargetAssignments(NamedTuple, Generic[G, A]):
     epoch_record: Callable[[str, int, int], CoordinatorRecord]
 
 
-class _Job(NamedTuple):
-    group: ModernGroup[Any, Any]
-    parts: Iterator[list[CoordinatorRecord] | None]
+class _Job:
+    __slots__ = ("group", "parts")
+
+    def __init__(self, group: ModernGroup[Any, Any], parts: Iterator[list[CoordinatorRecord] | None]) -> None:
+        self.group = group
+        self.parts = parts
 
 
 class Assigning(Generic[G, A]):
@@ -61,35 +63,37 @@ class Assigning(Generic[G, A]):
         """Start in a later turn, when the records of the current step are part of the group."""
         if group_id not in self._jobs:
             self._jobs[group_id] = None
-            self._context.soon(lambda step: self._begin(group_id, step))
+            self._context.soon(lambda: self._begin(group_id))
 
-    def _begin(self, group_id: str, step: CoordinatorResult) -> None:
+    def _begin(self, group_id: str) -> CoordinatorResult[None]:
         group = self._context.groups.get(group_id)
         if not isinstance(group, self._targets.group_class) or group.assignment_epoch >= group.epoch:
             del self._jobs[group_id]
-            return
+            return CoordinatorResult(None)
         job = _Job(group, self._parts(group, group.epoch))
         self._jobs[group_id] = job
-        self._go_on(job, step)
+        return self._go_on(job)
 
-    def _go_on(self, job: _Job, step: CoordinatorResult) -> None:
+    def _go_on(self, job: _Job) -> CoordinatorResult[None]:
+        result: CoordinatorResult[None] = CoordinatorResult(None)
         group_id = job.group.group_id
         if self._jobs.get(group_id) is not job:
-            return  # a part of it could not be written
+            return result  # a part of it could not be written
         is_over = self._context.groups.get(group_id) is not job.group
         try:
-            is_over = is_over or self._take_steps(job, step)
+            is_over = is_over or self._take_steps(job, result.records)
         except BaseException:
             del self._jobs[group_id]
             raise
         if is_over:
             del self._jobs[group_id]
         else:
-            self._context.soon(lambda later: self._go_on(job, later))
-        if step.records:
-            step.undo = lambda: self._give_up(group_id)
+            self._context.soon(lambda: self._go_on(job))
+        if result.records:
+            result.revert = lambda: self._give_up(group_id)
+        return result
 
-    def _take_steps(self, job: _Job, step: CoordinatorResult) -> bool:
+    def _take_steps(self, job: _Job, records: list[CoordinatorRecord]) -> bool:
         """Run for one slice, which ends at the first part to write; True if nothing is left."""
         turn = Turn(LIMIT, self._context.clock.monotonic)
         # Sets with thousands of entries are few objects: the collector would defer them, and then traverse
@@ -97,7 +101,7 @@ class Assigning(Generic[G, A]):
         gc.collect(0)
         for part in job.parts:
             if part:
-                step.records += part
+                records += part
                 return False
             if turn.is_over():
                 return False

@@ -1,4 +1,4 @@
-"""The group coordinator: finds the shard of a group, runs a step on it, and responds once the records are durable."""
+"""The group coordinator: finds the shard of a group and runs operations on it."""
 
 from __future__ import annotations
 
@@ -9,35 +9,41 @@ from typing import TypeVar
 from barnabas.common.clock import Timer
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import (
-    ActiveShard,
-    CoordinatorRecord,
+    CoordinatorResult,
     CoordinatorRuntime,
     Deadlines,
+    Done,
     ProducerIdAndEpoch,
     RuntimeEnvironment,
+    ignore,
 )
 from barnabas.groups.classic.membership import JoinRequest
 from barnabas.groups.group import ClientInfo, Group, GroupDeadline
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.memory_budget import MemoryBudget
+from barnabas.groups.results import Respond, group_error
 from barnabas.groups.settings import GroupConfigs, GroupSettings
 from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult, Respond, commit_error, group_error
-from barnabas.groups.streams.configured import InternalTopic
+from barnabas.groups.share.heartbeats import ShareHeartbeatResult
+from barnabas.groups.streams.heartbeats import HeartbeatResult
 from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
-from barnabas.protocol.messages.consumer import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.consumer import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     LeaveGroupResponse,
     MemberIdentity,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
-from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest
 from barnabas.records import EndTransactionMarker
 
-T = TypeVar("T")
-Act = Callable[[GroupShard, CoordinatorResult], None]
+R = TypeVar("R")
 
 
 class GroupCoordinator:
@@ -74,10 +80,10 @@ class GroupCoordinator:
 
     def _make_shard(self, index: int) -> GroupShard:
         def reached(deadline: GroupDeadline) -> None:
-            self._perform_own(index, lambda shard, step: shard.deadline_reached(deadline, step))
+            self._write(index, deadline.group_id, lambda shard: shard.deadline_reached(deadline))
 
-        def soon(act: Callable[[CoordinatorResult], None]) -> None:
-            self._machine.call_soon(lambda: self._perform_own(index, lambda shard, step: act(step)))
+        def soon(operation: Callable[[], CoordinatorResult[None]]) -> None:
+            self._machine.call_soon(lambda: self.runtime.write(index, lambda shard: operation()))
 
         clock = self._machine.clock
         deadlines = Deadlines(clock, self._machine.timers, reached)
@@ -93,145 +99,82 @@ class GroupCoordinator:
             )
         return partition_for(group_id, partitions)
 
-    # -- requests of members: answered when the records that they cause are safe ----------------------
+    # -- requests of members ------------------------------------------------------------------------
 
     def join(self, joining: JoinRequest) -> None:
-        self.perform(joining.request.group_id, lambda shard, step: shard.join(joining, step))
+        self.write(joining.request.group_id, lambda shard: shard.join(joining), joining.answer)
 
     def sync(self, request: SyncGroupRequest, respond: Respond) -> None:
-        self.perform(request.group_id, lambda shard, step: shard.sync(request, respond, step))
+        def done(outcome: SyncGroupResponse | KafkaError) -> None:
+            respond(
+                SyncGroupResponse(error_code=outcome.code) if isinstance(outcome, KafkaError) else outcome
+            )
 
-    def heartbeat(self, request: HeartbeatRequest, done: Callable[[ErrorCode | KafkaError], None]) -> None:
+        self.write(request.group_id, lambda shard: shard.sync(request, respond), done)
+
+    def heartbeat(self, request: HeartbeatRequest, done: Done[ErrorCode]) -> None:
         self.read(request.group_id, lambda shard: shard.heartbeat(request), done)
 
-    def leave(self, group_id: str, leavers: list[MemberIdentity], respond: Respond) -> None:
-        self.perform(
-            group_id,
-            lambda shard, step: step.answer(
-                respond, LeaveGroupResponse(members=shard.leave(group_id, leavers, step))
-            ),
-        )
+    def leave(self, group_id: str, leavers: list[MemberIdentity], done: Done[LeaveGroupResponse]) -> None:
+        self.write(group_id, lambda shard: shard.leave(group_id, leavers), done)
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, respond: Respond
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: ClientInfo,
+        done: Done[ConsumerGroupHeartbeatResponse],
     ) -> None:
-        self.perform(
-            request.group_id,
-            lambda shard, step: shard.consumer.heartbeats.handle(request, client, respond, step),
-        )
+        self.write(request.group_id, lambda shard: shard.consumer.heartbeats.handle(request, client), done)
+
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: ClientInfo, done: Done[ShareHeartbeatResult]
+    ) -> None:
+        self.write(request.group_id, lambda shard: shard.share.heartbeats.handle(request, client), done)
 
     def streams_heartbeat(
         self,
         request: StreamsGroupHeartbeatRequest,
         client: ClientInfo,
-        respond: Callable[[tuple[InternalTopic, ...], StreamsGroupHeartbeatResponse], None],
+        done: Done[HeartbeatResult],
         version: int = 0,
     ) -> None:
-        """`respond` also receives the missing internal topics."""
+        self.write(request.group_id, lambda shard: shard.streams.heartbeat(request, client, version), done)
 
-        def beat(shard: GroupShard, step: CoordinatorResult) -> None:
-            outcome = shard.streams.heartbeat(request, client, step, version)
-            step.answer(partial(respond, outcome.missing), outcome.response)
+    # -- operations ---------------------------------------------------------------------------------
 
-        self.perform(request.group_id, beat)
-
-    # -- steps --------------------------------------------------------------------------------------
-
-    def perform(self, group_id: str, act: Act) -> None:
-        """Run a step that sends its own responses; raises KafkaError if it is refused and nothing has changed."""
-        active, step = self.runtime.active(self.shard_index(group_id)), CoordinatorResult()
-        act(active.shard, step)
-        if step.records:
-            self.ledger.changed(active.shard.groups, group_id)
-        self._finish(active, step)
-
-    def _perform_own(self, index: int, act: Act) -> None:
-        """Run a step without a request. If it cannot run now, the next coordinator runs it."""
-        try:
-            active, step = self.runtime.active(index), CoordinatorResult()
-            act(active.shard, step)
-        except KafkaError:
-            return
-        self._finish(active, step)
-
-    def _finish(self, active: ActiveShard[GroupShard], step: CoordinatorResult) -> None:
-        """Append the records, and respond once they are durable."""
-        try:
-            self.runtime.append(active, step.records)
-        except KafkaError as error:
-            if step.undo is not None:
-                step.undo()
-            step.end(error.code)
-        else:
-            self.runtime.when_durable(active, step.end)
-
-    def perform_simple(
+    def write(
         self,
         group_id: str,
-        act: Act,
-        done: Callable[[ErrorCode], None],
+        handle: Callable[[GroupShard], CoordinatorResult[R]],
+        done: Done[R] = ignore,
         *,
+        errors: Callable[[ErrorCode], ErrorCode] = group_error,
         producer: ProducerIdAndEpoch | None = None,
+        is_batched: bool = False,
     ) -> None:
-        """Run a step that only writes; `done` gets the outcome once it is durable."""
-        translate = group_error if producer is None else commit_error
+        """Run an operation on a group. `done` gets its response once the records are durable, or a KafkaError.
 
-        def finished(outcome: KafkaError | None) -> None:
-            done(ErrorCode.NONE if outcome is None else translate(outcome.code))
-
-        self.perform_told(group_id, act, finished, producer=producer)
-
-    def perform_told(
-        self,
-        group_id: str,
-        act: Act,
-        done: Callable[[KafkaError | None], None],
-        *,
-        producer: ProducerIdAndEpoch | None = None,
-    ) -> None:
-        """Like `perform_simple`, with the error message."""
+        `is_batched`: for offset commits, which change no members (`CoordinatorRuntime.write`).
+        """
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
             done(error)
             return
+        if not is_batched:
+            handle = partial(GroupShard.handle, group_id=group_id, operation=handle)
+        self.runtime.write(
+            index, handle, partial(_finish, errors, done), producer=producer, is_batched=is_batched
+        )
 
-        def handle(shard: GroupShard) -> tuple[list[CoordinatorRecord], None]:
-            step = CoordinatorResult()
-            act(shard, step)
-            self.ledger.changed(shard.groups, group_id)
-            return step.records, None
-
-        self.runtime.write(index, handle, done, producer=producer)
-
-    def commit(
-        self,
-        group_id: str,
-        act: Callable[[GroupShard], list[CoordinatorRecord]],
-        done: Callable[[ErrorCode], None],
-    ) -> None:
-        """Commit offsets, batched with other commits of this turn of the loop."""
-
-        def finished(outcome: KafkaError | None) -> None:
-            done(ErrorCode.NONE if outcome is None else commit_error(outcome.code))
-
-        try:
-            index = self.shard_index(group_id)
-        except KafkaError as error:
-            done(error.code)
-            return
-        self.runtime.write_batched(index, act, finished)
-
-    def read(
-        self, group_id: str, look: Callable[[GroupShard], T], done: Callable[[T | KafkaError], None]
-    ) -> None:
+    def read(self, group_id: str, handle: Callable[[GroupShard], R], done: Done[R]) -> None:
         """Read a group; `done` is called once the state that was read is durable."""
         try:
             index = self.shard_index(group_id)
         except KafkaError as error:
             done(error)
             return
-        self.runtime.read(index, look, done)
+        self.runtime.read(index, handle, done)
 
     def all_groups(self) -> list[Group]:
         """Every group of this broker; raises KafkaError while some are being loaded."""
@@ -261,15 +204,24 @@ class GroupCoordinator:
         for _, shard in self.runtime.shards():
             shard.topics_changed(gone.union(changed), gone)
         if gone:
-            self._for_each_group(lambda group_id, shard, step: shard.forget_topics(group_id, gone, step))
+            self._for_each_group(lambda group_id, shard: shard.forget_topics(group_id, gone))
 
     def _clean_up(self) -> None:
         self.start()
-        self._for_each_group(lambda group_id, shard, step: shard.expire_offsets(group_id, step))
+        self._for_each_group(lambda group_id, shard: shard.expire_offsets(group_id))
 
-    def _for_each_group(self, act: Callable[[str, GroupShard, CoordinatorResult], None]) -> None:
+    def _for_each_group(self, operation: Callable[[str, GroupShard], CoordinatorResult[None]]) -> None:
         """One batch per group, so that none exceeds the batch limit of the log."""
         for index, shard in self.runtime.shards():
             for group_id in list(shard.groups):
-                self.ledger.changed(shard.groups, group_id)
-                self._perform_own(index, partial(act, group_id))
+                self._write(index, group_id, partial(operation, group_id))
+
+    def _write(
+        self, index: int, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[None]]
+    ) -> None:
+        """Run an operation without a request. If it cannot run now, the next coordinator runs it."""
+        self.runtime.write(index, partial(GroupShard.handle, group_id=group_id, operation=operation))
+
+
+def _finish(errors: Callable[[ErrorCode], ErrorCode], done: Done[R], outcome: R | KafkaError) -> None:
+    done(KafkaError(errors(outcome.code), outcome.message) if isinstance(outcome, KafkaError) else outcome)

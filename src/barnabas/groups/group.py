@@ -31,12 +31,28 @@ def sees_all(topic: str) -> bool:
     return True
 
 
-class ClientInfo(NamedTuple):
-    """The client that sent a request."""
+class ClientInfo:
+    """The client that sent a request.
 
-    client_id: str
-    host: str
-    may_describe: Callable[[str], bool] = sees_all
+    Its rights do not count in comparisons: they are a new object in each request, and a heartbeat of a member whose
+    client is the same writes no record.
+    """
+
+    __slots__ = ("client_id", "host", "may_describe")
+
+    def __init__(self, client_id: str, host: str, may_describe: Callable[[str], bool] = sees_all) -> None:
+        self.client_id = client_id
+        self.host = host
+        self.may_describe = may_describe
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientInfo) and (self.client_id, self.host) == (other.client_id, other.host)
+
+    def __hash__(self) -> int:
+        return hash((self.client_id, self.host))
+
+    def __repr__(self) -> str:
+        return f"ClientInfo({self.client_id!r}, {self.host!r})"
 
 
 class DeadlineType(Enum):

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.coordination import Deadlines
+from barnabas.coordination import CoordinatorResult, Deadlines
 from barnabas.groups.group import Committer, DeadlineType, Group, GroupDeadline, GroupType, PartitionCheck
 from barnabas.groups.memory_budget import MemoryBudget
 from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import OffsetStore
+from barnabas.groups.results import GroupResult
 from barnabas.groups.settings import GroupConfigs, GroupSettings
-from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.schema import Message
 
-Act = Callable[[CoordinatorResult], None]
+Operation = Callable[[], CoordinatorResult[None]]
 Replay = Callable[[Any, Any], None]
 """Replays a record: its key, and its value or None for a tombstone."""
 
@@ -28,7 +28,7 @@ Replay = Callable[[Any, Any], None]
 class ShardContext:
     """Context that all group types of one shard share.
 
-    `soon` runs a step in a later turn of the loop; `groups` has the groups of every type.
+    `soon` runs an operation in a later turn of the loop; `groups` has the groups of every type.
     """
 
     settings: GroupSettings
@@ -36,7 +36,7 @@ class ShardContext:
     deadlines: Deadlines[GroupDeadline]
     topics: ImageTopics
     configs: GroupConfigs
-    soon: Callable[[Act], None]
+    soon: Callable[[Operation], None]
     ledger: MemoryBudget = field(default_factory=MemoryBudget)
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: OffsetStore = field(init=False)
@@ -58,11 +58,11 @@ def check_size(kind: str, group: ModernGroup[Any, Any], member_id: str, largest:
 
 def check_room_for_all(context: ShardContext, group: ModernGroup[Any, Any], member_id: str) -> None:
     """Raise if this broker has no room for another member, or for its group if that is new."""
-    ledger, is_known = context.ledger, member_id in group.members
-    ledger.check_group(is_known or group.group_id in context.groups)
-    ledger.check_member(is_known)
-    if not is_known:
-        ledger.check_bytes(0)
+    if member_id not in group.members:
+        if group.group_id not in context.groups:
+            context.ledger.check_group()
+        context.ledger.check_member()
+        context.ledger.check_bytes(0)
 
 
 G = TypeVar("G", bound=Group)
@@ -85,7 +85,7 @@ class GroupManager(ABC, Generic[G]):
         """Replay functions by the class of the record key."""
 
     @abstractmethod
-    def deadline_reached(self, group: G, deadline: GroupDeadline, step: CoordinatorResult) -> None: ...
+    def deadline_reached(self, group: G, deadline: GroupDeadline, result: GroupResult) -> None: ...
 
     @abstractmethod
     def loaded(self, group: G) -> None:

@@ -93,13 +93,14 @@ class MemoryBudget:
 
     # -- room ---------------------------------------------------------------------------------------
 
-    def check_group(self, is_known: bool) -> None:
-        if not is_known and self.groups >= self.bounds.groups:
+    def check_group(self) -> None:
+        """Raise if another group exceeds the limit."""
+        if self.groups >= self.bounds.groups:
             raise self._full("groups", f"as many groups as barnabas.groups.max allows ({self.bounds.groups})")
 
-    def check_member(self, is_known: bool) -> None:
+    def check_member(self) -> None:
         """Raise if another member exceeds the limit; existing members may always rejoin."""
-        if not is_known and self.members >= self.bounds.members:
+        if self.members >= self.bounds.members:
             most = self.bounds.members
             raise self._full(
                 "members", f"as many members of groups as barnabas.groups.max.members allows ({most})"

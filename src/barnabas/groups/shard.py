@@ -6,14 +6,14 @@ State that a replay restores is changed in `replay` only. Behaviour of a group t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import PARKED, CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup
 from barnabas.groups.classic.manager import ClassicGroupManager
 from barnabas.groups.classic.member import protocol_bytes
@@ -23,10 +23,11 @@ from barnabas.groups.consumer.manager import ConsumerGroupManager
 from barnabas.groups.group import Committer, Group, GroupDeadline, GroupType, PartitionCheck, any_partition
 from barnabas.groups.manager import GroupManager, ShardContext
 from barnabas.groups.memory_budget import OFFSET_BYTES
+from barnabas.groups.modern import ModernGroup
 from barnabas.groups.offsets import NO_EXPIRY, Committed, Offsets, weight_of
 from barnabas.groups.records import offset_record, offset_tombstone
+from barnabas.groups.results import GroupResult, Respond
 from barnabas.groups.share.manager import ShareGroupManager
-from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.groups.streams.manager import StreamsGroupManager
 from barnabas.protocol.coordinator_records import (
     GROUP_RECORDS,
@@ -36,13 +37,16 @@ from barnabas.protocol.coordinator_records import (
 )
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
+    JoinGroupResponse,
+    LeaveGroupResponse,
     MemberIdentity,
-    MemberResponse,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
 from barnabas.protocol.messages.records.group import OffsetCommitKey, OffsetCommitValue
 from barnabas.records import Record
 
+R = TypeVar("R")
 logger = rate_limited_logger(__name__)
 
 
@@ -69,44 +73,55 @@ class GroupShard:
     def _kind(self, group: Group) -> GroupManager[Any]:
         return self._kinds[group.group_type]
 
+    def handle(
+        self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[R]]
+    ) -> CoordinatorResult[R]:
+        """Run an operation on a group, and note that its members or their metadata may have changed."""
+        result = operation(self)
+        if result.records or not isinstance(self.groups.get(group_id), ModernGroup):
+            self.context.ledger.changed(self.groups, group_id)
+        return result
+
     # -- members of the classic protocol ------------------------------------------------------------
 
-    def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
+    def join(self, joining: JoinRequest) -> CoordinatorResult[JoinGroupResponse]:
         """Consumer groups accept members of either protocol; an empty group of another type becomes a classic group."""
+        result: CoordinatorResult[JoinGroupResponse] = CoordinatorResult(PARKED)
         group = self.groups.get(joining.request.group_id)
         size = protocol_bytes(joining.protocols)
         self.context.ledger.check_metadata(len(joining.request.protocols), size)
         self.context.ledger.check_bytes(size)
         if isinstance(group, ConsumerGroup) and group.members:
-            self.consumer.classic_members.join(group, joining, step)
+            self.consumer.classic_members.join(group, joining, result)
         elif group is None or isinstance(group, ClassicGroup):
-            self.classic.join(joining, step)
+            self.classic.join(joining, result)
         elif group.group_type is GroupType.SHARE or not group.is_empty:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{group.group_id} is a {group.group_type.value} group"
             )
         else:
-            self._join_in_place_of(group, joining, step)
-        self.context.ledger.changed(self.groups, joining.request.group_id)
+            self._join_in_place_of(group, joining, result)
+        return result
 
-    def _join_in_place_of(self, group: Group, joining: JoinRequest, step: CoordinatorResult) -> None:
-        self.classic.join(joining, step)
-        step.records[:0] = group.tombstones()
+    def _join_in_place_of(self, group: Group, joining: JoinRequest, result: GroupResult) -> None:
+        self.classic.join(joining, result)
+        result.records[:0] = group.tombstones()
 
-        def undo() -> None:
+        def revert() -> None:
             self.groups[group.group_id] = group
 
-        step.undo = undo
+        result.revert = revert
 
-    def sync(self, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult) -> None:
+    def sync(self, request: SyncGroupRequest, respond: Respond) -> CoordinatorResult[SyncGroupResponse]:
+        result: CoordinatorResult[SyncGroupResponse] = CoordinatorResult(PARKED)
         group = self._joined(request.group_id)
         if request.assignments:
             self.context.ledger.check_bytes(sum(len(one.assignment) for one in request.assignments))
-            self.context.ledger.changed(self.groups, request.group_id)
         if isinstance(group, ConsumerGroup):
-            self.consumer.classic_members.sync(group, request, respond, step)
+            result.response = self.consumer.classic_members.sync(group, request)
         else:
-            self.classic.membership.sync(group, request, respond, step)
+            self.classic.membership.sync(group, request, respond, result)
+        return result
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         group = self._joined(request.group_id)
@@ -115,14 +130,14 @@ class GroupShard:
             return self.consumer.classic_members.heartbeat(group, *sender)
         return self.classic.membership.heartbeat(group, *sender)
 
-    def leave(
-        self, group_id: str, leavers: list[MemberIdentity], step: CoordinatorResult
-    ) -> list[MemberResponse]:
+    def leave(self, group_id: str, leavers: list[MemberIdentity]) -> CoordinatorResult[LeaveGroupResponse]:
+        result = CoordinatorResult(LeaveGroupResponse())
         group = self._joined(group_id)
-        self.context.ledger.changed(self.groups, group_id)
         if isinstance(group, ConsumerGroup):
-            return self.consumer.classic_members.leave(group, leavers, step)
-        return self.classic.leave(group, leavers, step)
+            result.response.members = self.consumer.classic_members.leave(group, leavers, result)
+        else:
+            result.response.members = self.classic.leave(group, leavers, result)
+        return result
 
     def _joined(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """Return the group of a member; raise UNKNOWN_MEMBER_ID if it does not exist."""
@@ -133,22 +148,23 @@ class GroupShard:
 
     # -- what happens to groups of every type -------------------------------------------------------
 
-    def deadline_reached(self, deadline: GroupDeadline, step: CoordinatorResult) -> None:
+    def deadline_reached(self, deadline: GroupDeadline) -> CoordinatorResult[None]:
+        result: CoordinatorResult[None] = CoordinatorResult(None)
         group = self.groups.get(deadline.group_id)
         if group is not None:
-            self._kind(group).deadline_reached(group, deadline, step)
-            self.context.ledger.changed(self.groups, deadline.group_id)
+            self._kind(group).deadline_reached(group, deadline, result)
+        return result
 
     def topics_changed(self, changed: Set[str], deleted: Set[str]) -> None:
         """Topics were created or deleted (then they are in both sets), or their partitions or racks changed."""
         for group in list(self.groups.values()):
             self._kind(group).topics_changed(group, changed, deleted)
 
-    def delete_group(self, group_id: str, step: CoordinatorResult) -> None:
+    def delete_group(self, group_id: str) -> CoordinatorResult[None]:
         group = self.find(group_id)
         group.check_deletion()
-        self._add_tombstones(group_id, self._all_partitions(group_id), step)
-        step.records += group.tombstones()
+        records = _offset_tombstones(group_id, self._all_partitions(group_id))
+        return CoordinatorResult(None, [*records, *group.tombstones()])
 
     # -- offsets ------------------------------------------------------------------------------------
 
@@ -156,31 +172,32 @@ class GroupShard:
         """Raise if the sender may not commit offsets; the result checks single partitions."""
         group = self.groups.get(group_id)
         if group is not None:
-            return self._kind(group).check_commit(group, committer)
+            return self._kinds[group.group_type].check_commit(group, committer)
         if committer.epoch >= 0:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} has no members")
         return any_partition
 
     def commit(
-        self, group_id: str, offsets: Iterable[tuple[TopicPartition, Committed]]
-    ) -> list[CoordinatorRecord]:
-        """The records of a commit; call `check_commit` first."""
-        offsets = list(offsets)
-        self._check_room(group_id, offsets)
-        return [
+        self, group_id: str, offsets: list[tuple[TopicPartition, Committed]]
+    ) -> CoordinatorResult[None]:
+        """Store offsets; call `check_commit` first."""
+        ledger, longest = self.context.ledger, OFFSET_BYTES + self.settings.offset_metadata_max_bytes
+        if group_id not in self.groups or ledger.offset_bytes + len(offsets) * longest > ledger.bounds.size:
+            self._check_room(group_id, offsets)
+        records = [
             offset_record(group_id, tp, committed, partial(self._store, group_id, tp, committed))
             for tp, committed in offsets
         ]
+        return CoordinatorResult(None, records)
 
     def _check_room(self, group_id: str, offsets: list[tuple[TopicPartition, Committed]]) -> None:
         """Raise if the offsets exceed the budget; replacing existing ones is always allowed."""
         ledger = self.context.ledger
-        ledger.check_group(group_id in self.groups)
-        longest = OFFSET_BYTES + self.settings.offset_metadata_max_bytes
-        if ledger.offset_bytes + len(offsets) * longest > ledger.bounds.size:
-            known = self.offsets.of_group(group_id)
-            more = (weight_of(committed) - weight_of(known.get(tp)) for tp, committed in offsets)
-            ledger.check_offsets(sum(each for each in more if each > 0))
+        if group_id not in self.groups:
+            ledger.check_group()
+        known = self.offsets.of_group(group_id)
+        more = (weight_of(committed) - weight_of(known.get(tp)) for tp, committed in offsets)
+        ledger.check_offsets(sum(each for each in more if each > 0))
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         group = self.groups.get(group_id)
@@ -190,39 +207,35 @@ class GroupShard:
     def committed(self, group_id: str) -> Offsets:
         return self.offsets.of_group(group_id)
 
-    def delete_offset(self, group: Group, tp: TopicPartition, step: CoordinatorResult) -> ErrorCode:
+    def delete_offset(self, group: Group, tp: TopicPartition, result: GroupResult) -> ErrorCode:
         if group.consumes(tp.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         if tp in self.offsets.of_group(group.group_id):
-            step.records.append(offset_tombstone(group.group_id, tp))
+            result.records.append(offset_tombstone(group.group_id, tp))
         return ErrorCode.NONE
 
     def _all_partitions(self, group_id: str) -> set[TopicPartition]:
         return self.offsets.pending_partitions(group_id) | self.offsets.of_group(group_id).keys()
 
-    def _add_tombstones(
-        self, group_id: str, partitions: Iterable[TopicPartition], step: CoordinatorResult
-    ) -> None:
-        step.records += [offset_tombstone(group_id, tp) for tp in sorted(partitions)]
-
-    def expire_offsets(self, group_id: str, step: CoordinatorResult) -> None:
+    def expire_offsets(self, group_id: str) -> CoordinatorResult[None]:
         """Expire offsets, and the group itself once it is empty."""
         group = self.groups.get(group_id)
         if group is None or not group.expires:
-            return
+            return CoordinatorResult(None)
         offsets = self.offsets.of_group(group_id)
         pending = self.offsets.pending_partitions(group_id)
         now_ms = self.context.clock.expiry_ms()
         expired = _expired_offsets(group, offsets, pending, now_ms, self.settings.offsets_retention_ms)
-        self._add_tombstones(group_id, expired, step)
+        records = _offset_tombstones(group_id, expired)
         all_gone = len(expired) == len(offsets) and not pending
         if all_gone and group.is_empty and not group.is_awaited:
-            step.records += group.tombstones()
+            records += group.tombstones()
+        return CoordinatorResult(None, records)
 
-    def forget_topics(self, group_id: str, topics: set[str], step: CoordinatorResult) -> None:
+    def forget_topics(self, group_id: str, topics: set[str]) -> CoordinatorResult[None]:
         """Drop the offsets of deleted topics."""
         gone = [tp for tp in self._all_partitions(group_id) if tp.topic in topics]
-        self._add_tombstones(group_id, gone, step)
+        return CoordinatorResult(None, _offset_tombstones(group_id, gone))
 
     # -- replaying ----------------------------------------------------------------------------------
 
@@ -284,6 +297,10 @@ class GroupShard:
         for group in self.groups.values():
             self._kind(group).unloaded(group)
         self.groups.clear()
+
+
+def _offset_tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[CoordinatorRecord]:
+    return [offset_tombstone(group_id, tp) for tp in sorted(partitions)]
 
 
 def _expired_offsets(

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.log import Log
-from barnabas.log.reader import RemoteOffset
 from barnabas.log.segments import BadBatch, walk_headers
 from barnabas.records.batch import BatchHeader
+from barnabas.replication import ColdRead, Loaded, Partition
 from barnabas.share.acquisition import Span
-
-if TYPE_CHECKING:
-    from barnabas.tiering.reading import RemoteRead
 
 HEADERS_CHUNK = (
     1024  # bytes read at a time: most batches of a queue are small, and their headers close together
 )
-
-
-ReadRemote = Callable[[Log, int, int], "RemoteRead | None"]
-"""Reads what is in remote segments: `PageCache.read_remote` for a log, an offset and so many bytes."""
 
 
 class Batches(NamedTuple):
@@ -47,24 +39,30 @@ class Batches(NamedTuple):
 
 
 def read_batches(
-    log: Log, offset: int, max_bytes: int, upper: int, last_wanted: int, read_remote: ReadRemote
-) -> Batches | None:
-    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there
-    is none, or if
-    it is not yet read.
+    partition: Partition,
+    offset: int,
+    max_bytes: int,
+    upper: int,
+    last_wanted: int,
+    committed: bool,
+    loaded: Loaded | None,
+) -> Batches | ColdRead | None:
+    """The batches from `offset` on, below `upper`, up to the one that holds `last_wanted`; None if there is none, or
+    if it did not arrive in time.
     """
-    aborted = None
+    is_remote = offset < partition.log.local_start_offset
+    if is_remote and offset >= upper:
+        return None
     try:
-        data = log.read(offset, max_bytes, upper)
-    except RemoteOffset:
-        found = read_remote(log, offset, max_bytes) if offset < upper else None
-        if found is None:
-            return None
-        data, aborted = found
+        data, aborted = partition.read(
+            offset, max_bytes, upper, committed=committed and is_remote, loaded=loaded
+        )
     except KafkaError as error:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return None  # the log was truncated; the window follows with the next attempt
         raise
+    if isinstance(data, ColdRead):
+        return data
     if not isinstance(data, FileSlice):
         return None
     headers: list[tuple[int, BatchHeader]] = []
@@ -80,7 +78,7 @@ def read_batches(
     if not headers:
         return None
     spans = [Span(header.base_offset, header.last_offset) for _, header in headers]
-    return Batches(offset, spans, headers, data, aborted)
+    return Batches(offset, spans, headers, data, aborted if is_remote else None)
 
 
 def aborted_spans(log: Log, found: Batches) -> list[Span]:

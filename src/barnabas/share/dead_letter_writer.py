@@ -11,14 +11,11 @@ count as in flight: a group with a broken dead-letter topic stops and loses noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.config.broker import BrokerConfig
 from barnabas.coordination import Channel, CoordinatorRequest, Done, Retry, Tasks, pause
 from barnabas.log import Origin
 from barnabas.protocol.messages.produce import (
@@ -30,9 +27,8 @@ from barnabas.protocol.messages.produce import (
 from barnabas.records import Record, build_batch
 from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
 from barnabas.replication import ALL_REPLICAS, Durability, ReplicaManager
-from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.needs import ShareGroupConfigs
-from barnabas.share.record_reader import RecordReaderNeeds, read_records
+from barnabas.share.led_partition import LedSharePartition, ShareEnvironment, ShareGroupConfigs
+from barnabas.share.record_reader import read_records
 from barnabas.share.runs import InFlightBatch
 
 logger = rate_limited_logger(__name__)
@@ -47,32 +43,24 @@ CreateTopic = Callable[[str, Mapping[str, str]], Awaitable[None]]
 """Creates a topic with these settings; KafkaError on failure. No error if it exists."""
 
 
-class DeadLetterNeeds(RecordReaderNeeds, Protocol):
-    """Parts of the broker that the dead-letter writer uses."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def durability(self) -> Durability: ...
-
-
 class DeadLetterWriter:
     """Runs one task per share partition with records to write to the dead-letter topic."""
 
     def __init__(
-        self, host: DeadLetterNeeds, channel: Channel, configs: ShareGroupConfigs, create_topic: CreateTopic
+        self,
+        channel: Channel,
+        replicas: ReplicaManager,
+        durability: Durability,
+        environment: ShareEnvironment,
+        *,
+        configs: ShareGroupConfigs,
+        creates_topic: Callable[[], bool],
+        create_topic: CreateTopic,
     ) -> None:
-        self._host = host
+        self._replicas = replicas
+        self._durability = durability
+        self._environment = environment
+        self._creates_topic = creates_topic
         self._channel = channel
         self._configs = configs
         self._create_topic = create_topic
@@ -128,22 +116,22 @@ class DeadLetterWriter:
             REJECTED if run.rejected or run.count < led.settings().delivery_limit else DELIVERED_TOO_OFTEN,
         )
         await self._prepare(topic)
-        records, last = await read_records(self._host, led.partition.log, first, last)
+        records, last = await read_records(self._environment.threads, led.partition, first, last)
         if records:
             await self._append(topic, given_up, records, copied)
         return last
 
     async def _prepare(self, topic: str) -> None:
         """Create the topic if it is missing; raise KafkaError unless it exists and accepts dead letters."""
-        host = self._host
-        if topic not in host.image.topics:
-            if not host.config["errors.deadletterqueue.auto.create.topics.enable"]:
+        image = self._environment.image
+        if topic not in image().topics:
+            if not self._creates_topic():
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"topic {topic} does not exist; create it with {GROUP_ENABLE}=true",
                 )
             await self._create_topic(topic, {GROUP_ENABLE: "true"})
-        if host.image.topic_configs(topic).get(GROUP_ENABLE) != "true":
+        if image().topic_configs(topic).get(GROUP_ENABLE) != "true":
             raise KafkaError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 f"topic {topic} does not accept dead letters; set {GROUP_ENABLE}=true on it",
@@ -153,8 +141,10 @@ class DeadLetterWriter:
         """Append in one batch; if that is too large, one by one; if that is too large, without their
         contents.
         """
-        letters = dead_letters(given_up, records, self._host.clock.now_ms(), copied=copied)
-        question = _Append(self._host, topic, given_up.origin.partition, build_batch(letters))
+        letters = dead_letters(given_up, records, self._environment.clock.now_ms(), copied=copied)
+        question = _Append(
+            self, self._environment.image, topic, given_up.origin.partition, build_batch(letters)
+        )
         try:
             await self._channel.answer(question)
         except KafkaError as error:
@@ -168,33 +158,15 @@ class DeadLetterWriter:
             else:
                 raise
 
-
-class _Append(CoordinatorRequest[None]):
-    """Append a batch of dead letters to the partition with the same number as the source partition."""
-
-    version = NAMED_BY_TOPIC
-
-    def __init__(self, host: DeadLetterNeeds, topic: str, origin: int, batch: bytearray) -> None:
-        self._host = host
-        self._batch = batch
-        state = host.image.topics.get(topic)
-        self._tp = TopicPartition(topic, origin % len(state.partitions) if state is not None else 0)
-
-    def leader(self) -> int:
-        state = self._host.image.partition(*self._tp)
-        if state is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._tp} was deleted")
-        return state.leader
-
-    def answer_here(self, done: Done[None]) -> None:
-        host, tp = self._host, self._tp
-        partition = host.replicas.find(*tp)
+    def append_here(self, tp: TopicPartition, batch: memoryview, done: Done[None]) -> None:
+        """Append to a partition led by this broker; `done` when the records are durable."""
+        partition = self._replicas.find(*tp)
         if partition is None:
             done(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not have {tp}"))
             return
         try:
-            batch = memoryview(self._batch)
-            result = partition.append(batch, host.clock.now_ms(), ALL_REPLICAS, Origin.COORDINATOR)
+            now_ms = self._environment.clock.now_ms()
+            result = partition.append(batch, now_ms, ALL_REPLICAS, Origin.COORDINATOR)
         except KafkaError as error:
             done(error)
             return
@@ -202,7 +174,36 @@ class _Append(CoordinatorRequest[None]):
         def safe(error: ErrorCode) -> None:
             done(KafkaError(error, f"dead letters in {tp} are not durable") if error else None)
 
-        host.durability.when_durable(partition, result.last_offset + 1, safe)
+        self._durability.when(partition, result.last_offset + 1, safe)
+
+
+class _Append(CoordinatorRequest[None]):
+    """Append a batch of dead letters to the partition with the same number as the source partition."""
+
+    version = NAMED_BY_TOPIC
+
+    def __init__(
+        self,
+        writer: DeadLetterWriter,
+        image: Callable[[], MetadataImage],
+        topic: str,
+        origin: int,
+        batch: bytearray,
+    ) -> None:
+        self._writer = writer
+        self._image = image
+        self._batch = batch
+        state = image().topics.get(topic)
+        self._tp = TopicPartition(topic, origin % len(state.partitions) if state is not None else 0)
+
+    def leader(self) -> int:
+        state = self._image().partition(*self._tp)
+        if state is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._tp} was deleted")
+        return state.leader
+
+    def answer_here(self, done: Done[None]) -> None:
+        self._writer.append_here(self._tp, memoryview(self._batch), done)
 
     def request(self) -> ProduceRequest:
         data = PartitionProduceData(self._tp.partition, self._batch)

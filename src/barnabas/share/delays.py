@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.coordination import Tasks
-from barnabas.log import Log
 from barnabas.records import Record
 from barnabas.records.delays import due_ms
 from barnabas.replication import Partition
 from barnabas.replication.flusher import BackgroundThread
 from barnabas.share.partition import SharePartition
-from barnabas.share.record_reader import RecordReaderNeeds, read_records
+from barnabas.share.record_reader import read_records
 
 # -- the first offset of a share group in a partition: `share.auto.offset.reset` -------------------
 
@@ -72,26 +71,21 @@ MAX_WAITING = 1_000_000
 """Limit of delayed records in memory; the scan stops there."""
 
 
-class DelayNeeds(RecordReaderNeeds, Protocol):
-    """Parts of the broker that delayed delivery uses."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-
 class Delays:
     """`is_current`: the share partition is still led here. `scanned` is called after each part of a scan."""
 
     def __init__(
         self,
-        host: DelayNeeds,
-        log: Log,
+        threads: ThreadBackground,
+        clock: Clock,
+        partition: Partition,
         share: SharePartition,
         is_current: Callable[[], bool],
         scanned: Callable[[], None],
     ) -> None:
-        self._host = host
-        self._log = log
+        self._threads = threads
+        self._clock = clock
+        self._partition = partition
         self._share = share
         self._is_current = is_current
         self._scanned = scanned
@@ -111,11 +105,11 @@ class Delays:
         self._tasks.stop()
 
     async def _scan(self) -> None:
-        log = self._log
+        log = self._partition.log
         try:
             while self._is_current() and self.scanned_to < log.high_watermark and self._has_room:
                 end = log.high_watermark - 1
-                records, seen = await read_records(self._host, log, self.scanned_to, end)
+                records, seen = await read_records(self._threads, self._partition, self.scanned_to, end)
                 self._note(records)
                 self.scanned_to = seen + 1
                 self._scanned()
@@ -129,7 +123,7 @@ class Delays:
         return len(self.waiting) < MAX_WAITING
 
     def _note(self, records: list[Record]) -> None:
-        now_ms = self._host.clock.now_ms()
+        now_ms = self._clock.now_ms()
         for record in records:
             try:
                 due = due_ms(record)

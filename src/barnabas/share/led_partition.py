@@ -10,21 +10,21 @@ until the partition is closed. In Kafka all of this is SharePartition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
-from barnabas.common.clock import Timer
+from barnabas.cluster.image import MetadataImage
+from barnabas.common.clock import Clock, Timer, Timers
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.coordination import answer_of
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
-from barnabas.replication import Partition
+from barnabas.replication import ClusterView, ColdRead, Loaded, Partition
 from barnabas.share.acknowledgements import AcknowledgedRange, ShareStateWrite
 from barnabas.share.acquisition import Acquired, AcquireRequest, acquire, withdraw
 from barnabas.share.batches_to_share import Batches, aborted_spans, read_batches
 from barnabas.share.delays import Delays, first_offset
-from barnabas.share.needs import ShareGroupConfigs, SharePartitionNeeds
 from barnabas.share.partition import SharePartition
 from barnabas.share.persister import SharePersister
 from barnabas.share.sessions import ShareWaiter, Waiters
@@ -57,6 +57,25 @@ _FOR_CLIENTS = {
 }
 
 
+class ShareGroupConfigs(Protocol):
+    """Configs of a group."""
+
+    def value(self, group_id: str, name: str) -> Any: ...
+
+    def milliseconds(self, group_id: str, name: str) -> int: ...
+
+
+class ShareEnvironment(NamedTuple):
+    """Parts of the broker shared by all share partitions. `cluster` knows whether this broker is fenced."""
+
+    clock: Clock
+    timers: Timers
+    call_soon: Callable[[Callable[[], None]], object]
+    threads: ThreadBackground
+    image: Callable[[], MetadataImage]
+    cluster: ClusterView
+
+
 class SharePartitionOwner(Protocol):
     """Parts of the share partition manager that a share partition uses."""
 
@@ -78,12 +97,13 @@ class LedSharePartition:
 
     def __init__(
         self,
-        host: SharePartitionNeeds,
+        environment: ShareEnvironment,
         owner: SharePartitionOwner,
         key: SharePartitionKey,
         partition: Partition,
     ) -> None:
-        self._host = host
+        self._environment = environment
+        self._clock = environment.clock
         self._owner = owner
         self._delays: Delays | None = None
         self.key = key
@@ -94,7 +114,7 @@ class LedSharePartition:
         self.error: KafkaError | None = None
         """The reason why it could not be loaded, or was closed."""
         self._configs: object = None
-        self._waiters = Waiters(self._has_news, self._host.call_soon)
+        self._waiters = Waiters(self._has_news, self._environment.call_soon)
         self._timer: Timer | None = None
         self._armed_for = float("inf")
         self._load()
@@ -106,7 +126,7 @@ class LedSharePartition:
             self.error is None
             and self.partition.is_leader
             and self.partition.leader_epoch == self.leader_epoch
-            and not self._host.is_fenced
+            and not self._environment.cluster.is_fenced
         )
 
     # -- loading ------------------------------------------------------------------------------------
@@ -122,8 +142,8 @@ class LedSharePartition:
             first_offset(
                 self.partition,
                 reset,
-                self._host.clock.now_ms(),
-                self._host.page_cache.background,
+                self._clock.now_ms(),
+                self._environment.threads,
                 lambda first: self._begin(outcome, first),
             )
         else:
@@ -144,7 +164,7 @@ class LedSharePartition:
 
     def _use_settings(self, share: SharePartition) -> None:
         """Apply the group's settings; called again when any setting has changed."""
-        configs = self._host.image.configs
+        configs = self._environment.image().configs
         if configs is not self._configs:
             self._configs = configs
             share.settings = self.settings()
@@ -208,7 +228,9 @@ class LedSharePartition:
 
     # -- records ------------------------------------------------------------------------------------
 
-    def find(self, max_bytes: int, max_records: int, *, committed_only: bool) -> Batches | None:
+    def find(
+        self, max_bytes: int, max_records: int, *, committed_only: bool, loaded: Loaded | None
+    ) -> Batches | ColdRead | None:
         """Batches from the next deliverable record on; None if there is nothing to deliver."""
         share = self.share
         if share is None:
@@ -224,15 +246,19 @@ class LedSharePartition:
             upper = min(upper, share.end + 1)
         if log.config.barnabas_delay_enable:
             upper = min(upper, self._looked_at(share, upper))
-        read_remote = partial(self._host.page_cache.read_remote, committed=committed_only)
         last_wanted = max(share.end, offset) + max_records
-        return read_batches(log, offset, max_bytes, upper, last_wanted, read_remote)
+        return read_batches(self.partition, offset, max_bytes, upper, last_wanted, committed_only, loaded)
 
     def _looked_at(self, share: SharePartition, upper: int) -> int:
         """The offset up to which delayed records are known."""
         if self._delays is None:
             self._delays = Delays(
-                self._host, self.partition.log, share, lambda: self.is_current, self._delays_scanned
+                self._environment.threads,
+                self._clock,
+                self.partition,
+                share,
+                lambda: self.is_current,
+                self._delays_scanned,
             )
         if self._delays.scanned_to < upper:
             self._delays.scan()
@@ -250,7 +276,7 @@ class LedSharePartition:
         """
         share = self.share
         assert share is not None
-        now = self._host.clock.monotonic()
+        now = self._clock.monotonic()
         delays = self._delays.waiting if self._delays is not None else None
         acquired = acquire(share, wanted, found.offset, found.spans, now, delays)
         if committed_only:
@@ -273,7 +299,7 @@ class LedSharePartition:
             done(self.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         try:
-            self.share.acknowledge(member, ranges, self._host.clock.monotonic(), done)
+            self.share.acknowledge(member, ranges, self._clock.monotonic(), done)
         except KafkaError as error:
             done(error)
             return
@@ -289,7 +315,7 @@ class LedSharePartition:
         if self.share is not None and self.is_current:
             for first, last in ranges:
                 self.share.give_back(member, first, last)
-            self._host.call_soon(self.wake)
+            self._environment.call_soon(self.wake)
 
     async def archive(self, first: int, last: int) -> None:
         """Archive records whose dead letters are written; return when that is stored or has failed."""
@@ -347,8 +373,8 @@ class LedSharePartition:
         if self._timer is not None:
             self._timer.cancel()
         self._armed_for = deadline
-        delay = max(deadline - self._host.clock.monotonic(), 0.0)
-        self._timer = self._host.timers.call_later(delay, self._deadline_reached)
+        delay = max(deadline - self._clock.monotonic(), 0.0)
+        self._timer = self._environment.timers.call_later(delay, self._deadline_reached)
 
     def _next_moment(self) -> float | None:
         share = self.share
@@ -356,7 +382,7 @@ class LedSharePartition:
             return None
         moment, due_ms = share.next_deadline, share.next_due_ms
         if due_ms is not None:
-            clock = self._host.clock
+            clock = self._clock
             due = clock.monotonic() + (due_ms - clock.now_ms()) / 1000
             moment = due if moment is None else min(moment, due)
         return moment
@@ -365,9 +391,9 @@ class LedSharePartition:
         self._timer, self._armed_for = None, float("inf")
         if self.share is None or not self.is_current:
             return
-        if self.share.expire(self._host.clock.monotonic() + SLACK_SECONDS):
+        if self.share.expire(self._clock.monotonic() + SLACK_SECONDS):
             self._store()
             self.wake()
-        if self.share.release_due(self._host.clock.now_ms()):
+        if self.share.release_due(self._clock.now_ms()):
             self.wake()
         self.arm()

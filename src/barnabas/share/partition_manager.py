@@ -8,25 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.config.broker import BrokerConfig
 from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.replication import ReplicaManager
-from barnabas.share import needs
 from barnabas.share.dead_letter_writer import DeadLetterWriter
-from barnabas.share.led_partition import LedSharePartition
-from barnabas.share.needs import ShareGroupConfigs
+from barnabas.share.led_partition import LedSharePartition, ShareEnvironment, ShareGroupConfigs
 from barnabas.share.persister import SharePersister
 from barnabas.share.sessions import LEASE_PREFIX, SessionKey, ShareSession, ShareSessions
-
-
-class SharePartitionManagerNeeds(needs.SharePartitionNeeds, Protocol):
-    """Parts of the broker that the manager uses."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
 
 
 class ShareConnection(Protocol):
@@ -36,19 +23,19 @@ class ShareConnection(Protocol):
 class SharePartitionManager:
     def __init__(
         self,
-        host: SharePartitionManagerNeeds,
+        replicas: ReplicaManager,
         persister: SharePersister,
-        configs: ShareGroupConfigs,
         dead_letters: DeadLetterWriter,
+        sessions: ShareSessions,
+        environment: ShareEnvironment,
+        configs: ShareGroupConfigs,
     ) -> None:
-        self._host = host
+        self._replicas = replicas
+        self._environment = environment
         self.persister = persister
         self.configs = configs
         self._dead_letters = dead_letters
-        self.sessions = ShareSessions(
-            host.config["group.share.max.share.sessions"],
-            host.config["barnabas.fetch.session.max.partitions"],
-        )
+        self.sessions = sessions
         self._led: dict[SharePartitionKey, LedSharePartition] = {}
         self._by_connection: dict[object, set[ShareSession]] = {}
 
@@ -75,15 +62,15 @@ class SharePartitionManager:
         led = self._led.get(key)
         if led is not None and led.is_current:
             return led
-        partition = self._host.replicas.by_id.get(key.topic_id, {}).get(key.partition)
+        partition = self._replicas.by_id.get(key.topic_id, {}).get(key.partition)
         if partition is None:
-            raise KafkaError(self._host.replicas.why_missing("", key.topic_id, key.partition))
-        if not partition.is_leader or self._host.is_fenced:
+            raise KafkaError(self._replicas.why_missing("", key.topic_id, key.partition))
+        if not partition.is_leader or self._environment.cluster.is_fenced:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if led is not None:
             self.forget(led)
             led.close()
-        led = LedSharePartition(self._host, self, key, partition)
+        led = LedSharePartition(self._environment, self, key, partition)
         if led.error is not None:  # known at once
             raise led.error
         self._led[key] = led
@@ -120,7 +107,7 @@ class SharePartitionManager:
     def _end_when_locks_have_run_out(self, session: ShareSession) -> None:
         """Until then, the holder of a receipt may acknowledge on another connection."""
         lock_ms: int = self.configs.value(session.key.group_id, "share.record.lock.duration.ms")
-        self._host.timers.call_later(lock_ms / 1000, lambda: self.end_session(session))
+        self._environment.timers.call_later(lock_ms / 1000, lambda: self.end_session(session))
 
     def end_session(self, session: ShareSession) -> None:
         """Release the records of a member, and unload share partitions of a group without members here."""

@@ -2,61 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterator
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.files import EMPTY, FileSlice, Slice
+from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.log import Log, largest_data
-from barnabas.log.reader import RemoteOffset
+from barnabas.common.threads import ThreadBackground
+from barnabas.log import largest_data
 from barnabas.records import InvalidRecords, Record, iterate_records
 from barnabas.records.batch import BatchHeader, iterate_headers
-from barnabas.replication import ColdReads
+from barnabas.replication import Partition
 
 READ_BYTES = 256 << 10  # at a time; decoding more would block the loop
 MAX_DECODED = 16 << 20  # limit of the decoded size
 RECORD_BYTES, HEADER_BYTES = 200, 150  # of objects
 
 logger = rate_limited_logger(__name__)
-T = TypeVar("T")
-
-
-class RecordReaderNeeds(Protocol):
-    @property
-    def page_cache(self) -> ColdReads: ...
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run blocking disk I/O in a thread."""
-        ...
 
 
 async def read_records(
-    threads: RecordReaderNeeds, log: Log, first: int, last: int
+    threads: ThreadBackground, partition: Partition, first: int, last: int
 ) -> tuple[list[Record], int]:
     """Records from `first` on, up to `last` or a size limit; and the last offset that was read."""
+    log = partition.log
     if first < log.log_start_offset:
         first = log.log_start_offset
     if first > last:
         return [], last
-    data = await _read(threads, log, first)
+    data = await partition.read_any(first, READ_BYTES)
     if not isinstance(data, FileSlice):
         return [], last  # nothing is left
     largest = largest_data(log.config)
-    found, seen = await threads.in_thread(lambda: _decode(data, first, last, largest))
+    found, seen = await threads.call(lambda: _decode(data, first, last, largest))
     if seen < first:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.topic_partition} cannot be read at {first}")
     return found, seen
-
-
-async def _read(threads: RecordReaderNeeds, log: Log, first: int) -> Slice:
-    try:
-        return log.read(first, READ_BYTES, log.high_watermark)
-    except RemoteOffset:
-        hold = await threads.page_cache.load_remote(log, first)
-        found = threads.page_cache.read_remote(log, first, READ_BYTES)
-        del hold
-        return found.data if found is not None else EMPTY
 
 
 def _decode(data: FileSlice, first: int, last: int, largest: int) -> tuple[list[Record], int]:

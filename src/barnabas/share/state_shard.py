@@ -16,7 +16,7 @@ from typing import NamedTuple
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import Uuid
-from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     SHARE_RECORDS,
     UnknownRecordTypeError,
@@ -44,7 +44,6 @@ from barnabas.share.stored_state import (
 
 logger = rate_limited_logger(__name__)
 
-Records = list[CoordinatorRecord]
 # Snapshots of unused partitions are rewritten only if that frees at least this many records for each.
 WORTH_A_SNAPSHOT = 10
 
@@ -83,7 +82,9 @@ class ShareStateShard:
 
     # -- requests -----------------------------------------------------------------------------------
 
-    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> tuple[Records, None]:
+    def initialize(
+        self, key: SharePartitionKey, state_epoch: int, start_offset: int
+    ) -> CoordinatorResult[None]:
         """Initialize, or reset, to an offset; -1 leaves the choice to the first leader."""
         self._check_partition(key)
         _check_offset(start_offset)
@@ -98,17 +99,18 @@ class ShareStateShard:
             finished_count=0 if start_offset != NO_OFFSET else UNKNOWN_COUNT,
             created_ms=now_ms,
         )
-        return [snapshot_record(key, fresh, now_ms)], None
+        return CoordinatorResult(None, [snapshot_record(key, fresh, now_ms)])
 
-    def read(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Records, StoredState]:
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> CoordinatorResult[StoredState]:
         """Read the state; a read by a newer leader fences the older ones."""
         known = self._initialized(key, "Read")
         _check_leader(known, leader_epoch)
         seen = known.copy()
         if leader_epoch <= known.leader_epoch:
-            return [], seen
+            return CoordinatorResult(seen)
         seen.leader_epoch = leader_epoch
-        return [self._to_record(key, known, leader_epoch, NO_OFFSET, UNKNOWN_COUNT, ())], seen
+        record = self._to_record(key, known, leader_epoch, NO_OFFSET, UNKNOWN_COUNT, ())
+        return CoordinatorResult(seen, [record])
 
     def summary(self, key: SharePartitionKey) -> StoredState:
         """The state for a summary: fences no leader; a partition without state is not an error."""
@@ -116,7 +118,7 @@ class ShareStateShard:
         known = self._states.get(key)
         return known if known is not None else StoredState()
 
-    def write(self, key: SharePartitionKey, wanted: StateWrite) -> Records:
+    def write(self, key: SharePartitionKey, wanted: StateWrite) -> CoordinatorResult[None]:
         known = self._initialized(key, "Write")
         _check_offset(wanted.start_offset)
         _check_leader(known, wanted.leader_epoch)
@@ -127,15 +129,16 @@ class ShareStateShard:
             key, known, known.leader_epoch, wanted.start_offset, wanted.finished_count, wanted.batches
         )
         self._in_turn.add(key)
-        return [record]
+        return CoordinatorResult(None, [record], revert=lambda: self._in_turn.discard(key))
 
-    def delete(self, key: SharePartitionKey) -> tuple[Records, None]:
+    def delete(self, key: SharePartitionKey) -> CoordinatorResult[None]:
         self._check_partition(key)
-        return ([tombstone(key)] if key in self._states else []), None
+        return CoordinatorResult(None, [tombstone(key)] if key in self._states else [])
 
-    def forget_topics(self, topic_ids: Set[Uuid]) -> tuple[Records, None]:
+    def forget_topics(self, topic_ids: Set[Uuid]) -> CoordinatorResult[None]:
         """Remove the state of deleted topics."""
-        return [tombstone(key) for key in self._states if key.topic_id in topic_ids], None
+        records = [tombstone(key) for key in self._states if key.topic_id in topic_ids]
+        return CoordinatorResult(None, records)
 
     def _initialized(self, key: SharePartitionKey, verb: str) -> StoredState:
         known = self._states.get(key)
@@ -173,7 +176,7 @@ class ShareStateShard:
 
     # -- log retention -----------------------------------------------------------------------------
 
-    def renew_old_snapshots(self, log_end: int, most: int) -> tuple[Records, None]:
+    def renew_old_snapshots(self, log_end: int, most: int) -> CoordinatorResult[None]:
         """Rewrite snapshots of unused partitions, so that the log before them can be deleted."""
         oldest = log_end - WORTH_A_SNAPSHOT * (len(self._states) + 1)
         old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
@@ -182,7 +185,7 @@ class ShareStateShard:
             fresh = self._states[key].copy()
             fresh.snapshot_epoch += 1
             records.append(snapshot_record(key, fresh, self._now_ms()))
-        return records, None
+        return CoordinatorResult(None, records)
 
     def first_needed_offset(self, log_end: int) -> int:
         return min(self._snapshot_offsets.values(), default=log_end)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -114,20 +114,13 @@ class TransactionVerification(NamedTuple):
     instance: ProducerIdAndEpoch
 
 
-class VerificationNeeds(Protocol):
-    """Parts of the broker that verification uses."""
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
 class AddPartitionsToTxnManager:
     """Sends AddPartitionsToTxn to transaction coordinators, local and remote."""
 
     def __init__(
-        self, host: VerificationNeeds, channel: Channel, coordinator: TransactionCoordinator
+        self, replicas: ReplicaManager, channel: Channel, coordinator: TransactionCoordinator
     ) -> None:
-        self._host = host
+        self._replicas = replicas
         self._channel = channel
         self._coordinator = coordinator
         self.refused_sequences: dict[tuple[TopicPartition, ProducerIdAndEpoch], int] = {}
@@ -145,7 +138,7 @@ class AddPartitionsToTxnManager:
             errors = dict.fromkeys(partitions, outcome.code) if isinstance(outcome, KafkaError) else outcome
             done({tp: _for_sender(error, applicant.sender) for tp, error in errors.items()})
 
-        question = _AddOrVerify(self._coordinator, self._host.replicas, applicant, partitions)
+        question = _AddOrVerify(self._coordinator, self._replicas, applicant, partitions)
         self._channel.ask(question, answered, RETRY)
 
     def note_refusal(self, tp: TopicPartition, instance: ProducerIdAndEpoch, sequence: int) -> None:

@@ -8,13 +8,11 @@ at the next sweep.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage
-from barnabas.common.clock import Clock, Timers
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination import Channel, CoordinatorRuntime
+from barnabas.coordination import Channel, CoordinatorRuntime, RuntimeEnvironment
 from barnabas.protocol.internal_topics import TRANSACTION_STATE
 from barnabas.replication import ReplicaManager
 from barnabas.transactions.marker_rounds import MarkerRound
@@ -29,34 +27,23 @@ logger = rate_limited_logger(__name__)
 TIMEOUT_SECONDS = 0.1
 
 
-class CompletionNeeds(Protocol):
-    """Parts of the broker that completion uses."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def timers(self) -> Timers: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
 class Completion:
     """`index_of` returns the partition of `__transaction_state` of a transactional id."""
 
     def __init__(
         self,
-        host: CompletionNeeds,
+        environment: RuntimeEnvironment,
         runtime: CoordinatorRuntime[TransactionShard],
         index_of: Callable[[str], int],
         channel: Channel,
         writer: MarkerWriter,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
     ) -> None:
-        self._host = host
+        self._clock = environment.clock
+        self._timers = environment.timers
+        self._replicas = replicas
+        self._image = image
         self._runtime = runtime
         self._index_of = index_of
         self._channel = channel
@@ -96,9 +83,10 @@ class Completion:
         if name in self._rounds or not self._is_current(decided):
             return
         current = self._rounds[name] = MarkerRound(
-            self._host,
             self._channel,
             self._writer,
+            self._timers,
+            self._image,
             self._marker(decided),
             decided.partitions,
             lambda: self._rounds.get(name) is current and self._is_current(decided),
@@ -107,9 +95,7 @@ class Completion:
         current.run()
 
     def _marker(self, decided: Transaction) -> Marker:
-        state_partition = self._host.replicas.find(
-            TRANSACTION_STATE, self._index_of(decided.transactional_id)
-        )
+        state_partition = self._replicas.find(TRANSACTION_STATE, self._index_of(decided.transactional_id))
         return Marker(
             decided.producer_id,
             decided.epoch,
@@ -131,7 +117,7 @@ class Completion:
         if self._rounds.get(name) is not finished:
             return
         del self._rounds[name]
-        now_ms = self._host.clock.now_ms()
+        now_ms = self._clock.now_ms()
         self._runtime.write(
             self._index_of(name),
             lambda shard: shard.complete(decided, now_ms),
@@ -146,7 +132,7 @@ class Completion:
         waiting = self._waiting.setdefault(transactional_id, [])
         waiting.append(again)
         if len(waiting) == 1:
-            self._host.timers.call_later(TIMEOUT_SECONDS, lambda: self._wake_if(transactional_id, waiting))
+            self._timers.call_later(TIMEOUT_SECONDS, lambda: self._wake_if(transactional_id, waiting))
 
     def _wake_if(self, transactional_id: str, waiting: list[Callable[[], None]]) -> None:
         if self._waiting.get(transactional_id) is waiting:

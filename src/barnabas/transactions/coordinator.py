@@ -8,7 +8,7 @@ decided transactions get their markers, and early requests wait for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from barnabas.cluster.features import TRANSACTION_VERSION
 from barnabas.cluster.image import MetadataImage
@@ -19,7 +19,9 @@ from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.coordination import (
     Channel,
+    CoordinatorResult,
     CoordinatorRuntime,
+    Done,
     ProducerIdAndEpoch,
     RuntimeEnvironment,
     coordinator_error,
@@ -37,7 +39,7 @@ from barnabas.transactions.bounds import (
 from barnabas.transactions.completion import Completion
 from barnabas.transactions.markers import MarkerWriter
 from barnabas.transactions.producer_ids import ProducerIds
-from barnabas.transactions.shard import Records, TransactionResult, TransactionShard
+from barnabas.transactions.shard import TransactionResult, TransactionShard
 from barnabas.transactions.transaction import NO_TIMEOUT_MS, V1, V2, Transaction
 
 T = TypeVar("T")
@@ -45,35 +47,33 @@ logger = rate_limited_logger(__name__)
 
 MAX_EXPIRED_AT_ONCE = 1000  # tombstones in one batch
 
-Done = Callable[[TransactionResult | KafkaError], None]
-
-
-class TransactionCoordinatorNeeds(RuntimeEnvironment, Protocol):
-    """Parts of the broker that the coordinator uses."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def producer_ids(self) -> ProducerIds: ...
-
 
 class TransactionCoordinator:
-    def __init__(self, host: TransactionCoordinatorNeeds, channel: Channel, writer: MarkerWriter) -> None:
-        self._host = host
+    def __init__(
+        self,
+        environment: RuntimeEnvironment,
+        channel: Channel,
+        writer: MarkerWriter,
+        replicas: ReplicaManager,
+        producer_ids: ProducerIds,
+        *,
+        config: Callable[[], BrokerConfig],
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        self._environment = environment
+        self._clock = environment.clock
+        self._producer_ids = producer_ids
+        self._config = config
+        self._image = image
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE,
             lambda index: TransactionShard(index, self._completion, limit=lambda: self._room_for_ids(index)),
-            host,
-            host.config["request.timeout.ms"],
+            environment,
+            config()["request.timeout.ms"],
         )
-        self._completion = Completion(host, self.runtime, self.partition_of, channel, writer)
+        self._completion = Completion(
+            environment, self.runtime, self.partition_of, channel, writer, replicas, image
+        )
         self._sweepers: dict[Callable[[], None], Timer] = {}
         self.refused = 0  # requests rejected because of a limit (`transactions/bounds`)
 
@@ -91,7 +91,7 @@ class TransactionCoordinator:
     def partition_of(self, transactional_id: str) -> int:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        topic = self._host.image.topics.get(TRANSACTION_STATE)
+        topic = self._image().topics.get(TRANSACTION_STATE)
         if topic is None:
             raise KafkaError(
                 ErrorCode.NOT_COORDINATOR, "`__transaction_state` does not exist yet; send FindCoordinator"
@@ -101,17 +101,21 @@ class TransactionCoordinator:
     def leader_of(self, transactional_id: str) -> int:
         """The broker that coordinates an id; -1 if the partition has no leader."""
         index = self.partition_of(transactional_id)
-        return self._host.image.topics[TRANSACTION_STATE].partitions[index].leader
+        return self._image().topics[TRANSACTION_STATE].partitions[index].leader
 
     @property
     def version(self) -> int:
         """The transaction version of the cluster, used for aborts by the coordinator."""
-        return V2 if self._host.image.features.get(TRANSACTION_VERSION, 0) >= V2 else V1
+        return V2 if self._image().features.get(TRANSACTION_VERSION, 0) >= V2 else V1
 
     # -- requests -------------------------------------------------------------------------------------
 
     def initialize(
-        self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int, done: Done
+        self,
+        transactional_id: str,
+        expected: ProducerIdAndEpoch | None,
+        timeout_ms: int,
+        done: Done[TransactionResult],
     ) -> None:
         self._write(
             transactional_id,
@@ -130,7 +134,7 @@ class TransactionCoordinator:
         instance: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
         version: int,
-        done: Done,
+        done: Done[TransactionResult],
         *,
         patient: bool = True,
     ) -> None:
@@ -163,7 +167,7 @@ class TransactionCoordinator:
         transactional_id: str,
         instance: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        done: Callable[[dict[TopicPartition, ErrorCode] | KafkaError], None],
+        done: Done[dict[TopicPartition, ErrorCode]],
     ) -> None:
         self._read(transactional_id, lambda shard: shard.verify(transactional_id, instance, partitions), done)
 
@@ -174,7 +178,7 @@ class TransactionCoordinator:
         *,
         committed: bool,
         version: int,
-        done: Done,
+        done: Done[TransactionResult],
     ) -> None:
         self._write(
             transactional_id,
@@ -189,9 +193,7 @@ class TransactionCoordinator:
             done,
         )
 
-    def describe(
-        self, transactional_id: str, done: Callable[[Transaction | KafkaError | None], None]
-    ) -> None:
+    def describe(self, transactional_id: str, done: Done[Transaction | None]) -> None:
         self._read(transactional_id, lambda shard: shard.get(transactional_id), done)
 
     # -- limits ------------------------------------------------------------------------------------
@@ -211,25 +213,25 @@ class TransactionCoordinator:
 
     @property
     def _bounds(self) -> TransactionLimits:
-        config = self._host.config
+        config = self._config()
         return TransactionLimits(config[IDS], config[WITHOUT_TIMEOUT], config[WITHOUT_TIMEOUT_PER_PREFIX])
 
     def _bounded(
-        self, shard: TransactionShard, step: tuple[Records, TransactionResult]
-    ) -> tuple[Records, TransactionResult]:
+        self, shard: TransactionShard, result: CoordinatorResult[TransactionResult]
+    ) -> CoordinatorResult[TransactionResult]:
         """Raise if the request opens one transaction without a timeout too many. Ending one never raises."""
-        after = step[1].transaction
+        after = result.response.transaction
         if after.timeout_ms == NO_TIMEOUT_MS and not after.is_decided:
             known = shard.get(after.transactional_id)
             if known is None or not known.is_ongoing:
                 check_room(self.shards, after.transactional_id, self._bounds)
-        return step
+        return result
 
     def _now(self) -> int:
-        return self._host.clock.now_ms()
+        return self._clock.now_ms()
 
     def _new_producer_id(self) -> int:
-        producer_id = self._host.producer_ids.take()
+        producer_id = self._producer_ids.take()
         if producer_id is None:  # InitProducerId has refilled the block; EndTxn rarely needs an id
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for a block of producer ids")
         return producer_id
@@ -238,7 +240,7 @@ class TransactionCoordinator:
         self,
         transactional_id: str,
         handle: Callable[[TransactionShard], T],
-        done: Callable[[T | KafkaError], None],
+        done: Done[T],
     ) -> None:
         try:
             index = self.partition_of(transactional_id)
@@ -250,8 +252,8 @@ class TransactionCoordinator:
     def _write(
         self,
         transactional_id: str,
-        handle: Callable[[TransactionShard], tuple[Records, TransactionResult]],
-        done: Done,
+        handle: Callable[[TransactionShard], CoordinatorResult[TransactionResult]],
+        done: Done[TransactionResult],
     ) -> None:
         try:
             index = self.partition_of(transactional_id)
@@ -263,7 +265,7 @@ class TransactionCoordinator:
             lambda: self.runtime.write(index, handle, lambda result: self._written(result, done)),
         )
 
-    def _written(self, result: TransactionResult | KafkaError, done: Done) -> None:
+    def _written(self, result: TransactionResult | KafkaError, done: Done[TransactionResult]) -> None:
         if isinstance(result, KafkaError):
             self._log_rejected(result)
             # Too large: more partitions than a record can hold.
@@ -287,7 +289,7 @@ class TransactionCoordinator:
         self._again(self._sweep_open, "transaction.abort.timed.out.transaction.cleanup.interval.ms")
         for shard in list(self.shards):
             self._completion.resume(shard)
-            for late in shard.timed_out(self._host.clock.expiry_ms()):
+            for late in shard.timed_out(self._clock.expiry_ms()):
                 self._abort(shard.index, late.transactional_id)
 
     def _abort(self, index: int, transactional_id: str) -> None:
@@ -303,20 +305,20 @@ class TransactionCoordinator:
     def _sweep_unused(self) -> None:
         """Remove transactional ids unused for `transactional.id.expiration.ms`."""
         self._again(self._sweep_unused, "transaction.remove.expired.transaction.cleanup.interval.ms")
-        oldest = self._host.clock.expiry_ms() - self._host.config["transactional.id.expiration.ms"]
+        oldest = self._clock.expiry_ms() - self._config()["transactional.id.expiration.ms"]
         for shard in list(self.shards):
             self._expire(shard.index, oldest)
 
     def _expire(self, index: int, oldest: int) -> None:
         def written(result: int | KafkaError) -> None:
             if result == MAX_EXPIRED_AT_ONCE:
-                self._host.call_soon(lambda: self._expire(index, oldest))
+                self._environment.call_soon(lambda: self._expire(index, oldest))
 
         self.runtime.write(index, lambda shard: shard.expire(oldest, MAX_EXPIRED_AT_ONCE), written)
 
     def _again(self, sweep: Callable[[], None], setting: str) -> None:
-        seconds = self._host.config[setting] / 1000
-        self._sweepers[sweep] = self._host.timers.call_later(seconds, sweep)
+        seconds = self._config()[setting] / 1000
+        self._sweepers[sweep] = self._environment.timers.call_later(seconds, sweep)
 
 
 def declare_transaction_metrics(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Timers
@@ -40,16 +39,6 @@ _SETTLED = frozenset(
 )
 
 Errors = dict[TopicPartition, ErrorCode]
-
-
-class MarkerRoundNeeds(Protocol):
-    """Parts of the broker that marker rounds use."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def timers(self) -> Timers: ...
 
 
 class WriteMarkers(CoordinatorRequest[Errors]):
@@ -103,15 +92,17 @@ class MarkerRound:
 
     def __init__(
         self,
-        host: MarkerRoundNeeds,
         channel: Channel,
         writer: MarkerWriter,
+        timers: Timers,
+        image: Callable[[], MetadataImage],
         marker: Marker,
         partitions: Iterable[TopicPartition],
         is_wanted: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
-        self._host = host
+        self._timers = timers
+        self._image = image
         self._channel = channel
         self._writer = writer
         self._marker = marker
@@ -136,7 +127,7 @@ class MarkerRound:
 
     def _leader(self, tp: TopicPartition) -> int | None:
         """The leader of the partition; None if the partition has been deleted."""
-        state = self._host.image.partition(*tp)
+        state = self._image().partition(*tp)
         return state.leader if state is not None else None
 
     def _ask(self, leader: int, partitions: list[TopicPartition]) -> None:
@@ -161,7 +152,7 @@ class MarkerRound:
         if not self._open:
             self._done()
         else:
-            self._host.timers.call_later(RETRY.first_pause, self._retry)
+            self._timers.call_later(RETRY.first_pause, self._retry)
 
     def _retry(self) -> None:
         if self._is_wanted():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -55,27 +55,22 @@ class Marker(NamedTuple):
         return EndTransactionMarker(self.committed, self.coordinator_epoch)
 
 
-class MarkerWriterNeeds(Protocol):
-    """Parts of the broker that marker writes use."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def durability(self) -> Durability: ...
-
-
 class MarkerWriter:
-    def __init__(self, host: MarkerWriterNeeds, complete_offsets: CompleteOffsets) -> None:
-        self._host = host
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        durability: Durability,
+        clock: Clock,
+        complete_offsets: CompleteOffsets,
+    ) -> None:
+        self._replicas = replicas
+        self._durability = durability
+        self._clock = clock
         self._complete_offsets = complete_offsets
 
     def write(self, tp: TopicPartition, marker: Marker, answer: Answer) -> None:
         """Append a marker to a led partition; answer when it is as durable as acks=all."""
-        replicas = self._host.replicas
+        replicas = self._replicas
         partition = replicas.find(*tp)
         if partition is None:
             answer(replicas.why_missing(tp.topic, ZERO_UUID, tp.partition))
@@ -94,7 +89,7 @@ class MarkerWriter:
             answer(error.code)
             return
         if is_repeated:
-            self._host.durability.when_durable(partition, partition.log.log_end_offset, answer)
+            self._durability.when(partition, partition.log.log_end_offset, answer)
         else:
             with partition.log.producers.ending(marker.ended_epoch):
                 self._write_next(partition, marker, answer)
@@ -113,14 +108,14 @@ class MarkerWriter:
         self._complete_offsets(index, marker.producer, marker.ending, done)
 
     def _append(self, partition: Partition, marker: Marker, answer: Answer) -> None:
-        now_ms = self._host.clock.now_ms()
+        now_ms = self._clock.now_ms()
         batch = end_transaction_marker(*marker.producer, marker.ending, timestamp=now_ms)
         try:
             result = partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
         except KafkaError as error:
             answer(error.code)
             return
-        self._host.durability.when_durable(partition, result.last_offset + 1, answer)
+        self._durability.when(partition, result.last_offset + 1, answer)
 
     def refusal_of_client(self, tp: TopicPartition, marker: Marker) -> ErrorCode:
         """The error for a marker from a client instead of a broker; NONE if it may be written.
@@ -131,9 +126,9 @@ class MarkerWriter:
         producer, or the coordinator,
         permanently (decision 0021).
         """
-        partition = self._host.replicas.find(*tp)
+        partition = self._replicas.find(*tp)
         if partition is None:
-            return self._host.replicas.why_missing(tp.topic, ZERO_UUID, tp.partition)
+            return self._replicas.why_missing(tp.topic, ZERO_UUID, tp.partition)
         if problem := partition.leadership_error(NO_EPOCH):
             return problem
         if not partition.is_writable:

@@ -1,7 +1,6 @@
 """The transactional ids of one partition of `__transaction_state` (Kafka's TransactionStateManager).
 
-Requests are functions of the shard that the runtime calls: they return records and a result and change
-nothing. Only
+Requests are functions of the shard that the runtime calls: they return a result and change nothing. Only
 `replay` changes state, for a record just appended as well as for one read during the load.
 """
 
@@ -15,7 +14,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import Bytes
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
-from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.protocol.coordinator_records import (
     TRANSACTION_RECORDS,
     UnknownRecordTypeError,
@@ -97,8 +96,6 @@ def from_record(key: Bytes, value: Bytes | None) -> tuple[str, Transaction | Non
 
 logger = rate_limited_logger(__name__)
 
-Records = list[CoordinatorRecord]
-
 
 class TransactionResult(NamedTuple):
     """The resulting state of an id; `error` is for the client, even though the state may have changed."""
@@ -144,7 +141,7 @@ class TransactionShard:
         version: int,
         now_ms: int,
         new_producer_id: Callable[[], int],
-    ) -> tuple[Records, TransactionResult]:
+    ) -> CoordinatorResult[TransactionResult]:
         """Handle InitProducerId.
 
         CONCURRENT_TRANSACTIONS with a decided transaction: it has just been aborted.
@@ -155,9 +152,9 @@ class TransactionShard:
             known = Transaction(transactional_id, new_producer_id(), timeout_ms, now_ms)
         fresh = initialize(known, expected, timeout_ms, version, now_ms, new_producer_id)
         error = ErrorCode.CONCURRENT_TRANSACTIONS if fresh.is_decided else ErrorCode.NONE
-        return [*records, to_record(fresh)], TransactionResult(fresh, error)
+        return CoordinatorResult(TransactionResult(fresh, error), [*records, to_record(fresh)])
 
-    def _make_room(self) -> Records:
+    def _make_room(self) -> list[CoordinatorRecord]:
         """Evict the id that was unused for longest; raise if all ids have an open transaction."""
         if len(self._transactions) < self._limit():
             return []
@@ -173,14 +170,14 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         version: int,
         now_ms: int,
-    ) -> tuple[Records, TransactionResult]:
+    ) -> CoordinatorResult[TransactionResult]:
         known = self._present(transactional_id, instance)
         if known.is_decided:
             raise _still_completing(known)
         if known.is_ongoing and known.partitions.issuperset(partitions):
-            return [], TransactionResult(known)
+            return CoordinatorResult(TransactionResult(known))
         fresh = known.with_partitions(partitions, version, now_ms)
-        return [to_record(fresh)], TransactionResult(fresh)
+        return CoordinatorResult(TransactionResult(fresh), [to_record(fresh)])
 
     def verify(
         self, transactional_id: str, instance: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
@@ -203,7 +200,7 @@ class TransactionShard:
         version: int,
         now_ms: int,
         new_producer_id: Callable[[], int],
-    ) -> tuple[Records, TransactionResult]:
+    ) -> CoordinatorResult[TransactionResult]:
         """Handle EndTxn. A decided transaction in the outcome means that its markers must be written."""
         known = self._known(transactional_id)
         fresh = end(
@@ -214,7 +211,8 @@ class TransactionShard:
             now_ms=now_ms,
             new_producer_id=new_producer_id,
         )
-        return [] if fresh is known else [to_record(fresh)], TransactionResult(fresh)
+        records = [] if fresh is known else [to_record(fresh)]
+        return CoordinatorResult(TransactionResult(fresh), records)
 
     def _known(self, transactional_id: str) -> Transaction:
         known = self._transactions.get(transactional_id)
@@ -231,33 +229,33 @@ class TransactionShard:
 
     # -- transitions by the coordinator ------------------------------------------------------------
 
-    def complete(self, decided: Transaction, now_ms: int) -> tuple[Records, Transaction | None]:
+    def complete(self, decided: Transaction, now_ms: int) -> CoordinatorResult[Transaction | None]:
         """Complete `decided`, whose markers are all written; None if it has changed meanwhile."""
         known = self._transactions.get(decided.transactional_id)
         if known is None or known != decided:
-            return [], None
+            return CoordinatorResult(None)
         fresh = known.completed(now_ms)
-        return [to_record(fresh)], fresh
+        return CoordinatorResult(fresh, [to_record(fresh)])
 
     def abort_timed_out(
         self, transactional_id: str, version: int, now_ms: int
-    ) -> tuple[Records, Transaction | None]:
+    ) -> CoordinatorResult[Transaction | None]:
         """Fence and abort a transaction that has exceeded its timeout."""
         known = self._transactions.get(transactional_id)
         if known is None or not known.has_timed_out(now_ms):
-            return [], None
+            return CoordinatorResult(None)
         fresh = known.fenced(version, now_ms)
-        return [to_record(fresh)], fresh
+        return CoordinatorResult(fresh, [to_record(fresh)])
 
-    def expire(self, last_update_ms: int, most: int) -> tuple[Records, int]:
+    def expire(self, last_update_ms: int, most: int) -> CoordinatorResult[int]:
         """Expire up to `most` ids without an open transaction, unused since `last_update_ms`."""
-        records: Records = []
+        records: list[CoordinatorRecord] = []
         for transaction in self:
             if transaction.updated_ms > last_update_ms or len(records) >= most:
                 break
             if transaction.is_at_rest:
                 records.append(to_record(transaction.dead()))
-        return records, len(records)
+        return CoordinatorResult(len(records), records)
 
     def timed_out(self, now_ms: int) -> list[Transaction]:
         return [transaction for transaction in self if transaction.has_timed_out(now_ms)]

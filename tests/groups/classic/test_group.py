@@ -15,9 +15,9 @@ from barnabas.protocol.coordinator_records import REBALANCE_REASON_HEADER
 from barnabas.protocol.messages.records.group import GroupMetadataValue, MemberMetadata
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import iterate_records
-from tests.groups.conversations import join_request
 from tests.groups.simulation import GROUP, Answer, Simulation
-from tests.log.support import content
+from tests.support.builders.logs import content
+from tests.support.groups.conversations import join_request
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
-from tests.groups.conversations import join_request
 from tests.groups.simulation import GROUP, Answer, Simulation
+from tests.support.groups.conversations import join_request
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000

@@ -79,12 +79,15 @@ class ConsumerSimulation(Simulation):
         self, request: ConsumerGroupHeartbeatRequest, client_id: str = "client"
     ) -> ConsumerGroupHeartbeatResponse:
         answer = Answer()
-        client = ClientInfo(client_id, "/127.0.0.1")
 
-        try:
-            self.coordinator.consumer_heartbeat(request, client, answer)
-        except KafkaError as error:
-            answer(ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+        def done(outcome: ConsumerGroupHeartbeatResponse | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                outcome = ConsumerGroupHeartbeatResponse(
+                    error_code=outcome.code, error_message=outcome.message
+                )
+            answer(outcome)
+
+        self.coordinator.consumer_heartbeat(request, ClientInfo(client_id, "/127.0.0.1"), done)
         self.machine.run_soon()
         response: ConsumerGroupHeartbeatResponse = answer.response
         return response

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.consumer import (
 )
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.schema import Struct
-from tests.groups.conversations import Talk
+from tests.support.groups.conversations import Talk
 
 REBALANCE_MS = 60_000
 DIFFERENT_ANYWHERE = {"topic_id", "port", "throttle_time_ms"}

@@ -95,12 +95,15 @@ class ConsumerGroupModel(ModernGroupModel[Consumer]):
             client.lose_everything()
             response = self.simulation.joins(client.member_id, **fields)
         else:
-            if client.has_missed_an_answer:  # as clients do: it tells everything, and is told everything
+            if client.has_missed_an_answer:  # a full request: the response has the assignment
                 fields["rebalance_timeout_ms"] = REBALANCE_MS
             response = self.simulation.beats(client.member_id, client.epoch, client.holds, **fields)
-        client.has_missed_an_answer = not deliver
-        if deliver:
-            client.hear(response)
+        if not deliver:
+            client.has_missed_an_answer = True
+            return
+        client.hear(response)
+        if not response.error_code:  # after an error, Kafka's clients send a full request too
+            client.has_missed_an_answer = False
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), subscription=SUBSCRIPTIONS)
@@ -169,3 +172,17 @@ class ConsumerGroupModel(ModernGroupModel[Consumer]):
 
 ConsumerGroupModel.TestCase.settings = steps(60)
 TestConsumerGroupModel = ConsumerGroupModel.TestCase
+
+
+def test_a_client_asks_for_its_assignment_until_it_has_a_response() -> None:
+    """One response is lost, the next is an error; the assignment does not change after that."""
+    model = ConsumerGroupModel()
+    client = Consumer("m1", None)
+    model._start(client, (["ants"], ""))
+    model.a_topic_grows("ants", 1)
+    model.beat(client, deliver=False)
+    model._start(Consumer("m2", None), (["bees"], ""))
+    model.the_disk_is_full_for_a_moment()
+    model.beat(client)
+    assert client.has_missed_an_answer
+    model.teardown()

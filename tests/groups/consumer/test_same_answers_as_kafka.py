@@ -35,11 +35,11 @@ from barnabas.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
 from tests.groups.consumer.talks import ConsumerScenario, ConsumerTalk, beat, joining
-from tests.groups.conversations import join_request
 from tests.groups.test_same_answers_as_kafka import commits
 from tests.groups.test_same_records_as_kafka import records_of_groups
+from tests.support.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas
+from tests.support.groups.conversations import join_request
 
 pytestmark = pytest.mark.java
 

@@ -17,8 +17,8 @@ from tests.groups.consumer.simulation import (
     told,
     topic_id,
 )
-from tests.groups.conversations import join_request
 from tests.groups.simulation import GROUP
+from tests.support.groups.conversations import join_request, subscription
 
 ORDERS, BILLS = topic_id("orders"), topic_id("bills")
 
@@ -271,6 +271,20 @@ def test_a_pattern_goes_with_its_last_subscriber(simulation: ConsumerSimulation)
     simulation.check_that_replay_equals_memory()
 
 
+def test_a_change_to_a_pattern_without_topics_frees_its_partitions(simulation: ConsumerSimulation) -> None:
+    """The other member keeps its subscription, so the subscribed topics of the group are the same."""
+    for name in ("a", "b"):
+        answer = simulation.joins(name, subscribed_topic_names=None, subscribed_topic_regex="orders")
+    assert (answer.member_epoch, told(answer)) == (3, {ORDERS: {2, 3}})
+    assert told(simulation.beats("a", 1)) == {ORDERS: {0, 1}}
+    assert told(simulation.beats("b", 3, {}, subscribed_topic_regex="nothing")) == {}
+    assert simulation.beats("b", 3, {}).member_epoch == 4
+    assert told(simulation.beats("a", 3)) == {ORDERS: {0, 1, 2, 3}}
+    group = simulation.consumer_group
+    assert group.targets == {"a": {ORDERS: {0, 1, 2, 3}}, "b": {}}
+    assert group.state is ModernGroupState.STABLE
+
+
 @pytest.mark.parametrize("pattern", ["[a", "(a", "*", "(?=x)", "x" * 5000, "((a{100}){100}){100}"])
 def test_a_bad_pattern_is_refused_and_changes_nothing(simulation: ConsumerSimulation, pattern: str) -> None:
     end = simulation.log.log_end_offset
@@ -407,3 +421,16 @@ def test_only_an_empty_group_is_deleted(simulation: ConsumerSimulation) -> None:
     assert simulation.delete() is ErrorCode.NONE
     assert GROUP not in simulation.shard.groups
     assert GROUP not in simulation.replayed().groups
+
+
+def test_a_classic_group_whose_members_left_before_their_first_generation_is_replaced(
+    simulation: ConsumerSimulation,
+) -> None:
+    joined = simulation.join(join_request(GROUP, protocols={"range": subscription("orders")}), version=3)
+    (member,) = simulation.group.members
+    assert joined.response is None
+    assert simulation.leave(member) == [ErrorCode.NONE]
+    assert simulation.joins("a", "orders").error_code == ErrorCode.NONE
+    assert set(simulation.consumer_group.members) == {"a"}
+    simulation.clock.advance(10_000)
+    simulation.check_that_replay_equals_memory()

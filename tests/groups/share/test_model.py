@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.share.group import ShareGroup
+from barnabas.groups.share.heartbeats import ShareHeartbeatResult
 from barnabas.groups.share.state_partitions import Partitions
 from barnabas.protocol.messages.share import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from tests.groups.consumer.simulation import ConsumerSimulation
@@ -35,35 +36,21 @@ class ShareSimulation(ConsumerSimulation):
         request = ShareGroupHeartbeatRequest(
             group_id=GROUP, member_id=member, member_epoch=epoch, subscribed_topic_names=topics
         )
-        wanted: list[Partitions] = []
-
-        try:
-            self.coordinator.perform(
-                GROUP,
-                lambda shard, step: shard.share.heartbeats.handle(
-                    request,
-                    ClientInfo("client", "/127.0.0.1"),
-                    answer,
-                    step,
-                    lambda _, missing: wanted.append(missing),
-                ),
-            )
-        except KafkaError as error:
-            answer(ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+        self.coordinator.share_heartbeat(request, ClientInfo("client", "/127.0.0.1"), answer)
         self.machine.run_soon()
-        for missing in wanted:
-            self._create(missing)
-        response: ShareGroupHeartbeatResponse = answer.response
-        return response
+        outcome: ShareHeartbeatResult | KafkaError = answer.response
+        if isinstance(outcome, KafkaError):
+            return ShareGroupHeartbeatResponse(error_code=outcome.code, error_message=outcome.message)
+        if outcome.missing:
+            self._create(outcome.missing)
+        return outcome.response
 
     def _create(self, missing: Partitions) -> None:
         for topic, (_, partitions) in missing.items():
             for index in partitions:
                 assert (topic, index) not in self.created, "state is created once: it would begin anew"
                 self.created.add((topic, index))
-        self.coordinator.perform_simple(
-            GROUP, lambda shard, step: shard.share.state_created(GROUP, missing, step), lambda error: None
-        )
+        self.coordinator.write(GROUP, lambda shard: shard.share.state_created(GROUP, missing))
 
     @property
     def group(self) -> ShareGroup | None:  # type: ignore[override]

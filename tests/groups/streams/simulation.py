@@ -10,12 +10,13 @@ from barnabas.groups.group import ClientInfo, Committer
 from barnabas.groups.streams.configured import InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.group import StreamsGroup
+from barnabas.groups.streams.heartbeats import HeartbeatResult
 from barnabas.groups.streams.sizing import StreamsStatus
 from barnabas.groups.streams.tasks import NOTHING, StreamsTasks, tasks_of
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from tests.groups.consumer.simulation import ConsumerSimulation, topic_id
 from tests.groups.simulation import GROUP, Answer
-from tests.groups.streams.building import word_count
+from tests.support.builders.streams import word_count
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
@@ -36,16 +37,15 @@ class StreamsSimulation(ConsumerSimulation):
     ) -> StreamsGroupHeartbeatResponse:
         answer = Answer()
 
-        def respond(missing: tuple[InternalTopic, ...], response: StreamsGroupHeartbeatResponse) -> None:
-            self.missing = missing
+        def done(outcome: HeartbeatResult | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                answer(StreamsGroupHeartbeatResponse(error_code=outcome.code, error_message=outcome.message))
+                return
+            response, self.missing = outcome
             answer(response)
 
-        try:
-            self.coordinator.streams_heartbeat(
-                request, ClientInfo(client_id, "/127.0.0.1"), respond, self.version
-            )
-        except KafkaError as error:
-            answer(StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message))
+        client = ClientInfo(client_id, "/127.0.0.1")
+        self.coordinator.streams_heartbeat(request, client, done, self.version)
         self.machine.run_soon()
         response: StreamsGroupHeartbeatResponse = answer.response
         return response

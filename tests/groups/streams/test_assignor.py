@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas.groups.streams.assignor import StreamsMemberSpec, SubtopologySpec, assign
 from barnabas.groups.streams.tasks import StreamsTasks
-from tests.groups.streams.building import role, tasks
+from tests.support.builders.streams import role, tasks
 
 STATELESS, STATEFUL = SubtopologySpec(4, False), SubtopologySpec(4, True)
 

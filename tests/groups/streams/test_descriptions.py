@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.groups.shard import GroupShard
-from barnabas.groups.step import CoordinatorResult
 from barnabas.groups.streams.checks import check_heartbeat
 from barnabas.groups.streams.describe import described
 from barnabas.groups.streams.description import PAUSE_MS, TopologyAvailability, check_update
@@ -20,9 +18,9 @@ from barnabas.protocol.messages.streams import (
     TopologyDescriptionNode,
     TopologyDescriptionSubtopology,
 )
-from tests.groups.simulation import GROUP, Answer
-from tests.groups.streams.building import role, tasks, word_count
+from tests.groups.simulation import GROUP
 from tests.groups.streams.simulation import StreamsSimulation, assigned, owned
+from tests.support.builders.streams import role, tasks, word_count
 
 LINES = TopologyDescriptionNode("KSTREAM-SOURCE-0", 1, ["lines"], None, [], ["KSTREAM-SINK-1"])
 WORDS = TopologyDescriptionNode("KSTREAM-SINK-1", 3, [], "words")
@@ -49,18 +47,12 @@ def describe(
     epoch: int = 0,
 ) -> tuple[ErrorCode, str]:
     request = StreamsGroupTopologyDescriptionUpdateRequest(group, member, epoch, description)
-    answer = Answer()
-
-    def update(shard: GroupShard, step: CoordinatorResult) -> None:
-        shard.streams.descriptions.update(request, step)
-        step.answer(answer, (ErrorCode.NONE, ""))
-
-    try:
-        simulation.coordinator.perform(group, update)
-    except KafkaError as error:
-        return error.code, error.message
-    told: tuple[ErrorCode, str] = answer.response
-    return told
+    outcomes: list[KafkaError | None] = []
+    simulation.coordinator.write(
+        group, lambda shard: shard.streams.descriptions.update(request), outcomes.append
+    )
+    (error,) = outcomes
+    return (ErrorCode.NONE, "") if error is None else (error.code, error.message)
 
 
 def shown(simulation: StreamsSimulation) -> tuple[int, TopologyDescription | None]:

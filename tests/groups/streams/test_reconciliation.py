@@ -10,7 +10,7 @@ from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
 from barnabas.groups.streams.tasks import HeldTasks, StreamsTasks, by_subtopology, tasks_of
 from barnabas.protocol.messages.streams import TaskIds
-from tests.groups.streams.building import role, tasks
+from tests.support.builders.streams import role, tasks
 
 
 def held(active: str = "", standby: str = "", epoch: int = 3) -> HeldTasks:

@@ -48,9 +48,9 @@ from barnabas.protocol.messages.streams import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from barnabas.records.record import Record
-from tests.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
-from tests.groups.conversations import Talk, join_request
-from tests.groups.streams.building import internal, sent_topology, subtopology, word_count
+from tests.support.builders.streams import internal, sent_topology, subtopology, word_count
+from tests.support.groups.comparing import Addresses, assert_same_answers, kafka_and_barnabas, listen
+from tests.support.groups.conversations import Talk, join_request
 from tests.support.waiting import async_until
 
 pytestmark = pytest.mark.java

@@ -9,7 +9,7 @@ from barnabas.groups.streams.configured import BROKER_DEFAULT, InternalTopic, co
 from barnabas.groups.streams.sizing import StreamsStatus, decide_partitions
 from barnabas.groups.streams.topology import StreamsTopology, check_topology, to_value, topology_of
 from barnabas.protocol.messages.streams import CopartitionGroup, StreamsGroupHeartbeatTopology
-from tests.groups.streams.building import internal, sent_topology, subtopology, topology, word_count
+from tests.support.builders.streams import internal, sent_topology, subtopology, topology, word_count
 
 COUNTING = topology_of(to_value(word_count()))
 

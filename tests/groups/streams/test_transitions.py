@@ -10,7 +10,6 @@ from barnabas.groups.streams.members import StreamsMemberState
 from barnabas.groups.streams.sizing import StreamsStatus
 from barnabas.protocol.messages.streams import Endpoint
 from tests.groups.simulation import GROUP
-from tests.groups.streams.building import role, sent_topology, subtopology, word_count
 from tests.groups.streams.simulation import (
     REBALANCE_MS,
     SESSION_MS,
@@ -18,6 +17,7 @@ from tests.groups.streams.simulation import (
     assigned,
     statuses,
 )
+from tests.support.builders.streams import role, sent_topology, subtopology, word_count
 
 EVERYTHING = role("0-0 0-1 0-2 1-0 1-1 1-2")
 KEPT, GIVEN = role("0-0 0-1 1-0"), role("0-2 1-1 1-2")

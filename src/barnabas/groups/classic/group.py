@@ -22,7 +22,7 @@ from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.classic.member import ClassicGroupMember, ConsumedTopics, MemberProtocol, Timeouts
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.memory_budget import MEMBER_BYTES, Weight
-from barnabas.groups.step import CoordinatorResult, join_error
+from barnabas.groups.results import GroupResult, join_error, join_reply, sync_reply
 from barnabas.protocol.coordinator_records import encode_key
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
@@ -189,7 +189,7 @@ class ClassicGroup(Group):
         member.timeouts = timeouts
         self.topics.set(member.member_id, member.topics())
 
-    def remove(self, member_id: str, step: CoordinatorResult) -> None:
+    def remove(self, member_id: str, result: GroupResult) -> None:
         """Remove a member, pending or joined, and answer its parked requests with UNKNOWN_MEMBER_ID."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
@@ -202,13 +202,13 @@ class ClassicGroup(Group):
             self.static_members.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
-        _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, step)
+        _dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, result)
 
-    def replace_static(self, instance_id: str, new_id: str, step: CoordinatorResult) -> ClassicGroupMember:
+    def replace_static(self, instance_id: str, new_id: str, result: GroupResult) -> ClassicGroupMember:
         """Replace the process behind an instance id; parked requests of the old one are fenced."""
         old_id = self.static_members[instance_id]
         old = self.members.pop(old_id)
-        _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
+        _dismiss(old, ErrorCode.FENCED_INSTANCE_ID, old_id, result)
         self.pending_syncs.discard(old_id)
         self.topics.remove(old_id)
         member = self.members[new_id] = old.renamed(new_id)
@@ -218,10 +218,10 @@ class ClassicGroup(Group):
             self.leader = new_id
         return member
 
-    def dismiss_all(self, error: ErrorCode, step: CoordinatorResult) -> None:
+    def dismiss_all(self, error: ErrorCode, result: GroupResult) -> None:
         """Answer all parked requests with `error`: the group is being removed."""
         for member in self.members.values():
-            _dismiss(member, error, member.member_id, step)
+            _dismiss(member, error, member.member_id, result)
 
     def elect_joined_leader(self) -> bool:
         """Elect a leader among the members that have joined; False if none has."""
@@ -333,10 +333,10 @@ def _names(protocols: Iterable[MemberProtocol]) -> set[str]:
     return {protocol.name for protocol in protocols}
 
 
-def _dismiss(member: ClassicGroupMember, error: ErrorCode, told_id: str, step: CoordinatorResult) -> None:
+def _dismiss(member: ClassicGroupMember, error: ErrorCode, told_id: str, result: GroupResult) -> None:
     join, member.awaiting_join = member.awaiting_join, None
     if join is not None:
-        step.answer(join, join_error(told_id, error))
+        result.replies.append(join_reply(join, join_error(told_id, error)))
     sync, member.awaiting_sync = member.awaiting_sync, None
     if sync is not None:
-        step.answer(sync, SyncGroupResponse(error_code=error))
+        result.replies.append(sync_reply(sync, SyncGroupResponse(error_code=error)))

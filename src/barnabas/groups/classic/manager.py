@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.coordination import CoordinatorResult
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.membership import ClassicMembership, JoinRequest
 from barnabas.groups.classic.rebalance import Rebalances
@@ -20,7 +21,7 @@ from barnabas.groups.group import (
     any_partition,
 )
 from barnabas.groups.manager import GroupManager, Replay, ShardContext
-from barnabas.groups.step import CoordinatorResult, join_error
+from barnabas.groups.results import GroupResult, join_error
 from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
@@ -44,37 +45,38 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
 
     # -- members ------------------------------------------------------------------------------------
 
-    def join(self, joining: JoinRequest, step: CoordinatorResult) -> None:
+    def join(self, joining: JoinRequest, result: GroupResult) -> None:
         """Join a group; an unknown group is created by a member without an id."""
         request = joining.request
         group = self.context.groups.get(request.group_id)
         if not isinstance(group, ClassicGroup):
             if request.member_id != UNKNOWN_MEMBER:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
-            self.context.ledger.check_group(request.group_id in self.context.groups)
+            if group is None:
+                self.context.ledger.check_group()
             group = self.new_group(request.group_id)
         if request.member_id not in group.members and request.member_id not in group.pending_joins:
-            self.context.ledger.check_member(is_known=False)
-        self.membership.join(group, joining, step)
+            self.context.ledger.check_member()
+        self.membership.join(group, joining, result)
         self.context.groups[group.group_id] = group
 
     def leave(
-        self, group: ClassicGroup, leavers: list[MemberIdentity], step: CoordinatorResult
+        self, group: ClassicGroup, leavers: list[MemberIdentity], result: GroupResult
     ) -> list[MemberResponse]:
-        responses = self.membership.leave(group, leavers, step)
+        responses = self.membership.leave(group, leavers, result)
         self._drop_if_idle(group)
         return responses
 
-    def deadline_reached(self, group: ClassicGroup, deadline: GroupDeadline, step: CoordinatorResult) -> None:
+    def deadline_reached(self, group: ClassicGroup, deadline: GroupDeadline, result: GroupResult) -> None:
         if deadline.type is DeadlineType.HEARTBEAT:
-            self.membership.heartbeat_overdue(group, deadline.member_id, step)
+            self.membership.heartbeat_overdue(group, deadline.member_id, result)
         elif deadline.type is DeadlineType.SYNC:
-            self.rebalances.sync_overdue(group, step)
+            self.rebalances.sync_overdue(group, result)
         elif group.state is ClassicGroupState.PREPARING_REBALANCE:
             if deadline.type is DeadlineType.JOIN:
-                self.rebalances.complete_join(group, step)
+                self.rebalances.complete_join(group, result)
             else:
-                self.rebalances.end_initial_delay(group, step)
+                self.rebalances.end_initial_delay(group, result)
         self._drop_if_idle(group)
 
     def _drop_if_idle(self, group: ClassicGroup) -> None:
@@ -123,7 +125,7 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
         for member in group.members.values():
             self.rebalances.expect_heartbeat(group, member)
         if len(group.members) > self.context.settings.max_size:
-            self.rebalances.prepare(group, "the group is larger than group.max.size", CoordinatorResult())
+            self.rebalances.prepare(group, "the group is larger than group.max.size", CoordinatorResult(None))
 
     def unloaded(self, group: ClassicGroup) -> None:
         group.transition(ClassicGroupState.DEAD, self.context.clock.now_ms())

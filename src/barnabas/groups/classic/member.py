@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.memory_budget import MEMBER_BYTES, NAME_BYTES, text_bytes
-from barnabas.groups.step import Respond
+from barnabas.groups.results import Respond
 from barnabas.groups.topics import NO_NAMES, Names
 
 _VERSION_AND_COUNT = Struct(">hi")

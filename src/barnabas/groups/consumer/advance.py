@@ -23,7 +23,7 @@ from barnabas.groups.consumer.targets import GroupView, compute, is_large
 from barnabas.groups.group import DeadlineType, GroupDeadline
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.modern import FIRST_EPOCH, NO_ASSIGNMENT_YET, Assignment, may_assign
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 
 logger = rate_limited_logger(__name__)
 
@@ -37,12 +37,12 @@ class Advance:
         group: ConsumerGroup,
         before: ConsumerMember,
         after: ConsumerMember,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> None:
         self._context = context
         self._group = group
         self._before = before
-        self._step = step
+        self._result = result
         self.after = after
         self.epoch = group.epoch
         self._goal_epoch = group.assignment_epoch
@@ -62,11 +62,11 @@ class Advance:
         if reason:
             self.epoch = group.epoch + 1
             logger.info("group %r has epoch %d: %s", group.group_id, self.epoch, reason)
-            self._step.records.append(epoch_record(group.group_id, self.epoch, metadata_hash, reason))
+            self._result.records.append(epoch_record(group.group_id, self.epoch, metadata_hash, reason))
         else:
             group.topics_may_have_changed = False
         if group.has_old_metadata:
-            self._step.records.append(old_metadata_tombstone(group.group_id))
+            self._result.records.append(old_metadata_tombstone(group.group_id))
 
     def _topics(self) -> set[str]:
         """Topics of all members, including the updated one."""
@@ -109,15 +109,15 @@ class Advance:
         targets = finish(compute(self._context, self._seen()))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
-                self._step.records.append(target_record(group.group_id, member_id, target))
-        self._step.records.append(target_epoch_record(group.group_id, self.epoch, now_ms))
+                self._result.records.append(target_record(group.group_id, member_id, target))
+        self._result.records.append(target_epoch_record(group.group_id, self.epoch, now_ms))
         self._goal_epoch, self._target = self.epoch, targets[self.after.member_id]
 
     def _begin_with_nothing(self) -> None:
         """A member needs an epoch, and its epoch is that of a target: write an empty one."""
         self._goal_epoch = self.epoch - 1
         record = target_epoch_record(self._group.group_id, self._goal_epoch, NO_ASSIGNMENT_YET)
-        self._step.records.append(record)
+        self._result.records.append(record)
 
     def _seen(self) -> GroupView:
         group = self._group
@@ -139,7 +139,7 @@ class Advance:
         )
         moved = reconcile(member, goal, reported, subscription_changed=subscription_changed)
         if moved != member:
-            self._step.records.append(current_record(group.group_id, moved))
+            self._result.records.append(current_record(group.group_id, moved))
             self._expect_revocation(moved)
         self.after = moved
         return moved

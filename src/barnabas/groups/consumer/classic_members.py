@@ -6,8 +6,6 @@ REBALANCE_IN_PROGRESS; they rejoin with the partitions they own and are answered
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.groups.assigning import Assigning
@@ -37,7 +35,7 @@ from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import UNKNOWN_MEMBER, DeadlineType, GroupDeadline
 from barnabas.groups.manager import GroupManager, check_room_for_all
 from barnabas.groups.modern import Assignment
-from barnabas.groups.step import CoordinatorResult, Respond, join_error
+from barnabas.groups.results import GroupResult, join_error
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL, ConsumerProtocolSubscription
 from barnabas.protocol.messages.groups import (
     JoinGroupResponse,
@@ -46,12 +44,6 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-
-
-class _Parts(NamedTuple):
-    migration: Migration
-    leaving: Leaving
-    resolving: Resolving
 
 
 class ClassicMembers:
@@ -66,33 +58,35 @@ class ClassicMembers:
         self._kind = kind
         self._assigning = assigning
         self._context = kind.context
-        self._parts = _Parts(migration, leaving, resolving)
+        self._migration = migration
+        self._leaving = leaving
+        self._resolving = resolving
 
     # -- joining ------------------------------------------------------------------------------------
 
-    def join(self, group: ConsumerGroup, joining: JoinRequest, step: CoordinatorResult) -> None:
+    def join(self, group: ConsumerGroup, joining: JoinRequest, result: GroupResult) -> None:
         request = joining.request
         member_id = request.member_id or uuid_to_text(new_uuid())
         self._check_join(group, joining, member_id)
         needs_id = joining.version >= FIRST_VERSION_WITH_TWO_STEPS and request.group_instance_id is None
         if request.member_id == UNKNOWN_MEMBER and needs_id:
-            step.answer(joining.respond, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+            result.response = join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED)
             return
         subscription = self._subscription(joining)
         self._context.ledger.check_topics(len(subscription.topics))
         replaced = group.static_member(request.group_instance_id)
-        before = self._before(group, joining, member_id, step)
+        before = self._before(group, joining, member_id, result)
         described = _described(before, joining, subscription)
         if described is not before:
-            step.records.append(member_record(group.group_id, described))
-        advance = Advance(self._context, group, before, described, step)
-        resubscribed = self._update_epoch(group, joining, before, advance, step)
+            result.records.append(member_record(group.group_id, described))
+        advance = Advance(self._context, group, before, described, result)
+        resubscribed = self._update_epoch(group, joining, before, advance, result)
         owned = self._owned(subscription)
-        if self._parts.migration.can_go_back_with(group, replaced):
-            after = self._go_back(group, advance, owned, resubscribed, step)
+        if self._migration.can_go_back_with(group, replaced):
+            after = self._go_back(group, advance, owned, resubscribed, result)
         else:
             after = self._stay(group, joining, advance, owned, resubscribed)
-        step.answer(joining.respond, _join_response(after))
+        result.response = _join_response(after)
 
     def _check_join(self, group: ConsumerGroup, joining: JoinRequest, member_id: str) -> None:
         settings, request = self._context.settings, joining.request
@@ -119,7 +113,7 @@ class ClassicMembers:
             ) from None
 
     def _before(
-        self, group: ConsumerGroup, joining: JoinRequest, member_id: str, step: CoordinatorResult
+        self, group: ConsumerGroup, joining: JoinRequest, member_id: str, result: GroupResult
     ) -> ConsumerMember:
         instance_id = joining.request.group_instance_id
         if instance_id is None:
@@ -129,7 +123,7 @@ class ClassicMembers:
             return check_instance(group, member_id, instance_id)
         if known is None:
             return ConsumerMember(member_id=member_id)
-        return replace_static(group, known, member_id, step)
+        return replace_static(group, known, member_id, result)
 
     def _update_epoch(
         self,
@@ -137,11 +131,11 @@ class ClassicMembers:
         joining: JoinRequest,
         before: ConsumerMember,
         advance: Advance,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> bool:
         """True if the member's subscription has changed."""
         described = advance.after
-        pattern = self._parts.resolving.update(group, before, described, joining.client, step)
+        pattern = self._resolving.update(group, before, described, joining.client, result)
         names_changed = described.subscribed_topic_names != before.subscribed_topic_names
         resubscribed = names_changed or pattern.has_changed
         reason = joining.because(f"{described.member_id} joined with the classic protocol")
@@ -174,7 +168,7 @@ class ClassicMembers:
         advance: Advance,
         owned: Reported,
         resubscribed: bool,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> ConsumerMember:
         """It replaces the last member of the new protocol: downgrade the group to a classic one."""
         rebalance = advance.needs_target
@@ -182,7 +176,7 @@ class ClassicMembers:
         if not rebalance:
             member = advance.reconcile(owned, subscription_changed=resubscribed)
         reason = "the last consumer member was replaced"
-        self._parts.migration.go_back(group, step, reason, joining=member, rebalance=rebalance)
+        self._migration.go_back(group, result, reason, joining=member, rebalance=rebalance)
         return member
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> Reported:
@@ -193,9 +187,7 @@ class ClassicMembers:
 
     # -- sync and heartbeat -------------------------------------------------------------------------
 
-    def sync(
-        self, group: ConsumerGroup, request: SyncGroupRequest, respond: Respond, step: CoordinatorResult
-    ) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest) -> SyncGroupResponse:
         member, classic = self._member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, classic, request)
@@ -209,12 +201,11 @@ class ClassicMembers:
         self._context.deadlines.cancel(GroupDeadline(DeadlineType.SYNC, group.group_id, member.member_id))
         self._kind.expect_heartbeat(group.group_id, member.member_id, classic.session_ms)
         version = version_of(classic.protocol.metadata)
-        response = SyncGroupResponse(
+        return SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(without_epochs(member.owned), self._context.topics, version),
         )
-        step.answer(respond, response)
 
     def heartbeat(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
@@ -249,7 +240,7 @@ class ClassicMembers:
     # -- leaving ------------------------------------------------------------------------------------
 
     def leave(
-        self, group: ConsumerGroup, leavers: list[MemberIdentity], step: CoordinatorResult
+        self, group: ConsumerGroup, leavers: list[MemberIdentity], result: GroupResult
     ) -> list[MemberResponse]:
         gone: dict[str, ConsumerMember] = {}
         responses = []
@@ -262,7 +253,7 @@ class ClassicMembers:
                 response.error_code = error.code
             responses.append(response)
         names = ", ".join(gone)
-        self._parts.leaving.fence(group, list(gone.values()), f"{names} left", step)
+        self._leaving.fence(group, list(gone.values()), f"{names} left", result)
         return responses
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid, uuid_to_text
+from barnabas.coordination import CoordinatorResult
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.group import ConsumerGroup
@@ -16,7 +19,7 @@ from barnabas.groups.consumer.resolving import Resolving
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.manager import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, LEAVING_FOR_A_WHILE, Assignment, check_member_epoch
-from barnabas.groups.step import CoordinatorResult, Respond
+from barnabas.groups.results import GroupResult
 from barnabas.protocol.messages.consumer import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
@@ -47,43 +50,40 @@ class ConsumerHeartbeats:
         self._resolving = resolving
 
     def handle(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        client: ClientInfo,
-        respond: Respond,
-        step: CoordinatorResult,
-    ) -> None:
+        self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
-            self._leave(request, respond, step)
-        else:
-            self._stay(request, client, respond, step)
+            return self._leave(request)
+        result: CoordinatorResult[Any] = CoordinatorResult(None)
+        result.response = self._stay(request, client, result)
+        return result
 
     # -- joining and staying ------------------------------------------------------------------------
 
     def _stay(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        client: ClientInfo,
-        respond: Respond,
-        step: CoordinatorResult,
-    ) -> None:
+        self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, result: GroupResult
+    ) -> ConsumerGroupHeartbeatResponse:
         group_id, joins = request.group_id, request.member_epoch == JOINING
-        group = self._migration.find_or_convert(group_id, step, create=joins)
-        check_room_for_all(self._context, group, request.member_id)
-        check_size("consumer", group, request.member_id, self._context.settings.consumer_max_size)
-        self._context.ledger.check_topics(len(request.subscribed_topic_names or ()))
+        group = self._migration.find_or_convert(group_id, result, create=joins)
+        if request.member_id not in group.members:
+            check_room_for_all(self._context, group, request.member_id)
+            check_size("consumer", group, request.member_id, self._context.settings.consumer_max_size)
+        if request.subscribed_topic_names is not None:
+            self._context.ledger.check_topics(len(request.subscribed_topic_names))
         member_id = request.member_id or uuid_to_text(new_uuid())
         reported = reported_by(request)
         if request.instance_id is None:
             before = self._dynamic(group, member_id, request.member_epoch, reported)
         else:
-            before = self._static(group, member_id, request.instance_id, request.member_epoch, reported, step)
+            before = self._static(
+                group, member_id, request.instance_id, request.member_epoch, reported, result
+            )
         described = _described(before, request, client)
         if described is not before:
-            step.records.append(member_record(group_id, described))
-        advance = Advance(self._context, group, before, described, step)
+            result.records.append(member_record(group_id, described))
+        advance = Advance(self._context, group, before, described, result)
         names_changed = described.subscribed_topic_names != before.subscribed_topic_names
-        pattern = self._resolving.update(group, before, described, client, step)
+        pattern = self._resolving.update(group, before, described, client, result)
         resubscribed = names_changed or pattern.has_changed
         advance.update_epoch(_reason(before, described, client, names_changed or pattern.counts_now))
         if advance.needs_target:
@@ -94,7 +94,7 @@ class ConsumerHeartbeats:
         response = self._response(request, before, after)
         if self._assigning.is_under_way(group_id):
             response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, WHILE_ASSIGNING_MS)
-        step.answer(respond, response)
+        return response
 
     def _dynamic(
         self, group: ConsumerGroup, member_id: str, epoch: int, reported: Reported | None
@@ -112,7 +112,7 @@ class ConsumerHeartbeats:
         instance_id: str,
         epoch: int,
         reported: Reported | None,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> ConsumerMember:
         known = group.static_member(instance_id)
         if epoch == JOINING:
@@ -124,7 +124,7 @@ class ConsumerHeartbeats:
                     f"Static member {member_id} with instance id {instance_id} cannot join the group because "
                     f"the instance id is owned by {known.member_id} member.",
                 )
-            return replace_static(group, known, member_id, step)
+            return replace_static(group, known, member_id, result)
         member = check_instance(group, member_id, instance_id)
         check_epoch(member, epoch, reported)
         return member
@@ -149,21 +149,21 @@ class ConsumerHeartbeats:
     # -- leaving ------------------------------------------------------------------------------------
 
     def _leave(
-        self, request: ConsumerGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult
-    ) -> None:
+        self, request: ConsumerGroupHeartbeatRequest
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         group = self._kind.find(request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
             member = check_instance(group, request.member_id, request.instance_id)
-        response = ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=request.member_epoch
+        result = CoordinatorResult(
+            ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         )
         if request.instance_id is not None and request.member_epoch == LEAVING_FOR_A_WHILE:
-            step.records.append(current_record(group.group_id, _away(member)))
+            result.records.append(current_record(group.group_id, _away(member)))
         else:
-            self._leaving.fence(group, [member], f"{member.member_id} left", step)
-        step.answer(respond, response)
+            self._leaving.fence(group, [member], f"{member.member_id} left", result)
+        return result
 
 
 def reported_by(request: ConsumerGroupHeartbeatRequest) -> Reported | None:
@@ -193,12 +193,12 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 
 
 def replace_static(
-    group: ConsumerGroup, known: ConsumerMember, member_id: str, step: CoordinatorResult
+    group: ConsumerGroup, known: ConsumerMember, member_id: str, result: GroupResult
 ) -> ConsumerMember:
     """Replace the process behind an instance id; the new one takes over its partitions."""
     member = known.changed(member_id=member_id, member_epoch=JOINING, previous_member_epoch=JOINING)
-    step.records += member_tombstones(group.group_id, known.member_id)
-    step.records += [
+    result.records += member_tombstones(group.group_id, known.member_id)
+    result.records += [
         member_record(group.group_id, member),
         target_record(group.group_id, member_id, group.targets.get(known.member_id, {})),
         current_record(group.group_id, member),

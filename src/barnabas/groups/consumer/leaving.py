@@ -11,7 +11,7 @@ from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.migration import Migration
 from barnabas.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from barnabas.groups.manager import GroupManager
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 
 logger = rate_limited_logger(__name__)
 
@@ -22,19 +22,19 @@ class Leaving:
         self._migration = migration
 
     def fence(
-        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, result: GroupResult
     ) -> None:
         """Remove members from the group. If only classic members remain, it becomes a classic group again."""
         if not members:
             return
         logger.info("group %r: %s", group.group_id, reason)
         if self._migration.can_go_back(group, members):
-            self._migration.go_back(group, step, reason, without=members)
+            self._migration.go_back(group, result, reason, without=members)
         else:
-            self._remove(group, members, reason, step)
+            self._remove(group, members, reason, result)
         for member in members:
             self._kind.expect_nothing(group.group_id, member.member_id)
-        step.undo = lambda: self._expect_again(group, members)
+        result.revert = lambda: self._expect_again(group, members)
 
     def _expect_again(self, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
         """The write failed: they are still members, so restart their session timeouts."""
@@ -43,12 +43,12 @@ class Leaving:
             self._kind.expect_heartbeat(group.group_id, member.member_id, session_ms)
 
     def _remove(
-        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, step: CoordinatorResult
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reason: str, result: GroupResult
     ) -> None:
         for member in members:
-            step.records += member_tombstones(group.group_id, member.member_id)
+            result.records += member_tombstones(group.group_id, member.member_id)
         patterns = Counter(member.pattern for member in members if member.pattern)
         unused = sorted(pattern for pattern, count in patterns.items() if group.patterns[pattern] <= count)
-        step.records += [pattern_tombstone(group.group_id, pattern) for pattern in unused]
+        result.records += [pattern_tombstone(group.group_id, pattern) for pattern in unused]
         metadata_hash = self._kind.context.topics.hash_of(group.topics_without(members))
-        step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))

@@ -25,7 +25,7 @@ from barnabas.groups.consumer.targets import compute, seen
 from barnabas.groups.group import Committer, DeadlineType, GroupDeadline, GroupType, PartitionCheck
 from barnabas.groups.manager import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 from barnabas.protocol.messages.records.group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -70,15 +70,13 @@ class ConsumerGroupManager(PartitionGroupKind[ConsumerGroup]):
 
     # -- deadlines ----------------------------------------------------------------------------------
 
-    def deadline_reached(
-        self, group: ConsumerGroup, deadline: GroupDeadline, step: CoordinatorResult
-    ) -> None:
+    def deadline_reached(self, group: ConsumerGroup, deadline: GroupDeadline, result: GroupResult) -> None:
         member = group.members.get(deadline.member_id)
         if member is None:
             return
         if deadline.type is DeadlineType.REVOCATION and member.state is not MemberState.UNREVOKED:
             return
-        self._leaving.fence(group, [member], f"{member.member_id} {_OVERDUE[deadline.type]}", step)
+        self._leaving.fence(group, [member], f"{member.member_id} {_OVERDUE[deadline.type]}", result)
 
     def loaded(self, group: ConsumerGroup) -> None:
         group.topics_may_have_changed = True

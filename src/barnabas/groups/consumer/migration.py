@@ -17,7 +17,7 @@ from struct import error as StructError  # noqa: N812 - struct names its excepti
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.coordination import CoordinatorRecord, ProducerIdAndEpoch
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.manager import ClassicGroupManager
 from barnabas.groups.classic.member import ClassicGroupMember, Timeouts, protocol_bytes
@@ -35,7 +35,7 @@ from barnabas.groups.consumer.records import (
 from barnabas.groups.group import DeadlineType, GroupDeadline
 from barnabas.groups.manager import GroupManager
 from barnabas.groups.modern import NO_ASSIGNMENT_YET, Assignment
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 from barnabas.groups.topics import ImageTopics
 from barnabas.protocol.codec import decode, decoder
 from barnabas.protocol.coordinator_records import encode_versioned
@@ -119,7 +119,7 @@ class Migration:
 
     # -- up -----------------------------------------------------------------------------------------
 
-    def find_or_convert(self, group_id: str, step: CoordinatorResult, *, create: bool) -> ConsumerGroup:
+    def find_or_convert(self, group_id: str, result: GroupResult, *, create: bool) -> ConsumerGroup:
         """Return the consumer group of a heartbeat; upgrade a classic group if a member joins."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -130,11 +130,11 @@ class Migration:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if not create or not isinstance(group, ClassicGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        if group.is_empty:
-            step.records += group.tombstones()
+        if group.is_empty or not group.members:  # they left before their first generation
+            result.records += group.tombstones()
             return ConsumerGroup(group_id)
         self._check_upgrade(group)
-        return self._upgrade(group, step)
+        return self._upgrade(group, result)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         settings = self._context.settings
@@ -145,14 +145,14 @@ class Migration:
         if len(group.members) > settings.consumer_max_size:
             raise _cannot_upgrade(group, "because the group size exceeds the consumer group maximum size.")
 
-    def _upgrade(self, group: ClassicGroup, step: CoordinatorResult) -> ConsumerGroup:
+    def _upgrade(self, group: ClassicGroup, result: GroupResult) -> ConsumerGroup:
         try:
             upgraded = self._as_consumer_group(group)
         except EmbeddedError:
             raise _cannot_upgrade(group, "because the embedded consumer protocol is malformed.") from None
-        group.dismiss_all(ErrorCode.REBALANCE_IN_PROGRESS, step)
-        step.records += group.tombstones()
-        step.records += _records_of(upgraded, "a member joined with the consumer protocol")
+        group.dismiss_all(ErrorCode.REBALANCE_IN_PROGRESS, result)
+        result.records += group.tombstones()
+        result.records += _records_of(upgraded, "a member joined with the consumer protocol")
         for member in group.members.values():
             self._kind.expect_heartbeat(group.group_id, member.member_id, member.timeouts.session_ms)
         logger.info("group %r becomes a consumer group", group.group_id)
@@ -225,7 +225,7 @@ class Migration:
     def go_back(
         self,
         group: ConsumerGroup,
-        step: CoordinatorResult,
+        result: GroupResult,
         reason: str,
         *,
         without: Sequence[ConsumerMember] = (),
@@ -240,12 +240,12 @@ class Migration:
             left.append(joining)
         classic = self._as_classic_group(group, left)
         buried = [joining.member_id if joining and one == replaced else one for one in group.members]
-        step.records += group_tombstones(group.group_id, buried, group.resolved)
+        result.records += group_tombstones(group.group_id, buried, group.resolved)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         classic.note(f"{reason}; the group is a classic one again")
         record = group_record(classic, assignments)
         effect = partial(self._went_back, classic, rebalance)
-        step.records.append(record._replace(effect=effect))
+        result.records.append(record._replace(effect=effect))
         logger.info("group %r becomes a classic group", group.group_id)
         return classic
 
@@ -287,7 +287,9 @@ class Migration:
             self._kind.expect_nothing(classic.group_id, member.member_id)
             self._classic.rebalances.expect_heartbeat(classic, member)
         if rebalance:
-            self._classic.rebalances.prepare(classic, "the group is a classic one again", CoordinatorResult())
+            self._classic.rebalances.prepare(
+                classic, "the group is a classic one again", CoordinatorResult(None)
+            )
 
 
 def _cannot_upgrade(group: ClassicGroup, why: str) -> KafkaError:

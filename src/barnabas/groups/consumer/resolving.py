@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolution, Resolved, compile_pattern
 from barnabas.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.manager import ShardContext
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 
 logger = rate_limited_logger(__name__)
 
@@ -39,13 +40,13 @@ class Resolving:
         before: ConsumerMember,
         after: ConsumerMember,
         client: ClientInfo,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> PatternChange:
         """Register a member's pattern and check whether patterns have to be matched again.
 
         As in Kafka, they match the topics that the client of the current request may describe, for all members.
         """
-        change = self._change(group, before, after, step)
+        change = self._change(group, before, after, result)
         patterns = set(group.patterns)
         if after.pattern:
             patterns.add(after.pattern)
@@ -54,7 +55,7 @@ class Resolving:
         return change
 
     def _change(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, step: CoordinatorResult
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, result: GroupResult
     ) -> PatternChange:
         old, new = before.pattern, after.pattern
         if old == new:
@@ -62,7 +63,7 @@ class Resolving:
         if new and not group.patterns[new]:
             compile_pattern(new)  # raises if it is invalid
         if old and group.patterns[old] == 1:
-            step.records.append(pattern_tombstone(group.group_id, old))
+            result.records.append(pattern_tombstone(group.group_id, old))
         return PatternChange(has_changed=True, counts_now=not new or new in group.resolved)
 
     def _is_due(self, group: ConsumerGroup, patterns: set[str]) -> bool:
@@ -84,26 +85,28 @@ class Resolving:
             sorted(patterns), topics.names(), topics.version, self._context.clock, client.may_describe
         )
         self._under_way.add(group_id)
-        self._context.soon(lambda step: self._go_on(group_id, resolution, step))
+        self._context.soon(lambda: self._go_on(group_id, resolution))
 
-    def _go_on(self, group_id: str, resolution: Resolution, step: CoordinatorResult) -> None:
+    def _go_on(self, group_id: str, resolution: Resolution) -> CoordinatorResult[None]:
         if not resolution.run_slice():
-            self._context.soon(lambda later: self._go_on(group_id, resolution, later))
-            return
+            self._context.soon(lambda: self._go_on(group_id, resolution))
+            return CoordinatorResult(None)
         self._under_way.discard(group_id)
         group = self._context.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            self._write(group, resolution.results(), step)
+        if not isinstance(group, ConsumerGroup):
+            return CoordinatorResult(None)
+        return CoordinatorResult(None, self._records(group, resolution.results()))
 
-    def _write(self, group: ConsumerGroup, results: dict[str, Resolved], step: CoordinatorResult) -> None:
-        """Store the topics of current subscriptions; a new epoch if they differ from before."""
+    def _records(self, group: ConsumerGroup, results: dict[str, Resolved]) -> list[CoordinatorRecord]:
+        """Store the topics of current subscriptions; a new epoch if they differ from before, or from a target."""
         wanted = {pattern: found for pattern, found in results.items() if group.patterns[pattern]}
         different = [
             pattern
             for pattern, found in wanted.items()
             if group.resolved.get(pattern, NOT_RESOLVED).topics != found.topics
+            or (pattern not in group.resolved and _has_assignment(group, pattern))
         ]
-        step.records += [pattern_record(group.group_id, pattern, found) for pattern, found in wanted.items()]
+        records = [pattern_record(group.group_id, pattern, found) for pattern, found in wanted.items()]
         resolved = {**group.resolved, **wanted}
         subscribed = {
             *group.subscriptions.topics,
@@ -114,4 +117,13 @@ class Resolving:
             reason = "other topics match " + ", ".join(different) if different else "topics have changed"
             epoch = group.epoch + 1
             logger.info("group %r has epoch %d: %s", group.group_id, epoch, reason)
-            step.records.append(epoch_record(group.group_id, epoch, metadata_hash, reason))
+            records.append(epoch_record(group.group_id, epoch, metadata_hash, reason))
+        return records
+
+
+def _has_assignment(group: ConsumerGroup, pattern: str) -> bool:
+    """True if a member with this pattern has partitions in its target. If the pattern is new, they are from the
+    member's previous subscription, and need a new target even if the pattern matches nothing."""
+    return any(
+        member.pattern == pattern and group.targets.get(member.member_id) for member in group.members.values()
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
+from typing import Any
 
 from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
+from barnabas.coordination import CoordinatorResult
 from barnabas.groups.assigning import LARGE, Assigning, TargetAssignments
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.manager import GroupManager, check_room_for_all, check_size
 from barnabas.groups.modern import JOINING, LEAVING, Assignment, check_member_epoch, may_assign
+from barnabas.groups.results import GroupResult
 from barnabas.groups.share.assignor import assign_steps
 from barnabas.groups.share.group import ShareGroup, assignable
 from barnabas.groups.share.member import ShareMember
@@ -24,7 +27,6 @@ from barnabas.groups.share.records import (
     target_record,
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
-from barnabas.groups.step import CoordinatorResult, Respond
 from barnabas.protocol.messages.share import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
@@ -34,8 +36,16 @@ from barnabas.protocol.messages.share import (
 
 SOONEST_RETURN_MS = 100
 
-WithoutState = Callable[[int, Partitions], None]
-"""Receives the partitions that need state before they can be assigned, and the initial state epoch."""
+
+class ShareHeartbeatResult:
+    """The response, and the partitions that need state before they can be assigned."""
+
+    __slots__ = ("missing", "response", "state_epoch")
+
+    def __init__(self, response: ShareGroupHeartbeatResponse, missing: Partitions, state_epoch: int) -> None:
+        self.response = response
+        self.missing = missing
+        self.state_epoch = state_epoch
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
@@ -68,28 +78,19 @@ class ShareHeartbeats:
         """Start times of state creation, in memory only: the next coordinator starts again."""
 
     def handle(
-        self,
-        request: ShareGroupHeartbeatRequest,
-        client: ClientInfo,
-        respond: Respond,
-        step: CoordinatorResult,
-        without_state: WithoutState,
-    ) -> None:
+        self, request: ShareGroupHeartbeatRequest, client: ClientInfo
+    ) -> CoordinatorResult[ShareHeartbeatResult]:
         if request.member_epoch == LEAVING:
-            self._leave(request, respond, step)
-        else:
-            self._stay(request, client, respond, step, without_state)
+            return self._leave(request)
+        result: CoordinatorResult[Any] = CoordinatorResult(None)
+        result.response = self._stay(request, client, result)
+        return result
 
     # -- joining and staying ------------------------------------------------------------------------
 
     def _stay(
-        self,
-        request: ShareGroupHeartbeatRequest,
-        client: ClientInfo,
-        respond: Respond,
-        step: CoordinatorResult,
-        without_state: WithoutState,
-    ) -> None:
+        self, request: ShareGroupHeartbeatRequest, client: ClientInfo, result: GroupResult
+    ) -> ShareHeartbeatResult:
         group = self._find(request.group_id, create=request.member_epoch == JOINING)
         check_room_for_all(self._context, group, request.member_id)
         check_size("share", group, request.member_id, self._context.settings.share_max_size)
@@ -97,25 +98,24 @@ class ShareHeartbeats:
         before = self._member(group, request)
         member = _described(before, request, client)
         if member is not before:
-            step.records.append(member_record(group.group_id, member))
+            result.records.append(member_record(group.group_id, member))
         resubscribed = member.subscribed_topic_names != before.subscribed_topic_names
         names = _subscribed(group, before, member)
         missing = self._without_state(group, names)
-        epoch = self._next_epoch(group, member, names, resubscribed, step)
+        epoch = self._next_epoch(group, member, names, resubscribed, result)
         if missing:
             for topic in missing:
                 self.begun_ms[group.group_id, topic] = self._context.clock.now_ms()
-            step.records.append(state_partitions_record(group.group_id, group.states.begun(missing)))
-            without_state(epoch, missing)
+            result.records.append(state_partitions_record(group.group_id, group.states.begun(missing)))
         assigned_epoch, target = self._next_target(
-            group, member, epoch, step, nothing_yet=bool(missing) and not group.assignable(names)
+            group, member, epoch, result, nothing_yet=bool(missing) and not group.assignable(names)
         )
-        after = self._reconciled(group, member, assigned_epoch, target, resubscribed, step)
+        after = self._reconciled(group, member, assigned_epoch, target, resubscribed, result)
         self._kind.expect_heartbeat(group.group_id, member.member_id)
         response = self._response(request, before, after)
         if epoch > assigned_epoch and not missing:
             response.heartbeat_interval_ms = self._until_assignment(group)
-        step.answer(respond, response)
+        return ShareHeartbeatResult(response, missing, epoch)
 
     def _until_assignment(self, group: ShareGroup) -> int:
         """Shorter heartbeat interval of a member that waits for the next assignment."""
@@ -153,7 +153,7 @@ class ShareHeartbeats:
         member: ShareMember,
         names: frozenset[str],
         resubscribed: bool,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> int:
         """The group epoch, bumped if the current assignment is outdated."""
         reason = ""
@@ -169,7 +169,7 @@ class ShareHeartbeats:
             group.topics_may_have_changed = False
             return group.epoch
         reason = reason or "the subscribed topics changed"
-        step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))
         return group.epoch + 1
 
     def _next_target(
@@ -177,7 +177,7 @@ class ShareHeartbeats:
         group: ShareGroup,
         member: ShareMember,
         epoch: int,
-        step: CoordinatorResult,
+        result: GroupResult,
         *,
         nothing_yet: bool,
     ) -> tuple[int, Assignment]:
@@ -192,12 +192,12 @@ class ShareHeartbeats:
             return group.assignment_epoch, present
         members = {**group.members, member.member_id: member}
         targets = finish(self._compute(members, group.states, group.targets))
-        step.records += [
+        result.records += [
             target_record(group.group_id, member_id, target)
             for member_id, target in targets.items()
             if target != group.targets.get(member_id)
         ]
-        step.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+        result.records.append(target_epoch_record(group.group_id, epoch, now_ms))
         return epoch, targets[member.member_id]
 
     def _is_large(self, group: ShareGroup, member: ShareMember) -> bool:
@@ -235,7 +235,7 @@ class ShareHeartbeats:
         epoch: int,
         target: Assignment,
         resubscribed: bool,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> ShareMember:
         """The member adopts its target immediately and loses topics that it no longer subscribes to."""
         if member.is_reconciled_to(epoch) and not resubscribed:
@@ -247,7 +247,7 @@ class ShareHeartbeats:
             member_epoch=epoch, previous_member_epoch=member.member_epoch, assigned=assigned
         )
         if after is not member:
-            step.records.append(current_record(group.group_id, after))
+            result.records.append(current_record(group.group_id, after))
         return after
 
     def _response(
@@ -264,22 +264,22 @@ class ShareHeartbeats:
 
     # -- leaving ------------------------------------------------------------------------------------
 
-    def _leave(self, request: ShareGroupHeartbeatRequest, respond: Respond, step: CoordinatorResult) -> None:
+    def _leave(self, request: ShareGroupHeartbeatRequest) -> CoordinatorResult[ShareHeartbeatResult]:
         group = self._kind.find(request.group_id)
         member = group.member(request.member_id)
-        self.fence(group, member, f"{member.member_id} left", step)
-        step.answer(
-            respond,
-            ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch),
-        )
+        response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        result = CoordinatorResult(ShareHeartbeatResult(response, {}, group.epoch))
+        self.fence(group, member, f"{member.member_id} left", result)
+        return result
 
-    def fence(self, group: ShareGroup, member: ShareMember, reason: str, step: CoordinatorResult) -> None:
+    def fence(self, group: ShareGroup, member: ShareMember, reason: str, result: GroupResult) -> None:
         """Remove a member; the others take over its partitions with their next heartbeats."""
-        step.records += member_tombstones(group.group_id, member.member_id)
+        result.records += member_tombstones(group.group_id, member.member_id)
         names = _subscribed(group, member, ShareMember(member_id=member.member_id))
         metadata_hash = self._context.topics.hash_of(names)
-        step.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash, reason))
         self._kind.expect_nothing(group.group_id, member.member_id)
+        result.revert = lambda: self._kind.expect_heartbeat(group.group_id, member.member_id)
 
 
 def _subscribed(group: ShareGroup, before: ShareMember, after: ShareMember) -> frozenset[str]:

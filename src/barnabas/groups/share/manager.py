@@ -7,9 +7,11 @@ from typing import Any
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid
+from barnabas.coordination import CoordinatorRecord, CoordinatorResult
 from barnabas.groups.group import Committer, GroupDeadline, GroupType, PartitionCheck
 from barnabas.groups.manager import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
+from barnabas.groups.results import GroupResult
 from barnabas.groups.share.group import FIRST_EPOCH, ShareGroup
 from barnabas.groups.share.heartbeats import ShareHeartbeats
 from barnabas.groups.share.member import ShareMember
@@ -21,7 +23,6 @@ from barnabas.groups.share.records import (
     with_subscription,
 )
 from barnabas.groups.share.state_partitions import Partitions, StatePartitions
-from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.messages.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -50,34 +51,34 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
 
     # -- state of partitions ------------------------------------------------------------------------
 
-    def state_created(self, group_id: str, created: Partitions, step: CoordinatorResult) -> None:
+    def state_created(self, group_id: str, created: Partitions) -> CoordinatorResult[None]:
         """The share coordinator has state for these partitions: the next heartbeats can assign them."""
         group = self.find(group_id)
         self._not_begun(group_id, created)
-        self._note(group, group.states.done(created), step)
+        return CoordinatorResult(None, _changed(group, group.states.done(created)))
 
-    def state_not_created(self, group_id: str, wanted: Partitions, step: CoordinatorResult) -> None:
+    def state_not_created(self, group_id: str, wanted: Partitions) -> CoordinatorResult[None]:
         group = self.find(group_id)
         self._not_begun(group_id, wanted)
-        self._note(group, group.states.failed(wanted), step)
+        return CoordinatorResult(None, _changed(group, group.states.failed(wanted)))
 
     def _not_begun(self, group_id: str, topics: Iterable[Uuid]) -> None:
         for topic in topics:
             self.heartbeats.begun_ms.pop((group_id, topic), None)
 
-    def begin_reset(self, group_id: str, wanted: Partitions, step: CoordinatorResult) -> int:
+    def begin_reset(self, group_id: str, wanted: Partitions) -> CoordinatorResult[int]:
         """Set offsets of a group without members; the group is created if it does not exist."""
+        records: list[CoordinatorRecord] = []
         group = self.context.groups.get(group_id)
         if group is None:
-            step.records.append(epoch_record(group_id, FIRST_EPOCH, 0, "its offsets were set"))
+            records.append(epoch_record(group_id, FIRST_EPOCH, 0, "its offsets were set"))
             group = self.new_group(group_id)
         else:
             group = self.find(group_id)
         group.check_empty()
-        self._note(group, group.states.begun(wanted), step)
-        return group.epoch
+        return CoordinatorResult(group.epoch, records + _changed(group, group.states.begun(wanted)))
 
-    def begin_deletion(self, group_id: str, topics: Iterable[Uuid], step: CoordinatorResult) -> Partitions:
+    def begin_deletion(self, group_id: str, topics: Iterable[Uuid]) -> CoordinatorResult[Partitions]:
         """Partitions whose state is to be deleted now."""
         group = self.find(group_id)
         group.check_empty()
@@ -88,24 +89,19 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
             for topic, each in partitions.items()
             if topic in chosen
         }
-        self._note(group, group.states.delete(chosen), step)
-        return found
+        return CoordinatorResult(found, _changed(group, group.states.delete(chosen)))
 
-    def state_deleted(self, group_id: str, topics: Iterable[Uuid], step: CoordinatorResult) -> None:
+    def state_deleted(self, group_id: str, topics: Iterable[Uuid]) -> CoordinatorResult[None]:
         group = self.find(group_id)
-        self._note(group, group.states.forgotten(topics), step)
-
-    def _note(self, group: ShareGroup, states: StatePartitions, step: CoordinatorResult) -> None:
-        if states != group.states:
-            step.records.append(state_partitions_record(group.group_id, states))
+        return CoordinatorResult(None, _changed(group, group.states.forgotten(topics)))
 
     # -- deadlines ----------------------------------------------------------------------------------
 
-    def deadline_reached(self, group: ShareGroup, deadline: GroupDeadline, step: CoordinatorResult) -> None:
+    def deadline_reached(self, group: ShareGroup, deadline: GroupDeadline, result: GroupResult) -> None:
         member = group.members.get(deadline.member_id)
         if member is not None:
             reason = f"{member.member_id} sent no heartbeat within its session timeout"
-            self.heartbeats.fence(group, member, reason, step)
+            self.heartbeats.fence(group, member, reason, result)
 
     def loaded(self, group: ShareGroup) -> None:
         group.topics_may_have_changed = True
@@ -122,7 +118,7 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
         }
         if gone:
             group_id = group.group_id
-            self.context.soon(lambda step: self.state_deleted(group_id, gone, step))
+            self.context.soon(lambda: self.state_deleted(group_id, gone))
 
     # -- replaying ----------------------------------------------------------------------------------
 
@@ -149,6 +145,10 @@ class ShareGroupManager(PartitionGroupKind[ShareGroup]):
         group = self.for_replay(key.group_id, create=value is not None)
         if group is not None:
             group.states = StatePartitions() if value is None else to_state_partitions(value)
+
+
+def _changed(group: ShareGroup, states: StatePartitions) -> list[CoordinatorRecord]:
+    return [] if states == group.states else [state_partitions_record(group.group_id, states)]
 
 
 def _member(group: ShareGroup, member_id: str) -> ShareMember:

@@ -11,13 +11,11 @@ from typing import Protocol
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.common.types import Uuid
-from barnabas.coordination import ask_each
+from barnabas.coordination import CoordinatorResult, ask_each, ignore
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.shard import GroupShard
 from barnabas.groups.share.group import ShareGroup
 from barnabas.groups.share.state_partitions import NamedPartitions, Partitions
-from barnabas.groups.step import CoordinatorResult
 from barnabas.protocol.internal_topics import NO_OFFSET, SharePartitionKey
 
 logger = rate_limited_logger(__name__)
@@ -88,23 +86,20 @@ class ShareStates:
             if partitions - ready:
                 failed[topic] = NamedPartitions(name, partitions - ready)
 
-        def note(shard: GroupShard, step: CoordinatorResult) -> None:
-            if failed:
-                shard.share.state_not_created(group_id, failed, step)
-            if created:
-                shard.share.state_created(group_id, created, step)
-
-        def noted(error: ErrorCode) -> None:
-            if error:
-                logger.warning("the state of share group %r is created, but not noted: %s", group_id, error)
+        def noted(outcome: KafkaError | None) -> None:
+            if outcome is not None:
+                logger.warning("the state of share group %r is created, but not noted: %s", group_id, outcome)
             done()
 
-        if failed and created:  # two records of one key: the second depends on the first
-            self._groups.perform_simple(
-                group_id, lambda shard, step: shard.share.state_not_created(group_id, failed, step), _ignore
+        # Two records of one key: the second depends on the first.
+        if failed:
+            self._groups.write(
+                group_id,
+                lambda shard: shard.share.state_not_created(group_id, failed),
+                ignore if created else noted,  # the next heartbeat detects missing state
             )
-            failed = {}
-        self._groups.perform_simple(group_id, note, noted)
+        if created or not failed:
+            self._groups.write(group_id, lambda shard: shard.share.state_created(group_id, created), noted)
 
     def _wake(self, group_id: str) -> None:
         for callback in self._waiting.pop(group_id, ()):
@@ -129,25 +124,26 @@ class ShareStates:
 
     def delete_all(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
         """Delete the state of a share group before the group; groups of other types have none."""
-        found: dict[Uuid, NamedPartitions] = {}
 
-        def begin(shard: GroupShard, step: CoordinatorResult) -> None:
+        def begin(shard: GroupShard) -> CoordinatorResult[Partitions]:
             group = shard.groups.get(group_id)
-            if isinstance(group, ShareGroup):
-                topics = {*group.states.initializing, *group.states.initialized}
-                found.update(shard.share.begin_deletion(group_id, topics, step))
+            if not isinstance(group, ShareGroup):
+                return CoordinatorResult({})
+            return shard.share.begin_deletion(
+                group_id, {*group.states.initializing, *group.states.initialized}
+            )
 
-        def begun(error: ErrorCode) -> None:
-            if error or not found:
-                done(error)
+        def begun(outcome: Partitions | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                done(outcome.code)
             else:
-                self.delete(keys_of(group_id, found), deleted)
+                self.delete(keys_of(group_id, outcome), deleted)
 
         def deleted(outcomes: Outcomes) -> None:
             failed = next((error for error in outcomes.values() if error is not None), None)
             done(failed.code if failed is not None else ErrorCode.NONE)
 
-        self._groups.perform_simple(group_id, begin, begun)
+        self._groups.write(group_id, begin, begun)
 
     # -- many at once ---------------------------------------------------------------------------------
 
@@ -170,7 +166,3 @@ def _each(
         done(dict(zip(keys, errors, strict=True)))
 
     ask_each(keys, ask, all_answered)
-
-
-def _ignore(error: ErrorCode) -> None:
-    """The next heartbeat detects missing state."""

@@ -17,7 +17,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.group import ClientInfo, DeadlineType, GroupDeadline
 from barnabas.groups.modern import JOINING, check_member_epoch
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.description import FIRST_HEARTBEAT_WITH_DESCRIPTIONS
@@ -60,7 +60,7 @@ class Heartbeat:
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
         client: ClientInfo,
-        step: CoordinatorResult,
+        result: GroupResult,
         version: int,
     ) -> None:
         self._kind = kind
@@ -68,7 +68,7 @@ class Heartbeat:
         self._group = group
         self._request = request
         self._client = client
-        self._step = step
+        self._result = result
         self._owned = owned_tasks(request)
         self._statuses: list[streams.Status] = []
 
@@ -77,7 +77,7 @@ class Heartbeat:
         updated = self._updated(member)
         change = self._change(member, updated)
         if change is not None:
-            self._step.records.append(self._member_record(updated))
+            self._result.records.append(self._member_record(updated))
         topology = self._agree_on_topology()
         self._note_stale(updated)
         configured = self._kind.configured(self._group, topology)
@@ -150,7 +150,7 @@ class Heartbeat:
             return known
         value = to_value(sent)
         if known is None:
-            self._step.records.append(topology_record(self._group.group_id, value))
+            self._result.records.append(topology_record(self._group.group_id, value))
             return topology_of(value)
         if sent.epoch >= known.epoch and known != topology_of(value):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
@@ -204,7 +204,7 @@ class Heartbeat:
         epoch, facts = group.epoch + 1, (configured.metadata_hash, validated, configs)
         why = "; ".join(reasons)
         logger.info("group %r enters epoch %d: %s", group.group_id, epoch, why)
-        self._step.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
+        self._result.records.append(epoch_record(group.group_id, epoch, *facts, reason=why))
         return epoch
 
     def _news(
@@ -238,7 +238,7 @@ class Heartbeat:
             self._kind.assigning.start(group.group_id)
             return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
         members = {**group.members, member.member_id: member}
-        targets = self._kind.assign(group, epoch, members, configured, self._step)
+        targets = self._kind.assign(group, epoch, members, configured, self._result)
         return StreamsTarget(epoch, targets[member.member_id])
 
     def _reconcile(self, member: StreamsMember, target: StreamsTarget) -> StreamsMember:
@@ -247,7 +247,7 @@ class Heartbeat:
         moved = reconcile(member, target, self._group.owners, self._owned)
         if moved != member:
             group_id = self._group.group_id
-            self._step.records.append(current_record(group_id, moved))
+            self._result.records.append(current_record(group_id, moved))
             if moved.state is StreamsMemberState.UNREVOKED_TASKS:
                 self._kind.expect_revocation(group_id, moved.member_id, moved.rebalance_timeout_ms)
             else:

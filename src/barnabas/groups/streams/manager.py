@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from barnabas.common.cooperative import Steps, finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.coordination import CoordinatorResult
 from barnabas.groups.assigning import LARGE, Assigning, TargetAssignments
 from barnabas.groups.group import (
     ClientInfo,
@@ -18,7 +20,7 @@ from barnabas.groups.group import (
 )
 from barnabas.groups.manager import GroupManager, Replay, ShardContext, check_room_for_all
 from barnabas.groups.modern import JOINING, LEAVING, may_assign
-from barnabas.groups.step import CoordinatorResult
+from barnabas.groups.results import GroupResult
 from barnabas.groups.streams.assignor import StreamsMemberSpec, SubtopologySpec, assign_steps
 from barnabas.groups.streams.configured import ConfiguredTopology, configure
 from barnabas.groups.streams.description import (
@@ -72,7 +74,7 @@ class Descriptions:
         group.description_wanted_at_ms = now_ms + PAUSE_MS
         return True
 
-    def update(self, request: StreamsGroupTopologyDescriptionUpdateRequest, step: CoordinatorResult) -> None:
+    def update(self, request: StreamsGroupTopologyDescriptionUpdateRequest) -> CoordinatorResult[None]:
         """Store a member's description; UNKNOWN_MEMBER_ID if the group was deleted, so that the member rejoins."""
         if request.group_id not in self._context.groups:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Streams group {request.group_id} not found.")
@@ -86,9 +88,10 @@ class Descriptions:
             )
         value = description_value(request)
         stored = stored_description(value)
-        if stored != group.description:
-            self._check_room(group, stored)
-            step.records.append(description_record(request.group_id, value))
+        if stored == group.description:
+            return CoordinatorResult(None)
+        self._check_room(group, stored)
+        return CoordinatorResult(None, [description_record(request.group_id, value)])
 
     def _check_room(self, group: StreamsGroup, stored: StoredDescription) -> None:
         """Reject a description that does not fit; it is not requested again."""
@@ -134,20 +137,18 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
     # -- heartbeats ---------------------------------------------------------------------------------
 
     def heartbeat(
-        self,
-        request: StreamsGroupHeartbeatRequest,
-        client: ClientInfo,
-        step: CoordinatorResult,
-        version: int = 0,
-    ) -> HeartbeatResult:
+        self, request: StreamsGroupHeartbeatRequest, client: ClientInfo, version: int = 0
+    ) -> CoordinatorResult[HeartbeatResult]:
         if request.member_epoch == LEAVING:
-            return HeartbeatResult(self._leave(request, step))
-        group = self._group_of(request, step)
+            return self._leave(request)
+        result: CoordinatorResult[Any] = CoordinatorResult(None)
+        group = self._group_of(request, result)
         if group.is_empty:
             self._wait_for_more(group)
-        return Heartbeat(self, group, request, client, step, version).run()
+        result.response = Heartbeat(self, group, request, client, result, version).run()
+        return result
 
-    def _group_of(self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult) -> StreamsGroup:
+    def _group_of(self, request: StreamsGroupHeartbeatRequest, result: GroupResult) -> StreamsGroup:
         """Return the group; a joining member creates it and replaces an empty classic group of that name."""
         known = self.context.groups.get(request.group_id)
         if request.member_epoch != JOINING:
@@ -155,7 +156,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {request.group_id} not found.")
             return self.find(request.group_id)
         if known is not None and known.group_type is GroupType.CLASSIC and known.is_empty:
-            step.records += known.tombstones()
+            result.records += known.tombstones()
             known = None
         group = self.new_group(request.group_id) if known is None else self.find(request.group_id)
         self._check_room(group, request.member_id)
@@ -170,27 +171,25 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
                 f"The streams group has reached its maximum capacity of {most} members.",
             )
 
-    def _leave(
-        self, request: StreamsGroupHeartbeatRequest, step: CoordinatorResult
-    ) -> StreamsGroupHeartbeatResponse:
+    def _leave(self, request: StreamsGroupHeartbeatRequest) -> CoordinatorResult[HeartbeatResult]:
         group = self.find(request.group_id)
         member = group.member(request.member_id)
         if request.shutdown_application:
             self.request_shutdown(group, request.member_id)
-        self._fence(group, member, "it left", step)
-        return StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVING, status=[])
+        response = StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVING, status=[])
+        result = CoordinatorResult(HeartbeatResult(response))
+        self._fence(group, member, "it left", result)
+        return result
 
-    def _fence(
-        self, group: StreamsGroup, member: StreamsMember, reason: str, step: CoordinatorResult
-    ) -> None:
+    def _fence(self, group: StreamsGroup, member: StreamsMember, reason: str, result: GroupResult) -> None:
         """Remove a member; the next heartbeat of any member computes a new assignment."""
         logger.info("group %r is without %r: %s", group.group_id, member.member_id, reason)
-        step.records += member_tombstones(group.group_id, member.member_id)
+        result.records += member_tombstones(group.group_id, member.member_id)
         facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
         why = f"{member.member_id} is out: {reason}"
-        step.records.append(epoch_record(group.group_id, group.epoch + 1, *facts, reason=why))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, *facts, reason=why))
         self.expect_nothing(group.group_id, member.member_id)
-        step.undo = lambda: self._expect(group, member)
+        result.revert = lambda: self._expect(group, member)
 
     def request_shutdown(self, group: StreamsGroup, member_id: str) -> None:
         """Ask all members to shut down, until the group is empty."""
@@ -248,14 +247,14 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         epoch: int,
         members: Mapping[str, StreamsMember],
         configured: ConfiguredTopology,
-        step: CoordinatorResult,
+        result: GroupResult,
     ) -> dict[str, StreamsTasks]:
         """Compute the targets of an epoch and write the changed ones."""
         targets = finish(self._compute(members, group.targets, configured, self._standbys(group.group_id)))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
-                step.records.append(target_record(group.group_id, member_id, target))
-        step.records.append(assignment_epoch_record(group.group_id, epoch, self.context.clock.now_ms()))
+                result.records.append(target_record(group.group_id, member_id, target))
+        result.records.append(assignment_epoch_record(group.group_id, epoch, self.context.clock.now_ms()))
         return targets
 
     def is_large(self, group: StreamsGroup, configured: ConfiguredTopology) -> bool:
@@ -298,19 +297,19 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
 
     # -- time ---------------------------------------------------------------------------------------
 
-    def deadline_reached(self, group: StreamsGroup, deadline: GroupDeadline, step: CoordinatorResult) -> None:
+    def deadline_reached(self, group: StreamsGroup, deadline: GroupDeadline, result: GroupResult) -> None:
         if deadline.type is DeadlineType.INITIAL_DELAY:
-            self._end_initial_delay(group, step)
+            self._end_initial_delay(group, result)
             return
         member = group.members.get(deadline.member_id)
         if member is None:
             return
         if deadline.type is DeadlineType.HEARTBEAT:
-            self._fence(group, member, "it sent no heartbeat within its session timeout", step)
+            self._fence(group, member, "it sent no heartbeat within its session timeout", result)
         elif deadline.type is DeadlineType.REVOCATION and member.state is StreamsMemberState.UNREVOKED_TASKS:
-            self._fence(group, member, "it kept tasks beyond its rebalance timeout", step)
+            self._fence(group, member, "it kept tasks beyond its rebalance timeout", result)
 
-    def _end_initial_delay(self, group: StreamsGroup, step: CoordinatorResult) -> None:
+    def _end_initial_delay(self, group: StreamsGroup, result: GroupResult) -> None:
         if group.is_empty or group.topology is None or group.epoch <= group.assignment_epoch:
             return
         if self.may_assign(group):
@@ -318,7 +317,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
             if self.is_large(group, configured):
                 self.assigning.start(group.group_id)
             else:
-                self.assign(group, group.epoch, group.members, configured, step)
+                self.assign(group, group.epoch, group.members, configured, result)
 
     def loaded(self, group: StreamsGroup) -> None:
         for member in group.members.values():

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.groups.conversations import Talk
-from tests.network.harness import brokers_let_in
+from tests.support.groups.conversations import Talk
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.server import brokers_let_in
 
 TalkT = TypeVar("TalkT", bound=Talk)
 Addresses = tuple[str, str]

@@ -1,0 +1,1 @@
+"""Conversations with group coordinators, recorded so that two brokers can be compared."""
