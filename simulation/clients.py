@@ -272,7 +272,7 @@ class Reader(Client):
 
     def _miss(self, log_start: int) -> None:
         """Handle an out-of-range position; the leader's log starts at `log_start`."""
-        raise Violation(f"offset {self.position} of partition {self.index} was there and is gone")
+        raise Violation(f"offset {self.position} of partition {self.index} existed and is lost")
 
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:
         return False

@@ -24,7 +24,7 @@ class Mending:
 
     async def run(self, faults: Faults) -> None:
         world, until = self._world, self._watch.until
-        world.note("everything is mended")
+        world.note("all faults end")
         world.network.mend()
         if self._tiers is not None:
             self._tiers.mend()
@@ -130,7 +130,7 @@ class Comparison:
                 raise Violation(f"partition {reader.index} cannot be read from {reader.position} to {end}")
         for offset, value in known.items():
             if offset >= start and reader.seen.get(offset) != value:
-                raise Violation(f"offset {offset} of partition {reader.index} was {value!r} and is gone")
+                raise Violation(f"offset {offset} of partition {reader.index} was {value!r} and is lost")
         return start
 
     async def _compare_transactions(self) -> None:

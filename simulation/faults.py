@@ -120,7 +120,7 @@ class Faults:
 
     def _resume(self, machine: Machine, broker: SimulatedBroker | None) -> None:
         if machine.broker is broker and machine.is_stopped:
-            self._world.note(f"broker {machine.number} goes on")
+            self._world.note(f"broker {machine.number} resumes")
             machine.resume()
 
     async def _stop(self) -> None:
@@ -226,7 +226,7 @@ class Faults:
             asked.cancel()
             self._world.note("which fails: no answer")
         elif asked.cancelled():
-            self._world.note("which fails: the controller is gone")
+            self._world.note("which fails: the controller has stopped")
         elif isinstance(error := asked.exception(), KafkaError):
             self._world.note(f"which fails: {error}")
         elif error is not None:
@@ -238,7 +238,7 @@ class Faults:
             return
         tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
         folder = self._chance.choice(LOG_DIRS)
-        self._world.note(f"{tp} of broker {machine.number} is to lie in {folder}")
+        self._world.note(f"{tp} of broker {machine.number} moves to {folder}")
         try:
             machine.move_to_dir(tp, folder)
         except KafkaError as error:

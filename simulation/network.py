@@ -221,6 +221,7 @@ class _Service:
         "version",
     )  # fmt: skip
 
+    after = None  # routes without stages
     is_abandoned = False
 
     def __init__(

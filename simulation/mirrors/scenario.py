@@ -100,7 +100,7 @@ class MirrorScenario(Scenario):
         if history[: len(mirrored)] != mirrored:
             raise Violation(f"broker {number} has {mirrored}, which the source never had; it had {history}")
         if own and not self._is_promoted:
-            raise Violation(f"broker {number} has batches of its own: {own}")
+            raise Violation(f"broker {number} has batches that were not mirrored: {own}")
 
     def _parts(self, log: Log) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
         """(offset, epoch, CRC) of mirrored batches, and of batches written by the promotion."""

@@ -52,7 +52,7 @@ class Coverage:
         objects = self._bucket.objects
         if folder.manifest not in objects:
             if index in self._seen:
-                raise Violation(f"{folder.manifest} is gone")
+                raise Violation(f"{folder.manifest} is lost")
             return None
         data = objects.contents(folder.manifest)
         before, seen = self._seen.get(index, (b"", None))

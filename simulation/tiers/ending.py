@@ -87,7 +87,7 @@ class TierEnding:
             if name != under_way and not self._is_swept_later(folder, manifest, name)
         ]
         if left:
-            raise Violation(f"nobody lists {left} of {folder.prefix}, and no sweep removes them")
+            raise Violation(f"no manifest lists {left} of {folder.prefix}, and no sweep removes them")
         ends = [entry.end for entry in listed(self._bucket, folder, manifest)]
         if ends and ends[-1] != manifest.tiered_end:
             raise Violation(f"the segments of {folder.prefix} end at {ends[-1]}, not {manifest.tiered_end}")

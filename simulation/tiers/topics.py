@@ -32,7 +32,7 @@ class Expiry(Enum):
     """Reason for records of a scenario to expire."""
 
     NONE = "they stay"
-    DELETE_RECORDS = "somebody deletes the oldest"
+    DELETE_RECORDS = "DeleteRecords"
     SIZE = "retention.bytes"
     AGE = "retention.ms, with records that come out of order"
 

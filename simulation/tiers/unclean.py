@@ -82,7 +82,7 @@ class UncleanElection:
     async def _elect(self, machine: Machine) -> None:
         self._bucket.is_down = self._world.chance.random() < 0.5
         machine.start()
-        await self._watch.until(lambda: machine.serves and self._has_no_leader(), "nobody may lead")
+        await self._watch.until(lambda: machine.serves and self._has_no_leader(), "no broker may lead")
         await self._watch.until(lambda: self._world.controller() is not None, "there is a controller")
         controller = self._world.controller()
         assert controller is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 _roots = itertools.count(1)
 

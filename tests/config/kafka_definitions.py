@@ -5,7 +5,7 @@ import html
 import re
 from typing import NamedTuple
 
-from tests.apache_kafka import run_tool
+from tests.support.kafka.tools import run_tool
 
 TOPIC_CLASS = "org.apache.kafka.storage.internals.log.LogConfig"
 BROKER_CLASS = "kafka.server.KafkaConfig"

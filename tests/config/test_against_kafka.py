@@ -5,7 +5,7 @@ from barnabas.config.definitions import BROKER, GROUP, TOPIC, UNUSED
 from barnabas.config.setting import Setting, UpdateMode
 from barnabas.config.topic_settings import TOPIC_SYNONYMS
 from tests.config.kafka_definitions import BROKER_CLASS, GROUP_CLASS, TOPIC_CLASS, KafkaSetting, definitions
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
 
 pytestmark = requires_java
 

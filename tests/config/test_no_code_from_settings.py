@@ -25,8 +25,7 @@ from barnabas.protocol.messages.configs import (
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.security.authn.credentials import SecuritySettingError
-from tests.network.harness import scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import ask, raw_broker, scenario
 
 MODULE = "hostile_module_of_a_setting"
 VALUES = (MODULE, f"{MODULE}.Plugin", f"{MODULE}:Plugin", f"python:{MODULE}", "os.system")

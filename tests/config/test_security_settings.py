@@ -12,7 +12,7 @@ from barnabas.config.security.refused_classes import KNOWN_CLASSES
 from barnabas.config.setting import ConfigError
 from barnabas.config.unused_settings import reason_without_effect
 from tests.config.kafka_definitions import BROKER_CLASS, definitions
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
 
 OF_SECURITY = re.compile(
     r"^(ssl|sasl|security|password\.encoder|zookeeper\.ssl)\.|token|quota|principal|authoriz|authentication"

@@ -16,7 +16,7 @@ from barnabas.controller import acls as decide
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding, PatternType
 from barnabas.security.authz.authorizer import Operation, ResourceType
-from tests.security.authz.acl_sets import ALICE, BOB, NAMES, acl_sets
+from tests.support.builders.acls import ALICE, BOB, NAMES, acl_sets
 
 filters = st.builds(
     AclFilter,

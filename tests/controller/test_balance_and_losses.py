@@ -8,7 +8,7 @@ from barnabas.controller.brokers import Registration, fence, lose_replicas, regi
 from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.elections import balance_leaders, elect_leaders, uncleanly_led
 from barnabas.controller.partitions import Election
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 
 def test_leadership_goes_back_to_the_preferred_replica_when_it_is_in_sync() -> None:

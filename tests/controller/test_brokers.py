@@ -13,7 +13,7 @@ from barnabas.controller.brokers import (
     unfence,
     unregister,
 )
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 
 def restarted(image: MetadataImage, broker_id: int, clean: bool = True) -> MetadataImage:

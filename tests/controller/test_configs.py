@@ -13,7 +13,7 @@ from barnabas.controller.configs import (
     alter_configs,
     incremental_alter_configs,
 )
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ConfigResourceType.TOPIC, "t")
 IMAGE = with_topic(cluster_of(1), "t", PartitionState((1,), (1,), 1))

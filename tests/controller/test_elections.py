@@ -8,7 +8,7 @@ from barnabas.controller.brokers import fence
 from barnabas.controller.elections import elect_leaders
 from barnabas.controller.isr import ANY_EPOCH, ProposedIsr, alter_isr
 from barnabas.controller.partitions import Election
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)
 LED_BY_SECOND = PartitionState((1, 2), (1, 2), 2, 3, 3)

@@ -7,7 +7,7 @@ from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.features import FeatureUpdate, UpgradeType, check_supported, update_features
-from tests.controller.clusters import POLICY, cluster_of
+from tests.support.builders.images import POLICY, cluster_of
 
 SUPPORTED = {"group.version": (0, 2)}
 
@@ -19,9 +19,9 @@ def cluster(broker_knows: int = 2, level: int = 1) -> MetadataImage:
 
 
 def test_an_upgrade_is_finalized() -> None:
-    deltas, results = update_features(cluster(), [FeatureUpdate("group.version", 2)], SUPPORTED)
+    deltas, problem = update_features(cluster(), [FeatureUpdate("group.version", 2)], SUPPORTED)
     assert deltas == [FeatureFinalized("group.version", 2)]
-    assert results == {"group.version": None}
+    assert problem is None
 
 
 def test_the_level_it_has_already_changes_nothing() -> None:
@@ -29,18 +29,19 @@ def test_the_level_it_has_already_changes_nothing() -> None:
 
 
 def test_a_downgrade_must_be_asked_for_as_one() -> None:
-    deltas, results = update_features(cluster(), [FeatureUpdate("group.version", 0)], SUPPORTED)
+    deltas, problem = update_features(cluster(), [FeatureUpdate("group.version", 0)], SUPPORTED)
     assert deltas == []
-    assert results["group.version"] is not None
+    assert problem is not None
     down = FeatureUpdate("group.version", 0, UpgradeType.SAFE_DOWNGRADE)
     assert update_features(cluster(), [down], SUPPORTED)[0] == [FeatureFinalized("group.version", 0)]
 
 
 def test_one_bad_update_stops_all() -> None:
     updates = [FeatureUpdate("group.version", 2), FeatureUpdate("nope", 1)]
-    deltas, results = update_features(cluster(), updates, SUPPORTED)
+    deltas, problem = update_features(cluster(), updates, SUPPORTED)
     assert deltas == []
-    assert results["nope"] is not None
+    assert problem is not None
+    assert "feature nope" in problem.message
 
 
 def test_checking_only_stores_nothing() -> None:
@@ -58,14 +59,14 @@ def test_checking_only_stores_nothing() -> None:
     ],
 )
 def test_an_update_that_cannot_be_says_why(update: FeatureUpdate, text: str) -> None:
-    error = update_features(cluster(), [update], SUPPORTED)[1]["group.version"]
+    error = update_features(cluster(), [update], SUPPORTED)[1]
     assert error is not None
     assert text in error.message
 
 
 def test_a_level_that_one_broker_does_not_know_is_not_finalized() -> None:
     updates = [FeatureUpdate("group.version", 2)]
-    error = update_features(cluster(broker_knows=1), updates, SUPPORTED)[1]["group.version"]
+    error = update_features(cluster(broker_knows=1), updates, SUPPORTED)[1]
     assert error is not None
     assert "Broker 1 only supports versions 0-1" in error.message
 
@@ -84,8 +85,7 @@ def of_level(broker_knows: int, finalized: int | None = None) -> MetadataImage:
 
 
 def refused(image: MetadataImage, level: int, upgrade_type: int = UpgradeType.UPGRADE) -> str | None:
-    problem = update_features(image, [FeatureUpdate(METADATA_VERSION, level, upgrade_type)], LEVELS)[1]
-    error = problem[METADATA_VERSION]
+    error = update_features(image, [FeatureUpdate(METADATA_VERSION, level, upgrade_type)], LEVELS)[1]
     return None if error is None else error.message
 
 

@@ -7,7 +7,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.controller.brokers import fence, unfence
 from barnabas.controller.healing import Healing, HealingSettings, Targets
 from barnabas.controller.reassignment import alter_reassignments
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 REPLACE = HealingSettings(replace_after=60.0, balances=False, quiet=0.0, at_once=10)
 BALANCE = HealingSettings(replace_after=None, balances=True, quiet=30.0, at_once=2)

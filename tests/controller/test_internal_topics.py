@@ -5,7 +5,7 @@ from barnabas.config.validation import check_topic_configs
 from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.internal_topics import internal_topic
 from barnabas.controller.topics import CreatedTopic, create_topics
-from tests.controller.clusters import cluster_of
+from tests.support.builders.images import cluster_of
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])

@@ -25,7 +25,7 @@ from barnabas.controller.mirrors import (
 from barnabas.controller.partitions import raised
 from barnabas.controller.topics import delete_topics
 from barnabas.protocol.messages.mirror import MirrorAction, MirrorState
-from tests.controller.clusters import POLICY, after, cluster_of
+from tests.support.builders.images import POLICY, after, cluster_of
 
 LINK = MirrorLink("dr", "source")
 CREATE = MirrorChange("t", MirrorAction.CREATE, "t", num_partitions=2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.placement import place_replicas, replica_load
-from tests.controller.clusters import broker, cluster_of, with_topic
+from tests.support.builders.images import broker, cluster_of, with_topic
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.data())

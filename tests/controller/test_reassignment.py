@@ -3,7 +3,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.controller.isr import ProposedIsr, alter_isr
 from barnabas.controller.reassignment import alter_reassignments, list_reassignments
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 T0 = TopicPartition("t", 0)
 

@@ -17,7 +17,7 @@ from barnabas.config.tiering_checks import NOT_WITHOUT_DELETING
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.restoring import end_deletion
 from barnabas.controller.topics import NewTopic, create_topics, delete_topics
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 TOPIC = Resource(ConfigResourceType.TOPIC, "t")
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)

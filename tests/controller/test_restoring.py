@@ -9,7 +9,7 @@ from barnabas.config.remote_origin import REMOTE_ORIGIN, origin_of
 from barnabas.controller.brokers import Registration, register
 from barnabas.controller.restoring import StoredTopic, restored_image, sort_topics
 from barnabas.security.authz.acls import AclBinding
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 LED = PartitionState((1, 2, 3), (1, 2, 3), 1, leader_epoch=7)
 NEW_ID = bytes([9] * 16)

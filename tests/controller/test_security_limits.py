@@ -8,7 +8,7 @@ from barnabas.cluster.snapshots import image_from_snapshot, snapshot_of
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller.acls import change_acls, create_acls
-from barnabas.controller.client_quotas import Alteration, alter_client_quotas
+from barnabas.controller.client_quotas import MAX_CHANGES, Alteration, alter_client_quotas
 from barnabas.controller.scram_credentials import DECOY_KEY_BYTES, Deletion, Upsertion, alter_credentials
 from barnabas.security.authn.credentials import ScramCredential
 from barnabas.security.authz.acls import AclBinding
@@ -66,3 +66,11 @@ def test_entities_beyond_the_limit_get_no_quotas_but_those_that_have_some_may_ch
     image = apply(EMPTY_IMAGE, deltas)
     _, results = alter_client_quotas(image, [quota("a", 2.0), quota("b", None), quota("x", None)], most=2)
     assert codes(results) == [None, None, None]
+
+
+def test_more_changes_of_an_entity_than_there_are_keys_are_refused_alone() -> None:
+    removals = [(f"key-{number}", None) for number in range(MAX_CHANGES + 1)]
+    wanted = [Alteration([("user", "a")], removals), quota("b"), Alteration([("user", "c")], removals[1:])]
+    deltas, results = alter_client_quotas(EMPTY_IMAGE, wanted)
+    assert codes(results) == [ErrorCode.INVALID_REQUEST, None, None]
+    assert len(deltas) == 1

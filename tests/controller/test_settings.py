@@ -9,7 +9,7 @@ from barnabas.controller.brokers import Registration, begin_shutdown, fence, reg
 from barnabas.controller.configs import ConfigRules, alter_configs
 from barnabas.controller.decision import ControllerPolicy
 from barnabas.controller.settings import ALL_BROKERS, MIN_ISR, settle_min_isr
-from tests.controller.clusters import after, cluster_of, with_topic
+from tests.support.builders.images import after, cluster_of, with_topic
 
 RULES = ConfigRules(lambda resource, values: None, lambda resource, name: None)
 POLICY = ControllerPolicy(min_insync_replicas=2)

@@ -16,7 +16,7 @@ from barnabas.controller.topics import (
     create_topics,
     delete_topics,
 )
-from tests.controller.clusters import POLICY, after, cluster_of, with_topic
+from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 ONE = PartitionState((1,), (1,), 1)
 

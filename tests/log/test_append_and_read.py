@@ -9,7 +9,7 @@ from barnabas.common.files import EMPTY
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_list import KEPT
-from tests.log.support import NOW, append, batch, content, headers, new_log, read_all
+from tests.support.builders.logs import NOW, append, batch, content, headers, new_log, read_all
 
 
 @pytest.fixture

@@ -15,7 +15,17 @@ from barnabas.records.batch import read_header, write_crc
 from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, append, batch, content, headers, marker, new_log, produced, read_all
+from tests.support.builders.logs import (
+    NOW,
+    append,
+    batch,
+    content,
+    headers,
+    marker,
+    new_log,
+    produced,
+    read_all,
+)
 
 HOUR = 3_600_000
 

@@ -7,7 +7,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
+from tests.support.builders.logs import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 
 class CountingFileSystem(FaultyFileSystem):

@@ -13,7 +13,7 @@ from barnabas.log.dirs.manager import LogManager
 from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from tests.log.support import (
+from tests.support.builders.logs import (
     PARTITION,
     TOPIC_ID,
     append,

@@ -12,7 +12,7 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     NOW,
     append,
     batch,

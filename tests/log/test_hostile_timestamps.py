@@ -13,7 +13,7 @@ from barnabas.log.log import Log
 from barnabas.log.rolling import MIN_SEGMENT_BYTES, SEGMENTS_BY_RECORD_TIME
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     NOW,
     PARTITION,
     TOPIC_ID,

@@ -12,7 +12,7 @@ from barnabas.log.log import Log, Origin
 from barnabas.records.batch import read_header
 from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords
-from tests.log.support import NOW, append, batch, headers, new_log
+from tests.support.builders.logs import NOW, append, batch, headers, new_log
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
 HOUR = 3_600_000

@@ -7,9 +7,9 @@ import pytest
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.records.compression import Codec
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
-from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
+from tests.support.builders.logs import NOW, append, batch, end_transaction, marker, new_log, produced
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
 
 COMPLAINTS = ("Mismatches in", "timestamp mismatch", "corrupt", "out of order", "isvalid: false")
 

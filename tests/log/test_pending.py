@@ -14,7 +14,7 @@ from barnabas.log.failures import DiskFull
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     PARTITION,
     TOPIC_ID,
     append,

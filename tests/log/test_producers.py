@@ -16,7 +16,7 @@ from barnabas.log.recovery.snapshots import decode_snapshot, encode_snapshot
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     NOW,
     PARTITION,
     TOPIC_ID,

@@ -22,8 +22,8 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.replacing import LogUnsettled
 from barnabas.testing.files import PowerLost
-from tests.log.support import NOW, PARTITION, TOPIC_ID, HeldThread, append, batch, read_all
-from tests.log.tiering.scene import LATER, TIERED, TieredScene
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, HeldThread, append, batch, read_all
+from tests.support.builders.tiered_logs import LATER, TIERED, TieredScene
 
 SLOW_SECONDS = 0.1
 

@@ -11,7 +11,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET
 from barnabas.records.batch import stamp
-from tests.log.support import NOW, append, batch, content, new_log, produced, read_all
+from tests.support.builders.logs import NOW, append, batch, content, new_log, produced, read_all
 
 SIZE = len(batch(b"x" * 10))
 

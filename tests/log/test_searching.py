@@ -11,7 +11,7 @@ from barnabas.log.segments.segment_file import OpenSegments
 from barnabas.records.builder import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from tests.log.support import NOW, append, batch, content, new_log, read_all
+from tests.support.builders.logs import NOW, append, batch, content, new_log, read_all
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     NOW,
     PARTITION,
     TOPIC_ID,

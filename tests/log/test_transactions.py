@@ -18,7 +18,7 @@ from barnabas.log.segments.aborted_index import (
 )
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     NOW,
     PARTITION,
     TOPIC_ID,

@@ -10,7 +10,7 @@ from barnabas.log.inspection import InspectionRequiredError
 from barnabas.log.log import AppendResult, Log, Origin
 from barnabas.records.batch import HEADER, HEADER_SIZE, BatchHeader, read_header, write_crc
 from barnabas.records.compression import Codec
-from tests.log.support import NOW, batch, new_log, produced
+from tests.support.builders.logs import NOW, batch, new_log, produced
 
 EXTREMES = (-(2**31), -2, -1, 0, 1, 2, 7, 61, 2**31 - 1)
 FIELDS = tuple(name for name in BatchHeader._fields if name != "crc")

@@ -18,9 +18,9 @@ from barnabas.log.dirs import properties
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.log.recovery.verification import ShutdownKind
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import requires_java
-from tests.log.support import append, batch, read_all
+from tests.support.builders.logs import append, batch, read_all
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITION = TopicPartition("adopted", 0)

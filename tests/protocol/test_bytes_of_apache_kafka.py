@@ -9,9 +9,9 @@ from typing import Any
 
 from barnabas.protocol import Message, Struct, decode_whole, encode
 from barnabas.protocol.schema import Field
-from tests.kafka_jars import kafka_libs, newest_client_jar, requires_java
-from tests.protocol.catalogue import KAFKA_VERSIONS, camel_case, is_own, java_class
-from tests.protocol.samples import sample
+from tests.support.builders.messages import sample
+from tests.support.kafka.catalogue import KAFKA_VERSIONS, camel_case, is_own, java_class
+from tests.support.kafka.jars import kafka_libs, newest_client_jar, requires_java
 
 SAMPLES_OF_EACH_VERSION = 6
 

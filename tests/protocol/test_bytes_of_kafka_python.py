@@ -12,8 +12,7 @@ import pytest
 from barnabas.protocol import Message, RequestHeader, decode_response, encode, encode_request
 from barnabas.protocol.api import REQUESTS, RESPONSES
 from barnabas.protocol.messages.metadata import ApiVersionsResponse
-from tests.protocol.responses import encode_response
-from tests.protocol.samples import sample
+from tests.support.builders.messages import encode_response, sample
 
 SAMPLES_OF_EACH_VERSION = 4
 

@@ -10,8 +10,8 @@ from barnabas.protocol import Message, encode
 from barnabas.protocol.codec import decoder_in_steps, encoder_in_steps
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.wire import STEP, TooManyElementsError
-from tests.protocol.catalogue import ALL_MESSAGES
-from tests.protocol.samples import sample
+from tests.support.builders.messages import sample
+from tests.support.kafka.catalogue import ALL_MESSAGES
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.NAME)

@@ -8,8 +8,7 @@ from barnabas.protocol.api import APIS, OWN_API, REQUESTS, RESPONSES, ApiKey
 from barnabas.protocol.messages.tiers import OWN_TAG
 from barnabas.protocol.schema import UNBOUNDED, Field, Message, Struct, Versions
 from barnabas.protocol.wire import ZERO_UUID
-from tests.kafka_jars import requires_java
-from tests.protocol.catalogue import (
+from tests.support.kafka.catalogue import (
     ALL_MESSAGES,
     JARS,
     KAFKA_MESSAGES,
@@ -18,6 +17,7 @@ from tests.protocol.catalogue import (
     kafka_descriptions,
     snake_case,
 )
+from tests.support.kafka.jars import requires_java
 
 WIRE_NAMES = {"bool": "boolean", "bytes": "byte_string"}
 PLAIN_DEFAULTS = {"boolean": False, "string": "", "byte_string": b"", "uuid": ZERO_UUID, "float64": 0.0}

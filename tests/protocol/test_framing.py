@@ -17,7 +17,7 @@ from barnabas.protocol import (
     response_header_version,
 )
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
-from tests.protocol.responses import encode_response
+from tests.support.builders.messages import encode_response
 
 
 def body_of(parts: list[bytes]) -> memoryview:

@@ -30,8 +30,8 @@ from barnabas.protocol.wire import (
     skip_tagged_fields,
     unsigned_varint,
 )
-from tests.protocol.catalogue import ALL_MESSAGES, ALL_VERSIONS
-from tests.protocol.samples import sample
+from tests.support.builders.messages import sample
+from tests.support.kafka.catalogue import ALL_MESSAGES, ALL_VERSIONS
 
 MUTATIONS_OF_EACH_VERSION = 15
 

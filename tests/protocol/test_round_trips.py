@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol import Message, decode, decode_whole, encode
-from tests.protocol.catalogue import ALL_MESSAGES, ALL_VERSIONS
-from tests.protocol.samples import messages, sample
+from tests.support.builders.messages import messages, sample
+from tests.support.kafka.catalogue import ALL_MESSAGES, ALL_VERSIONS
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.NAME)

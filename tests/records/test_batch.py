@@ -14,7 +14,7 @@ from barnabas.records.batch import (
 )
 from barnabas.records.builder import build_batch, build_batch_at
 from barnabas.records.record import iterate_records
-from tests.records.examples import CODECS, EXAMPLES, NOW, with_header
+from tests.support.builders.records import CODECS, EXAMPLES, NOW, with_header
 
 
 def test_the_header_says_what_the_batch_was_built_with() -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from kafka import codec as kafka_python
 
 from barnabas.records.compression import HIGHEST_RATIO, Codec, CompressionError, compress, decompress, unpack
-from tests.records.examples import CODECS
+from tests.support.builders.records import CODECS
 
 COMPRESSED = CODECS[1:]
 SAMPLE = b"".join(b"line %d of something that compresses\n" % number for number in range(5000))

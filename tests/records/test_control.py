@@ -13,7 +13,7 @@ from barnabas.records.control import (
     parse_end_transaction,
 )
 from barnabas.records.record import InvalidRecords, Record, iterate_records
-from tests.records.examples import NOW
+from tests.support.builders.records import NOW
 
 
 @pytest.mark.parametrize("committed", [True, False])

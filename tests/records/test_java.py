@@ -12,9 +12,10 @@ from barnabas.records.compression import Codec
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker, parse_end_transaction
 from barnabas.records.record import Record, iterate_records, record_data
 from barnabas.records.validation import repack
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import in_ci, requires_java
-from tests.records.examples import CODECS, EXAMPLES, NOW
+from tests.support.builders.records import CODECS, EXAMPLES, NOW
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import in_ci
 
 pytestmark = requires_java
 

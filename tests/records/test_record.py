@@ -15,7 +15,7 @@ from barnabas.records.batch import HEADER_SIZE, TimestampType, crc_is_right, rea
 from barnabas.records.builder import build_batch, encode_record, largest_encoded_size
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.varints import varint
-from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
+from tests.support.builders.records import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
 
 CLIENTS = [kafka_python_records, aiokafka_records]
 

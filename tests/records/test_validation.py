@@ -7,7 +7,7 @@ from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.compression import Codec
 from barnabas.records.record import InvalidRecords, Record, iterate_records, record_data
 from barnabas.records.validation import TimestampBounds, repack, validate_records
-from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, with_header
+from tests.support.builders.records import CODECS, EXAMPLES, NOW, batch_of, with_header
 
 KEYED = [record for record in EXAMPLES if record.key is not None]
 HOUR = 3_600_000

@@ -17,7 +17,7 @@ from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.validation import TimestampBounds, validate_data, validate_records
 from barnabas.records.varints import varint
 from barnabas.records.walking import RecordRules, ScanState, walk_plain
-from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
+from tests.support.builders.records import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
 
 needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is an extra")
 

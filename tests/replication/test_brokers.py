@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.replication.brokers import Brokers
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 

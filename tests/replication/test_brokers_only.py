@@ -30,8 +30,8 @@ from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.security.context import SELF
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
-from tests.replication.brokers import Brokers
+from tests.support.clients import RawConnection
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 TOPIC = "guarded"

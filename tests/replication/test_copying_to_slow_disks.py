@@ -10,15 +10,19 @@ import pytest
 
 from barnabas.common.clock import ManualClock
 from barnabas.log.dirs.move import LogDirMove
-from barnabas.log.log import Log
 from barnabas.replication import log_dir_moves
 from barnabas.replication.log_dir_moves import ReplicaMoves
 from barnabas.testing.files import FaultyFileSystem
 from tests.log.dirs.test_moves import SMALL, started
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, read_all
 from tests.log.test_pending import FULL, ManualThread, slowed_down
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, read_all
 
 COUNT = 6
+
+
+@pytest.fixture(autouse=True)
+def everything_is_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_dir_moves, "is_cold", lambda log, offset: True)
 
 
 class Broker:
@@ -27,17 +31,13 @@ class Broker:
     def __init__(self, fs: FaultyFileSystem) -> None:
         self.clock = ManualClock(NOW)
         self.logs = started(fs)
-        self.page_cache = self
         self.cold_read: Callable[[], None] = lambda: None
 
-    def is_cold(self, log: Log, offset: int) -> bool:
-        return True
-
-    def warm(self, reads: object, done: Callable[[], None]) -> None:
+    def load(self, reads: object, done: Callable[[], None]) -> None:
         self.cold_read()
         done()
 
-    async def in_thread(self, work: Callable[[], Any]) -> Any:
+    async def call(self, work: Callable[[], Any]) -> Any:
         return work()
 
 
@@ -59,8 +59,13 @@ class Scene:
         self.thread.finish()
         self.fs.heal()
 
+    def moves(self) -> ReplicaMoves:
+        broker = self.broker
+        nothing: Any = None
+        return ReplicaMoves(broker.logs, nothing, nothing, broker, broker, broker.clock)  # type: ignore[arg-type]
+
     async def copy(self) -> None:
-        moves = ReplicaMoves(self.broker)  # type: ignore[arg-type]
+        moves = self.moves()
         for _ in range(4 * COUNT):
             await moves._copy_some(self.move)
             self.thread.finish()
@@ -74,7 +79,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 def test_batches_that_fail_while_the_next_ones_are_read_are_copied_again(scene: Scene) -> None:
     async def scenario() -> None:
-        moves = ReplicaMoves(scene.broker)  # type: ignore[arg-type]
+        moves = scene.moves()
         await moves._copy_some(scene.move)
         assert scene.move.future.has_pending
         scene.broker.cold_read = scene.fail

@@ -13,7 +13,7 @@ from barnabas.replication.durability import Durability
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, TOPIC_ID, batch, new_log
+from tests.support.builders.logs import NOW, TOPIC_ID, batch, new_log
 
 
 class Later:
@@ -60,7 +60,7 @@ def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
 ) -> None:
     waiting, heard = durability_of(later, fsync), list[ErrorCode]()
     end = partition.log.log_end_offset
-    waiting.when_durable(partition, end, heard.append)
+    waiting.when(partition, end, heard.append)
     assert (waiting.is_durable(partition, end), heard) == (False, [])
     later.go()
     assert (waiting.is_durable(partition, end), heard) == (True, [ErrorCode.NONE])
@@ -68,13 +68,22 @@ def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
 
 def test_with_fsync_never_what_is_committed_is_safe(later: Later, partition: Partition) -> None:
     waiting, heard = durability_of(later, "never"), list[ErrorCode]()
-    waiting.when_durable(partition, partition.log.log_end_offset, heard.append)
+    waiting.when(partition, partition.log.log_end_offset, heard.append)
     assert heard == [ErrorCode.NONE]
     assert waiting.is_durable(partition, partition.log.log_end_offset)
 
 
+def test_with_acks_1_what_is_written_is_durable(later: Later, partition: Partition) -> None:
+    waiting, heard = durability_of(later, "always"), list[ErrorCode]()
+    end = partition.log.log_end_offset
+    waiting.when(partition, end, heard.append, acks=1)
+    assert (waiting.is_durable(partition, end, acks=1), heard) == (True, [ErrorCode.NONE])
+    assert not waiting.is_durable(partition, end + 1, acks=1)
+    assert not later.work
+
+
 def test_what_cannot_be_committed_any_more_is_told(later: Later, partition: Partition) -> None:
     waiting, heard = durability_of(later, "never"), list[ErrorCode]()
-    waiting.when_durable(partition, partition.log.log_end_offset + 1, heard.append)
+    waiting.when(partition, partition.log.log_end_offset + 1, heard.append)
     partition.apply(PartitionState((1, 2), (2,), 2, 1))
     assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

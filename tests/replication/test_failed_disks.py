@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, create, read_all
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 

@@ -26,8 +26,8 @@ from barnabas.replication import follower
 from barnabas.replication.fetcher import BrokerIdentity, LeaderFetcher, ReplicaFetchSettings
 from barnabas.replication.partition import Partition
 from barnabas.replication.throttle import FollowerThrottles
-from tests.log.support import HeldThread
 from tests.replication.conftest import NOW, state
+from tests.support.builders.logs import HeldThread
 
 LEADER = 2
 FOR_EVER = 1000.0  # seconds of backoff: nobody waits that long here

@@ -24,9 +24,9 @@ from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.testing.files import FaultyFileSystem
-from tests.controller.clusters import cluster_of, with_topic
-from tests.replication.brokers import Brokers
 from tests.replication.conftest import NOW, state
+from tests.support.builders.images import cluster_of, with_topic
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 Batch = Callable[[], memoryview]
@@ -218,7 +218,7 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
     coordinators = broker.coordinators
 
     async def lose_and_find() -> None:
-        broker.is_fenced = True
+        broker._view.is_fenced = True
         coordinators.follow()
         assert coordinators.is_behind
         assert [shard for _, shard in runtime.shards()] == []  # the others have gone, and nobody is served
@@ -228,7 +228,7 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
     assert not failures
 
     async def come_back() -> None:
-        broker.is_fenced = False
+        broker._view.is_fenced = False
         coordinators.follow()
 
     brokers.run(come_back())

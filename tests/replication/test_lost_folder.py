@@ -17,9 +17,9 @@ from barnabas.common.errors import KafkaError as KafkaProtocolError
 from barnabas.common.types import TopicPartition as BarnabasPartition
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from barnabas.tiering.stores.store import StoreUnavailableError
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 RECORDS = 100

@@ -16,8 +16,8 @@ from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.log_configs import LogConfigs
 from barnabas.replication.manager import ReplicaManager
 from barnabas.replication.partition import ALL_REPLICAS
-from tests.controller.clusters import cluster_of, with_topic
 from tests.replication.conftest import NOW
+from tests.support.builders.images import cluster_of, with_topic
 
 
 def manager(folder: Path) -> ReplicaManager:

@@ -19,10 +19,10 @@ from confluent_kafka.admin import (
 
 from barnabas.cluster.image import PartitionState
 from barnabas.replication.partition import Partition
-from tests.apache_kafka import ToolResult, run_tool
-from tests.kafka_jars import requires_java
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
+from tests.support.clusters import Brokers
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import ToolResult, run_tool
 from tests.support.waiting import until
 
 MIN_ISR = "min.insync.replicas"

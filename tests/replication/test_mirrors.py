@@ -12,9 +12,9 @@ from barnabas.log.log import Log
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorState
 from barnabas.testing import EmbeddedCluster
 from simulation.invariants import contents
-from tests.handlers.mirror.target import TOPIC, Target, batch
+from tests.support.mirrors.target import TOPIC, Target, batch
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 PARTITIONS, TOPICS = 250, 4
 PROMOTED_WITHIN = 60.0

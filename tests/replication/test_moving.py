@@ -30,9 +30,9 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.schema import Message
-from tests.apache_kafka import run_tool
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.clusters import Brokers
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import until
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4

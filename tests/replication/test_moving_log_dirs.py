@@ -10,8 +10,8 @@ import pytest
 
 from barnabas.broker.broker import Broker
 from barnabas.common.types import TopicPartition
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 TP = TopicPartition("orders", 0)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import create
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from barnabas.testing import EmbeddedCluster
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 RECORDS = 500

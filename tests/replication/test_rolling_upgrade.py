@@ -40,10 +40,10 @@ from barnabas.protocol.messages.quotas import (
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.schema import Message
 from benchmarks.gate import source_of
-from tests.clients.raw import RawConnection
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.clients import RawConnection
+from tests.support.programs import PROJECT_ROOT
 from tests.support.waiting import eventually, until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 OLD = "9b546e8"
 NEW = PROJECT_ROOT / "src"

@@ -20,9 +20,9 @@ from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition
 from barnabas.log.log import Log
 from barnabas.tiering.objects.layout import parse_segment_name
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import read_all
 from tests.replication.test_moving import move
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 TIMEOUT = 60

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import Writing, assert_replicas_are_equal, create, read_all
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 # So that leaders go back where they belong as soon as that is noticed.

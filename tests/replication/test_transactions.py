@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.protocol.internal_topics import partition_for
-from tests.replication.brokers import Brokers
 from tests.replication.test_brokers import create
+from tests.support.clusters import Brokers
 
 TRANSACTION = "payments"
 

@@ -16,13 +16,12 @@ from barnabas.cluster.image import RECOVERED, RECOVERING
 from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.cluster import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, decode
-from barnabas.tiering.stores.folder_store import FolderStore
-from tests.replication.brokers import Brokers
+from barnabas.tiering.stores.opening import FolderStore
 from tests.replication.test_moving import ask, move
 from tests.replication.test_tiered_replicas import create, log_of, numbers, produce, until_tiered
+from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 TIMEOUT = 60
@@ -67,10 +66,20 @@ def brokers(tmp_path: Path, store: Hanging) -> Iterator[Brokers]:
         store.hangs = False
 
 
-def partition_of(brokers: Brokers, number: int) -> Partition:
+def leads(brokers: Brokers, number: int) -> bool:
+    """False also while a broker that was just started does not have the partition yet."""
     partition = brokers.brokers[number].replicas.find(TOPIC, 0)
-    assert partition is not None
-    return partition
+    return partition is not None and partition.is_leader
+
+
+def is_recovering(brokers: Brokers, number: int) -> bool:
+    partition = brokers.brokers[number].replicas.find(TOPIC, 0)
+    return partition is not None and partition.is_recovering
+
+
+def log_end(brokers: Brokers, number: int) -> int:
+    partition = brokers.brokers[number].replicas.find(TOPIC, 0)
+    return -1 if partition is None else partition.log.log_end_offset
 
 
 def elect(brokers: Brokers) -> ErrorCode:
@@ -140,7 +149,7 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     second, _, tiered_end = lose_the_leader(brokers)
     store.hangs = True
     assert elect(brokers) is ErrorCode.NONE
-    until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    until(lambda: is_recovering(brokers, second), "it does not wait")
     assert brokers.state(TOPIC).leader_recovery_state == RECOVERING
     assert "it is offline until its leader, this broker, has read what is in the object store" in caplog.text
     assert fetch_error(brokers, second) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -149,7 +158,7 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     assert producer.flush(TIMEOUT) == 0
     assert log_of(brokers, second, TOPIC).log_end_offset == 2500
     store.hangs = False
-    until(lambda: partition_of(brokers, second).is_leader, "it does not come online")
+    until(lambda: leads(brokers, second), "it does not come online")
     until(lambda: brokers.state(TOPIC).leader_recovery_state == RECOVERED, "nobody is told")
     assert numbers(brokers, TOPIC) == list(range(tiered_end))
     produce(brokers, TOPIC, tiered_end, tiered_end + 2000)
@@ -163,7 +172,7 @@ def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put
     second, end, _ = lose_the_leader(brokers)
     store.hangs = True
     assert elect(brokers) is ErrorCode.NONE
-    until(lambda: partition_of(brokers, second).is_recovering, "it does not wait")
+    until(lambda: is_recovering(brokers, second), "it does not wait")
     do_not_wait(brokers)
     produce(brokers, TOPIC, 10_000, 10_100)
     store.hangs = False
@@ -206,10 +215,10 @@ def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_tr
         with monkeypatch.context() as patched:
             patched.setattr(led_log, "write_lost_markers", die)
             brokers.start(first)
-            until(lambda: log_of(brokers, first, TOPIC).log_end_offset == tiered_end, "it does not begin")
+            until(lambda: log_end(brokers, first) == tiered_end, "the log is not restored")
             brokers.kill(first)
     brokers.start(first)
-    until(lambda: partition_of(brokers, first).is_leader, "it does not come online")
+    until(lambda: leads(brokers, first), "it does not come online")
     log = log_of(brokers, first, TOPIC)
     until(lambda: log.log_end_offset == tiered_end + 1, "no marker is written")
     until(lambda: log.last_stable_offset == tiered_end + 1, "the last stable offset is stuck")

@@ -14,9 +14,9 @@ from barnabas.cluster import features as cluster_features
 from barnabas.cluster.deltas import BrokerStored, Delta
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL, SUPPORTED_FEATURES, Levels, level_of
 from barnabas.common.errors import ErrorCode, KafkaError
-from tests.apache_kafka import ToolResult, run_tool
-from tests.kafka_jars import requires_java
-from tests.replication.brokers import Brokers
+from tests.support.clusters import Brokers
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import ToolResult, run_tool
 from tests.support.waiting import until
 
 pytestmark = requires_java

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.testing import EmbeddedCluster
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 BEFORE_REPLICA_EPOCHS = 14
 

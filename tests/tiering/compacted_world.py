@@ -15,10 +15,10 @@ from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import sweep
+from tests.support.builders.segments import FOLDER, NOW, sealed
 from tests.tiering import partition_world
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Action, At, entries_in, manifest_in
-from tests.tiering.support import FOLDER, NOW, sealed
 
 KEYS = 5
 """Of record n the key is n modulo 5; every third record is a tombstone."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tiering.stores import moto_server
+from tests.support.tiering.stores import moto_server
 
 
 @pytest.fixture(scope="session")

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.tiering.stores.probe import UnsoundStoreError, probe
+from tests.support.programs import free_port
+from tests.support.tiering.stores import BUCKET, NAMED, NAMED_OPTIONS, make_bucket, named_store, s3_options
 from tests.support.waiting import retry, still_running
-from tests.tiering.stores import BUCKET, NAMED, NAMED_OPTIONS, make_bucket, named_store, s3_options
 
 PROBES = 20
 START_SECONDS = 120
@@ -116,7 +117,7 @@ COUNTERPARTS = [
 
 @contextmanager
 def running(counterpart: Counterpart, program: Path) -> Iterator[int]:
-    port = _free_port()
+    port = free_port()
     secrets = {"ROOT_ACCESS_KEY": "tests", "ROOT_SECRET_KEY": s3_options(port)["secret_access_key"]}
     accounts = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
     with tempfile.TemporaryDirectory() as data:
@@ -135,12 +136,6 @@ def running(counterpart: Counterpart, program: Path) -> Iterator[int]:
         finally:
             server.kill()
             server.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:

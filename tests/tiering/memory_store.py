@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from barnabas.common.clock import ManualClock
 from barnabas.testing.objects import WRITES, MemoryObjectStore
 from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError, StoreUnavailableError
-from tests.tiering.support import NOW
+from tests.support.builders.segments import NOW
 
 CALLS_LATER = 3
 T = TypeVar("T")

@@ -25,8 +25,8 @@ from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import expire
 from barnabas.tiering.writing.pacing import Step, UploadLimiter, nowhere
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from tests.support.builders.segments import FOLDER, NOW, batches, sealed
 from tests.tiering.memory_store import MemoryStore
-from tests.tiering.support import FOLDER, NOW, batches, sealed
 
 TIMEOUT = 20
 Action = Callable[[], Awaitable[None]]

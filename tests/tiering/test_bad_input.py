@@ -21,9 +21,9 @@ from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import ObjectStore, StoreDeniedError
 from barnabas.tiering.writing.claim import claim_manifest
+from tests.support.builders.segments import FOLDER, NOW
+from tests.support.tiering.stores import BUCKET, SECRET, moto_server
 from tests.tiering.partition_world import Leader, Replica, Truth
-from tests.tiering.stores import BUCKET, SECRET, moto_server
-from tests.tiering.support import FOLDER, NOW
 from tests.tiering.test_obstore_store import told
 
 
@@ -45,7 +45,7 @@ async def everything_in(store: ObjectStore) -> dict[str, bytes]:
 
 def test_a_wrong_url_names_the_bucket_that_is_not_there(s3: dict[str, str]) -> None:
     async def main() -> None:
-        with told(StoreDeniedError, "There is no bucket s3://barnabas-tets", "create it, or correct"):
+        with told(StoreDeniedError, "Bucket s3://barnabas-tets does not exist", "create it, or correct"):
             await copy(open_store("s3://barnabas-tets", s3))
 
     asyncio.run(main())

@@ -9,9 +9,9 @@ from barnabas.tiering.objects.manifest_changes import add, mark_deleted, raise_l
 from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
 from barnabas.tiering.stores.store import StoreUnavailableError
 from barnabas.tiering.writing.claim import Claim, Decision, LogView, claim_manifest, divergence
+from tests.support.builders.segments import FOLDER, NOW, entry, manifest_of
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import manifest_in
-from tests.tiering.support import FOLDER, NOW, entry, manifest_of
 
 NEXT = ManifestWriter(0, 6, "next")
 Epochs = tuple[tuple[int, int], ...]

@@ -13,10 +13,10 @@ from barnabas.tiering.objects.manifest import BadManifestError, ManifestWriter
 from barnabas.tiering.objects.manifest_changes import ImpossibleChangeError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.pacing import Step
+from tests.support.builders.segments import FOLDER, NOW
 from tests.tiering.compacted_world import Leader, Replica, check_state
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Action, At, Died, dying_at, manifest_in, unlisted
-from tests.tiering.support import FOLDER, NOW
 from tests.tiering.test_exactly_once import Gate, once
 
 T = TypeVar("T")

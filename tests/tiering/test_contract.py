@@ -18,7 +18,7 @@ from barnabas.tiering.stores.store import (
     StaleVersionError,
     StoreError,
 )
-from tests.tiering.stores import (
+from tests.support.tiering.stores import (
     NAMED,
     MakeStore,
     bucket_store,

@@ -10,15 +10,15 @@ from barnabas.log.log import Log
 from barnabas.log.tiering.copying import is_still_there, stays_whole, to_copy, whole_parts
 from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.repair import verify
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.pacing import UploadLimiter
-from tests.log.compaction.support import COMPACTED, clean, put
-from tests.log.support import NOW, end_transaction, marker, new_log, produced
-from tests.log.support import append as append_batch
-from tests.tiering.support import FOLDER, in_thread
+from tests.support.builders.compacted_logs import COMPACTED, clean, put
+from tests.support.builders.logs import NOW, end_transaction, marker, new_log, produced
+from tests.support.builders.logs import append as append_batch
+from tests.support.builders.segments import FOLDER, in_thread
 from tests.tiering.test_copying_a_log import remote_bytes
 
 COPIED = replace(COMPACTED, remote_storage_enable=True)

@@ -12,15 +12,15 @@ from barnabas.records.batch import iterate_headers
 from barnabas.tiering.objects.manifest import Manifest, ManifestWriter, entry_key
 from barnabas.tiering.objects.segment_object import ABORTED, read_chunk, read_footer, read_section
 from barnabas.tiering.repair import rebuild, verify
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import Claim, LogView
 from barnabas.tiering.writing.claim import claim_manifest as claim
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.pacing import UploadLimiter
-from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
-from tests.log.tiering.scene import TIERED
-from tests.tiering.support import FOLDER, in_thread
+from tests.support.builders.logs import NOW, append, batch, end_transaction, marker, new_log, produced
+from tests.support.builders.segments import FOLDER, in_thread
+from tests.support.builders.tiered_logs import TIERED
 
 
 class CopiedLog:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.tiering.stores.folder_files import WRITING, FolderFiles, always
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import (
     MissingObjectError,
     StoreDeniedError,
@@ -24,7 +24,7 @@ from barnabas.tiering.stores.store import (
 
 COUNTER = """
 import asyncio, sys
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import ObjectExistsError, StaleVersionError
 
 async def main():
@@ -149,7 +149,7 @@ def test_keys_cannot_leave_the_folder_or_meet_its_own_files(tmp_path: Path, key:
         (errno.EDQUOT, StoreDeniedError, "is full: make room"),
         (errno.EACCES, StoreDeniedError, "Give the broker's account the right"),
         (errno.EROFS, StoreDeniedError, "Give the broker's account the right"),
-        (errno.EIO, StoreUnavailableError, "Look at the disk"),
+        (errno.EIO, StoreUnavailableError, "Check the disk"),
         (errno.ENOENT, MissingObjectError, "is not in"),
     ],
 )

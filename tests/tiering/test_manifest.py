@@ -41,7 +41,7 @@ from barnabas.tiering.objects.manifest_changes import (
     raise_log_start,
     unpin,
 )
-from tests.tiering.support import FOLDER, NOW, WRITER, entry, manifest_of
+from tests.support.builders.segments import FOLDER, NOW, WRITER, entry, manifest_of
 
 Pages = dict[str, tuple[SegmentEntry, ...]]
 

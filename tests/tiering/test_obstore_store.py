@@ -26,7 +26,7 @@ from barnabas.tiering.stores.store import (
     StoreError,
     StoreUnavailableError,
 )
-from tests.tiering.stores import BUCKET, SECRET, pieces, s3_options
+from tests.support.tiering.stores import BUCKET, SECRET, pieces, s3_options
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OPERATIONS: list[Callable[[ObjectStore], Awaitable[object]]] = [
@@ -83,7 +83,7 @@ def test_a_missing_bucket_is_not_a_missing_object(
     async def main() -> None:
         async with served(answering("404 Not Found", "NoSuchBucket")) as port:
             store = open_store("s3://no-such-bucket/prefix", s3_options(port))
-            with told(StoreDeniedError, "There is no bucket s3://no-such-bucket", "create it"):
+            with told(StoreDeniedError, "Bucket s3://no-such-bucket does not exist", "create it"):
                 await operation(store)
 
     asyncio.run(main())
@@ -257,7 +257,7 @@ def test_a_lifetime_of_a_manifest_on_s3(s3: dict[str, str]) -> None:
             await store.get_range("manifest", 5, 9)
         other = open_store("s3://barnabas-tests/other", options)
         assert [info async for info in other.list("")] == []
-        with told(StoreDeniedError, "There is no bucket s3://another-bucket"):
+        with told(StoreDeniedError, "Bucket s3://another-bucket does not exist"):
             await open_store("s3://another-bucket", options).get("manifest")
 
     asyncio.run(main(s3))

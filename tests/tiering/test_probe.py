@@ -51,9 +51,9 @@ class KeepsWhatIsDeleted(MemoryObjectStore):
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (IgnoresConditions, "8 of 8 concurrent writers were told that their create succeeded"),
-        (IgnoresVersions, "8 of 8 concurrent writers were told that their replace succeeded"),
-        (LooksThenWrites, "of 8 concurrent writers were told that their replace succeeded"),
+        (IgnoresConditions, "8 of 8 concurrent writers got success for their create"),
+        (IgnoresVersions, "8 of 8 concurrent writers got success for their replace"),
+        (LooksThenWrites, "of 8 concurrent writers got success for their replace"),
         (NeverChangesItsVersion, "not what its one winner wrote"),
         (KeepsWhatIsDeleted, "still there"),
     ],

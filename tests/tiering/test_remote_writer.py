@@ -18,10 +18,10 @@ from barnabas.tiering.writing.pacing import StoreBackoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
 from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from simulation.loop import VirtualClock, VirtualLoop
+from tests.support.builders.segments import FOLDER, NOW
 from tests.support.waiting import async_until
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Replica, Truth, check_readable, manifest_in, unlisted
-from tests.tiering.support import FOLDER, NOW
 
 
 class LedReplica(Replica):
@@ -84,6 +84,26 @@ class World:
         """Virtual time at which the condition becomes true."""
         await async_until(condition, seconds=math.inf)
         return self.loop.now
+
+
+def test_a_clock_that_jumps_ahead_begins_no_full_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    async def scenario(task: asyncio.Task[None]) -> None:
+        world.log.truth.append(23, 1)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
+        swept_ms = manifest_in(world.store).swept_ms
+        assert swept_ms > 0
+        real = world.clock.now_ms
+        monkeypatch.setattr(world.clock, "expiry_ms", real)
+        monkeypatch.setattr(world.clock, "now_ms", lambda: real() + 30 * FULL_SWEEP_AGE_MS)
+        world.log.truth.append(10, 1)
+        world.writer.wake()
+        await world.when(lambda: manifest_in(world.store).tiered_end == 30)
+        await world.when(lambda: world.writer.state is WriterState.WAITING)
+        assert manifest_in(world.store).swept_ms == swept_ms
+
+    world.run(scenario)
 
 
 def test_what_is_sealed_is_copied_and_what_expires_is_deleted() -> None:

@@ -13,9 +13,9 @@ from barnabas.tiering.objects.manifest_file import read_manifest
 from barnabas.tiering.repair import chain, find_pins, manifest_object, rebuild, verify, write_rebuilt
 from barnabas.tiering.snapshots import clone_partition, create_snapshot
 from barnabas.tiering.stores.store import StaleVersionError
+from tests.support.builders.segments import FOLDER, NOW, entry
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, remote_offsets
-from tests.tiering.support import FOLDER, NOW, entry
 
 T = TypeVar("T")
 

@@ -19,8 +19,10 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas.testing import EmbeddedBroker
 from benchmarks import wire
 from benchmarks.clients.fill import send_batches
-from tests.apache_kafka import ApacheKafka, run_tool
-from tests.kafka_jars import KAFKA_VERSION, in_ci, kafka_libs, requires_java
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import KAFKA_VERSION, kafka_libs, requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import in_ci
 from tests.support.waiting import until
 
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"

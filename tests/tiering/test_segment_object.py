@@ -24,7 +24,7 @@ from barnabas.tiering.objects.segment_object import (
     read_footer,
     read_section,
 )
-from tests.tiering.support import FOLDER, batches, build, in_thread, sealed
+from tests.support.builders.segments import FOLDER, batches, build, in_thread, sealed
 
 T = TypeVar("T")
 

@@ -24,9 +24,9 @@ from barnabas.tiering.snapshots import (
 from barnabas.tiering.stores.store import StoreUnavailableError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.expiration import delete_partition, expire
+from tests.support.builders.segments import FOLDER, NOW
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
-from tests.tiering.support import FOLDER, NOW
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ def test_names_are_given_once_and_are_plain() -> None:
         for name in ("", "a/b", "..", "x" * 101, "ä"):
             with pytest.raises(SnapshotError, match="letters"):
                 await create_snapshot(store, "cluster", name, [FOLDER], NOW)
-        with pytest.raises(SnapshotError, match="no snapshot"):
+        with pytest.raises(SnapshotError, match="does not exist"):
             await delete_snapshot(store, "cluster", "b")
 
     run(scenario())

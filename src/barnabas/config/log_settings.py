@@ -141,9 +141,9 @@ _OWN_LOG_SETTINGS: tuple[Setting, ...] = (
             "Whether acks=all waits for fsync: 'always', 'never' (as in Kafka), or 'auto' (only if no other machine "
             "has a replica of the record).", OneOf("auto", "always", "never"), mode=UpdateMode.CLUSTER_WIDE),
     # Small compared with a disk, but enough to write checkpoints and snapshots.
-    Setting("barnabas.disk.reserve.bytes", SettingKind.LONG, "134217728",
+    Setting("barnabas.disk.reserve.bytes", SettingKind.LONG, "-1",
             "The minimum free space on the disk of a data directory. Below it, appends are refused, so that cleanup "
-            "and a clean shutdown remain possible. 0: disabled.", AtLeast(0)),
+            "and a clean shutdown remain possible. -1: 128 MiB, or 5% of a smaller volume. 0: disabled.", AtLeast(-1)),
     # A write to the page cache takes microseconds. This is ten times the longest allowed block of the event loop.
     Setting("barnabas.log.dir.slow.write.ms", SettingKind.INT, "100",
             "The duration of a write beyond which it counts as slow. After several slow writes a thread writes to the "

@@ -19,6 +19,8 @@ from barnabas.config.setting import MAX_INT, MAX_LONG
 from barnabas.controller.decision import Decided, check_room
 from barnabas.security.quotas.filters import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity
 
+MAX_CHANGES = 1000
+"""Of one entity: Kafka's clients change each key once, of which there are five."""
 FRACTION = 1e-6  # how far from a whole number Kafka takes a value for one
 
 
@@ -113,6 +115,8 @@ def _address(text: str | None) -> str | None:
 
 
 def _deltas(image: MetadataImage, one: Alteration, *, is_repeated: bool) -> list[ClientQuotasChanged]:
+    if len(one.changes) > MAX_CHANGES:
+        raise _invalid(f"Too many changes of one entity: more than {MAX_CHANGES}. Name each key once")
     keys = [key for key, _ in one.changes]
     if is_repeated or len(set(keys)) != len(keys):
         shown = ", ".join(f"{kind}={name or '<default>'}" for kind, name in one.entity)

@@ -34,13 +34,13 @@ def update_features(
     supported: Mapping[str, tuple[int, int]],
     *,
     validate_only: bool = False,
-) -> Decided[dict[str, KafkaError | None]]:
-    """Update all features or none, as they may depend on each other; None for a valid update."""
-    results = {update.name: _problem(image, update, supported) for update in updates}
-    if validate_only or any(results.values()):
-        return [], results
+) -> Decided[KafkaError | None]:
+    """Update all features or none, as they may depend on each other. Returns the first problem."""
+    for update in updates:
+        if problem := _problem(image, update, supported):
+            return [], problem
     changed = [update for update in updates if image.features.get(update.name, 0) != update.level]
-    return [FeatureFinalized(update.name, update.level) for update in changed], results
+    return [] if validate_only else [FeatureFinalized(each.name, each.level) for each in changed], None
 
 
 def check_supported(image: MetadataImage, broker_id: int, supported: Mapping[str, tuple[int, int]]) -> None:

@@ -159,7 +159,8 @@ class LocalLog:
         """Return batches from the one that contains `offset` on, below `upper_offset`, as a slice of one segment.
 
         The slice has at most `max_bytes`, except that the first batch is complete if `at_least_one`; the last one may
-        be truncated. Raise OFFSET_OUT_OF_RANGE outside of [log start, log end], RemoteOffset below the local start.
+        be truncated. Raise OFFSET_OUT_OF_RANGE outside of [log start, log end], OFFSET_MOVED_TO_TIERED_STORAGE below
+        the local start.
         """
         return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
 
@@ -205,7 +206,7 @@ class LocalLog:
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions in [start, end), by first offset.
 
-        Raise RemoteOffset below the local start.
+        Raise OFFSET_MOVED_TO_TIERED_STORAGE below the local start.
         """
         if self.offsets.start <= start < self.offsets.local_start:
             raise out_of_range(self, start)

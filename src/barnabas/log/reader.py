@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, File, FileSlice, ReadableFile, Slice
-from barnabas.common.types import TopicPartition
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in
@@ -112,24 +111,11 @@ def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterat
             return
 
 
-class RemoteOffset(KafkaError):  # noqa: N818 - a redirection, not an error
-    """The offset is readable, but below the local start, in a remote segment.
-
-    A consumer fetch reads it there; a follower gets the error and starts at the tiered end (KIP-405).
-    """
-
-    def __init__(self, partition: TopicPartition, offset: int, local_start: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-            f"offset {offset} of {partition} is in a remote segment: the local log starts at {local_start}",
-        )
-        self.offset = offset
-
-
 def read_slice(log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Slice:
     """See `LocalLog.read`. Reads at the tail need no index lookup."""
-    offsets, segments = log.offsets, log.segments
-    if not offsets.local_start <= offset <= offsets.end:
+    offsets = log.offsets
+    segments = log.segments
+    if offset > offsets.end or offset < offsets.local_start:
         raise out_of_range(log, offset)
     written = offsets.written
     if upper_offset > written:
@@ -174,7 +160,11 @@ def _end_position(log: LocalLog, segment: Segment, upper_offset: int) -> int:
 
 def out_of_range(log: LocalLog, offset: int) -> KafkaError:
     if log.offsets.start <= offset < log.offsets.local_start:
-        return RemoteOffset(log.topic_partition, offset, log.offsets.local_start)
+        return KafkaError(
+            ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+            f"offset {offset} of {log.topic_partition} is in a remote segment: the local log starts at "
+            f"{log.offsets.local_start}",
+        )
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offset {offset} of {log.topic_partition} is not in {log.offsets.start} to {log.offsets.end}",

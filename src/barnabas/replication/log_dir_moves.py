@@ -7,19 +7,19 @@ follower does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
 
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.common.types import TopicPartition
 from barnabas.log import DiskFull, Log
 from barnabas.log.dirs import LogDirMove, LogManager, MoveState
 from barnabas.records.batch import iterate_headers
-from barnabas.replication.cold_reads import ColdReads
+from barnabas.replication.cold_reads import ColdRead, ColdReads, is_cold
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.follower import pieces, size_of
 from barnabas.replication.manager import ReplicaManager
@@ -36,36 +36,29 @@ PAUSE_SECONDS = 0.1  # between two checks of an exceeded throttle, or of a full 
 logger = rate_limited_logger(__name__)
 
 
-T = TypeVar("T")
-
-
-class LogDirMoveNeeds(Protocol):
-    """Services of the broker that moves need."""
-
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def flusher(self) -> Flusher: ...
-    @property
-    def logs(self) -> LogManager: ...
-    @property
-    def page_cache(self) -> ColdReads: ...
-    @property
-    def replicas(self) -> ReplicaManager: ...
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
-
-
 class _Over(Exception):  # noqa: N818 - ends a task, not an error
     """The move was cancelled while waiting."""
 
 
 class ReplicaMoves:
-    def __init__(self, broker: LogDirMoveNeeds) -> None:
-        self._broker = broker
-        self._logs = broker.logs
+    def __init__(
+        self,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        flusher: Flusher,
+        cold_reads: ColdReads,
+        threads: ThreadBackground,
+        clock: Clock,
+    ) -> None:
+        self._logs = logs
+        self._replicas = replicas
+        self._flusher = flusher
+        self._cold_reads = cold_reads
+        self._in_thread = threads.call
+        self._clock = clock
         self._tasks: dict[LogDirMove, asyncio.Task[None]] = {}
-        self._room = asyncio.Semaphore(len(broker.logs.dirs))
-        self.throttle = ReplicationQuota(broker.clock.monotonic)
+        self._room = asyncio.Semaphore(len(logs.dirs))
+        self.throttle = ReplicationQuota(clock.monotonic)
 
     def start(self) -> None:
         """Resume the moves in progress when the broker stopped."""
@@ -82,7 +75,7 @@ class ReplicaMoves:
     def move(self, partition: TopicPartition, path: str) -> None:
         """Start moving the replica to a log dir, or cancel its move if it is there; KafkaError if it cannot move."""
         target = self._logs.placement.dir_named(path)
-        if partition in self._broker.replicas.offline:
+        if partition in self._replicas.offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition} is offline")
         log = self._logs.get(partition)
         if log is None:
@@ -169,7 +162,7 @@ class ReplicaMoves:
             if move.future.log_end_offset != end:
                 break  # a slow disk had no room for the batches before: they are copied again first
             try:
-                move.take(batches, self._broker.clock.now_ms(), piece)
+                move.take(batches, self._clock.now_ms(), piece)
             except DiskFull as full:
                 logger.warning("%s: move is waiting: %s", move.partition, full)
                 break
@@ -179,20 +172,19 @@ class ReplicaMoves:
         return taken
 
     async def _read(self, log: Log, offset: int) -> bytes:
-        broker = self._broker
-        if broker.page_cache.is_cold(log, offset):
-            warmed = asyncio.Event()
-            broker.page_cache.warm([(log, offset, READ_BYTES)], warmed.set)
-            await warmed.wait()
+        if offset >= log.local_start_offset and is_cold(log, offset):
+            loaded = asyncio.Event()
+            self._cold_reads.load([ColdRead(log, offset, READ_BYTES)], loaded.set)
+            await loaded.wait()
         if not log.local_start_offset <= offset <= log.log_end_offset:
             return b""
         found = log.read(offset, READ_BYTES, log.log_end_offset)
-        return await broker.in_thread(found.read) if isinstance(found, FileSlice) else found
+        return await self._in_thread(found.read) if isinstance(found, FileSlice) else found
 
     async def _flush(self, move: LogDirMove) -> None:
         future = self._check(move).future
         job = future.prepare_flush()
-        await self._broker.in_thread(job.run)
+        await self._in_thread(job.run)
         future.complete_flush(job)
 
     def _check(self, move: LogDirMove) -> LogDirMove:
@@ -211,7 +203,7 @@ class ReplicaMoves:
             for _ in range(ATTEMPTS):
                 await self._catch_up(move, throttled=False)
                 await self._flush(move)
-                await self._broker.in_thread(self._logs.moves.leave_note(self._check(move)))
+                await self._in_thread(self._logs.moves.leave_note(self._check(move)))
                 self._copy_the_rest(self._check(move))
                 if move.may_take_over:
                     self._logs.moves.change(move)
@@ -221,12 +213,12 @@ class ReplicaMoves:
     async def _no_flushes(self, log: Log) -> AsyncIterator[None]:
         """Suspend flushes of the log, so that the copy can catch up with its flushed offset."""
         idle = asyncio.Event()
-        self._broker.flusher.hold(log, idle.set)
+        self._flusher.hold(log, idle.set)
         try:
             await idle.wait()
             yield
         finally:
-            self._broker.flusher.release(log)
+            self._flusher.release(log)
 
     def _copy_the_rest(self, move: LogDirMove) -> None:
         move.align()
@@ -234,11 +226,11 @@ class ReplicaMoves:
             return
         found = move.log.read(move.future.log_end_offset, LAST_BYTES, move.log.log_end_offset)
         batches = found.read() if isinstance(found, FileSlice) else found
-        move.take(memoryview(batches), self._broker.clock.now_ms())
+        move.take(memoryview(batches), self._clock.now_ms())
 
     async def _settle(self, move: LogDirMove) -> None:
         moves = self._logs.moves
-        await self._broker.in_thread(lambda: moves.sync_target(move))
+        await self._in_thread(lambda: moves.sync_target(move))
         moves.retire_source(self._check(move))
-        await self._broker.in_thread(lambda: moves.remove_note(move))
+        await self._in_thread(lambda: moves.remove_note(move))
         moves.end(move)

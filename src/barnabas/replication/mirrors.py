@@ -137,7 +137,7 @@ class Mirrors:
             settling.error, settling.is_durable = error, not error
             self._changed.set()
 
-        self._durability.when_durable(partition, settling.end, safe)
+        self._durability.when(partition, settling.end, safe)
         return settling
 
     async def _report_settled(self, ready: dict[Partition, Settling]) -> None:

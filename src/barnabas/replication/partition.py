@@ -8,7 +8,8 @@ A leader of a tiered topic that was elected uncleanly, or whose log is missing, 
 object store. It is *recovering*, and serves no clients, until its log was compared with the object store
 (`recover`), or an operator waives that (`barnabas.remote.unclean.wait`).
 
-Changes that a delayed fetch or produce may depend on notify the watchers (`watchers.py`).
+Changes that a delayed fetch or produce may depend on notify the watchers (`watchers.py`). Reads, of local and of remote
+segments, are in `cold_reads.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
 from barnabas.log import CLIENT, AppendResult, Inspected, Log, Origin
 from barnabas.records.batch import Walked
-from barnabas.replication.in_sync_replicas import InSyncReplicas
+from barnabas.replication.cold_reads import ReadablePartition
 from barnabas.replication.progress import ClusterView, Follower, Followers, IsrProposal, SingleNodeProgress
 from barnabas.replication.watchers import CommitCallback
 
@@ -35,7 +36,7 @@ NO_EPOCH: Final = -1  # the client did not send a leader epoch
 _ALONE = SingleNodeProgress()
 
 
-class Partition(InSyncReplicas):
+class Partition(ReadablePartition):
     __slots__ = (
         "counters", "has_lost_log", "index", "is_recovering", "is_retired", "is_unsettled", "leader_epoch", "topic",
         "topic_id", "undone_appends",

@@ -28,7 +28,11 @@ class ReplicationQuota(TokenBucket):
     @property
     def is_exceeded(self) -> bool:
         """True for a rate of 0, too."""
-        return self.rate < UNLIMITED and self.tokens <= 0
+        return self.is_exceeded_by(0)
+
+    def is_exceeded_by(self, count: int) -> bool:
+        """True if it is exceeded after taking so much."""
+        return self.rate < UNLIMITED and self.tokens <= count
 
     def take(self, count: float) -> None:
         if self.rate < UNLIMITED:

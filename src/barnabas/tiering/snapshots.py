@@ -157,7 +157,7 @@ async def read_snapshot(store: ObjectReader, cluster_id: str, name: str) -> Tier
     try:
         return unseal((await store.get(key)).data, TieredSnapshot)
     except MissingObjectError as error:
-        raise SnapshotError(f"there is no snapshot {name}") from error
+        raise SnapshotError(f"snapshot {name} does not exist") from error
     except DamagedError as error:
         raise SnapshotError(f"{key} is damaged: {error}") from error
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from barnabas.cluster.zookeeper.membership import DuplicateBrokerError
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.types import OutcomeUnknownError, ZooKeeperUnusableError
-from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member, time_for_a_wrong_move
+from tests.support.proxies import Proxy
 from tests.support.waiting import async_until
 
 

@@ -16,8 +16,8 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import matches
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
 from tests.cluster.zookeepers import session
+from tests.support.cli import Cli
 
 DIGEST = "brokers:their secret"
 PROTECTED = {"zookeeper.set.acl": "true", "barnabas.zookeeper.digest": DIGEST}

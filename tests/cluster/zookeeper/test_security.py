@@ -13,9 +13,9 @@ from barnabas.cluster.zookeeper.process import ZooKeeperProcess
 from barnabas.cluster.zookeeper.session import ZooKeeper
 from barnabas.cluster.zookeeper.settings import ZooKeeperSasl, ZooKeeperTls
 from barnabas.cluster.zookeeper.types import ZooKeeperUnusableError
-from tests.apache_kafka import free_port
 from tests.cluster.zookeepers import member, session, settings
-from tests.zookeeper import require_zookeeper
+from tests.support.programs import free_port
+from tests.support.zookeeper import require_zookeeper
 
 JAAS = """Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required user_barnabas="secret";

@@ -20,8 +20,8 @@ from barnabas.cluster.zookeeper.types import (
     SetData,
     ZooKeeperUnusableError,
 )
-from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, session, settings
+from tests.support.proxies import Proxy
 from tests.support.waiting import async_until
 
 

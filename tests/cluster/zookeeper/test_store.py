@@ -33,8 +33,8 @@ from barnabas.common.types import new_uuid
 from barnabas.security.authn.credentials import DelegationToken, ScramCredential
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.quotas.filters import QuotaEntity
-from tests.cluster.proxy import Proxy
 from tests.cluster.zookeepers import expire, member
+from tests.support.proxies import Proxy
 from tests.support.waiting import async_until
 
 
@@ -96,8 +96,9 @@ def test_a_zombie_controller_is_refused(root: str) -> None:
         async with member(root, 1) as zombie, member(root, 2) as successor:
             old = await zombie.be_elected()
             await zombie.store.append(0, old, ids(1))
-            await successor.zk.delete("/controller")
+            # Stopped first: a watch that arrives before the answer to the delete would let it elect itself again.
             zombie.membership._candidacy.poller.stop()  # type: ignore[union-attr]
+            await successor.zk.delete("/controller")
             new = await successor.be_elected()
             assert new == old + 1
             with pytest.raises(StaleControllerError, match=f"epoch {old} is stale"):

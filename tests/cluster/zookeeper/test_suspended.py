@@ -22,8 +22,8 @@ from barnabas.protocol.messages.topics import (
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection, frame_of
-from tests.cluster.proxy import Proxy
+from tests.support.clients import RawConnection, frame_of
+from tests.support.proxies import Proxy
 from tests.support.waiting import until
 
 SESSION_MS = 5000

@@ -9,8 +9,8 @@ from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import examine
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.compaction.support import COMPACTED, candidate, plan_for, put
-from tests.log.support import NOW, new_log
+from tests.support.builders.compacted_logs import COMPACTED, candidate, plan_for, put
+from tests.support.builders.logs import NOW, new_log
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from barnabas.log.log import Log
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.compaction.support import (
+from tests.support.builders.compacted_logs import (
     COMPACTED,
     batches,
     clean,
@@ -25,7 +25,7 @@ from tests.log.compaction.support import (
     records,
     run,
 )
-from tests.log.support import NOW, append, end_transaction, marker, new_log
+from tests.support.builders.logs import NOW, append, end_transaction, marker, new_log
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from barnabas.log.compaction.swap import remove_unfinished
 from barnabas.log.failures import DiskFull
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from tests.log.compaction.support import (
+from tests.support.builders.compacted_logs import (
     COMPACTED,
     clean,
     committed,
@@ -24,7 +24,7 @@ from tests.log.compaction.support import (
     records,
     run,
 )
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, end_transaction, get, loaded, marker
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, end_transaction, get, loaded, marker
 
 WAYS = ["killed", "all lost", "torn 1", "torn 2", "torn 3"]
 

@@ -7,11 +7,11 @@ import pytest
 
 from barnabas.log.log import Log
 from barnabas.records.compression import Codec
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
-from tests.log.compaction.support import COMPACTED, Pair, clean, keyed, put
-from tests.log.support import NOW, append, end_transaction, marker, new_log
 from tests.log.test_kafka_reads_our_files import COMPLAINTS
+from tests.support.builders.compacted_logs import COMPACTED, Pair, clean, keyed, put
+from tests.support.builders.logs import NOW, append, end_transaction, marker, new_log
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
 
 CONFIG = replace(COMPACTED, segment_bytes=20_000, index_interval_bytes=500)
 

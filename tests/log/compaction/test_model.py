@@ -13,7 +13,7 @@ from barnabas.log.compaction.keys import BYTES_PER_KEY
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.compaction.support import (
+from tests.support.builders.compacted_logs import (
     COMPACTED,
     Pair,
     batches,
@@ -24,7 +24,7 @@ from tests.log.compaction.support import (
     put,
     records,
 )
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, end_transaction, get, loaded, marker
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, end_transaction, get, loaded, marker
 
 PRODUCERS = (1, 2)
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 40, b"e" * 40])

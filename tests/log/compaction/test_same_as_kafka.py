@@ -17,10 +17,10 @@ from barnabas.config.topic import LogConfig
 from barnabas.log.checkpoints import CLEANED_OFFSETS, decode_offsets
 from barnabas.records.batch import BatchHeader, iterate_headers
 from barnabas.records.record import Record, iterate_records
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import requires_java
-from tests.log.compaction.support import clean
-from tests.log.support import managed
+from tests.support.builders.compacted_logs import clean
+from tests.support.builders.logs import managed
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
 from tests.support.waiting import until
 
 TOPIC = "compared"

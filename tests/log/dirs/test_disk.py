@@ -1,13 +1,15 @@
-"""Who watches the free space of a log dir, and what is said about it."""
+"""Free space checks of a log dir, and their log lines."""
+
+import contextlib
 
 import pytest
 
 from barnabas.common.clock import ManualClock
 from barnabas.common.errors import KafkaError
 from barnabas.config.topic import LogConfig
-from barnabas.log.dirs.disk import CHECK_EVERY_MS, Disk
+from barnabas.log.dirs.disk import AUTOMATIC_RESERVE, CHECK_EVERY_MS, Disk
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, managed
 
 
 def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -59,3 +61,26 @@ def test_while_the_clock_goes_on_housekeeping_makes_no_append_look_more_often() 
     before = disk.check_at_ms
     disk.notice(NOW + 1)
     assert disk.check_at_ms == before > NOW
+
+
+@pytest.mark.parametrize(("total", "reserve"), [(1 << 40, 128 << 20), (1 << 30, (1 << 30) // 20)])
+def test_the_automatic_reserve_scales_with_small_volumes(
+    total: int, reserve: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FaultyFileSystem()
+    files.make_folders("/data")
+    for free in (reserve, reserve - 1):
+        monkeypatch.setattr(files, "capacity", lambda _, free=free: (total, free))
+        disk = Disk(files, "/data", AUTOMATIC_RESERVE)
+        with (
+            contextlib.nullcontext()
+            if free == reserve
+            else pytest.raises(KafkaError, match="free some space")
+        ):
+            disk.check(NOW)
+
+
+def test_a_start_on_a_nearly_full_disk_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    files = FaultyFileSystem(space=900)
+    managed(files, settings={"barnabas.disk.reserve.bytes": "500"}).load(lambda partition, topic_id: None)
+    assert "appends are refused" in caplog.text

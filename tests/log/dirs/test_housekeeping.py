@@ -11,7 +11,7 @@ from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.records.batch import read_header
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, managed, produced
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, managed, produced
 
 HOUR = 3_600_000
 

@@ -15,7 +15,7 @@ from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
+from tests.support.builders.logs import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all
 
 CLUSTER = "cluster-0123456789abcd"
 

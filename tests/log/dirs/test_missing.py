@@ -16,7 +16,7 @@ from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, LogDir
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.missing import accept_losses
 from barnabas.log.failures import DamagedLog
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch
 
 OTHER = TopicPartition("orders", 1)
 

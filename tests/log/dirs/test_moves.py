@@ -17,7 +17,7 @@ from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.move import LogDirMove, MoveState
 from barnabas.log.log import Log
 from barnabas.testing.files import FaultyFileSystem, PowerLost
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, get, produced, read_all
 
 SMALL = LogConfig(segment_bytes=500, index_interval_bytes=100, file_delete_delay_ms=0)
 DIRS = ["/a", "/b", "/c"]

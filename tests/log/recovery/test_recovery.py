@@ -10,7 +10,7 @@ from barnabas.log.log import Log
 from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import (
+from tests.support.builders.logs import (
     PARTITION,
     TOPIC_ID,
     append,

@@ -14,7 +14,7 @@ from barnabas.log.segments.aborted_index import BLOCK, AbortedIndex, AbortedTran
 from barnabas.records.batch import HEADER, iterate_headers
 from barnabas.records.control import AbortedTransactions
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import append, batch, content, end_transaction, marker, new_log, produced
+from tests.support.builders.logs import append, batch, content, end_transaction, marker, new_log, produced
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 

@@ -12,8 +12,8 @@ from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.tiering.copying import SealedSegment
 from barnabas.records.batch import iterate_headers
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, append, batch, end_transaction, marker, new_log, produced
-from tests.log.tiering.scene import DAY_MS, LATER, TIERED, TieredScene
+from tests.support.builders.logs import NOW, append, batch, end_transaction, marker, new_log, produced
+from tests.support.builders.tiered_logs import DAY_MS, LATER, TIERED, TieredScene
 
 
 def next_of(log: Log) -> SealedSegment:

@@ -8,8 +8,8 @@ import pytest
 from barnabas.log.log import Log
 from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.testing.files import PowerLost
-from tests.log.support import NOW, append, batch, read_all
-from tests.log.tiering.scene import LATER, TieredScene
+from tests.support.builders.logs import NOW, append, batch, read_all
+from tests.support.builders.tiered_logs import LATER, TieredScene
 
 EPOCHS = ((1, 0), (2, 6))
 

@@ -6,7 +6,7 @@ from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.tiering.copying import OpenTransaction
 from barnabas.log.tiering.markers import lost_markers, write_lost_markers
 from barnabas.testing.files import FaultyFileSystem
-from tests.log.support import NOW, PARTITION, TOPIC_ID, append, get, loaded, produced
+from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, get, loaded, produced
 
 CONFIG = LogConfig(remote_storage_enable=True)
 END = 4

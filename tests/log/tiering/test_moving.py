@@ -2,8 +2,8 @@
 
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.move import LogDirMove
-from tests.log.support import content, new_log, read_all
-from tests.log.tiering.scene import LATER, TieredScene
+from tests.support.builders.logs import content, new_log, read_all
+from tests.support.builders.tiered_logs import LATER, TieredScene
 
 
 def test_the_copy_begins_at_the_local_start_and_knows_what_is_remote() -> None:

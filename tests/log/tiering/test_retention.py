@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from barnabas.log.tiering.retention import is_due_for_copying
-from tests.log.support import NOW, append, batch, read_all
-from tests.log.tiering.scene import DAY_MS, LATER, TIERED, TieredScene
+from tests.support.builders.logs import NOW, append, batch, read_all
+from tests.support.builders.tiered_logs import DAY_MS, LATER, TIERED, TieredScene
 
 
 def offsets_of(scene: TieredScene) -> tuple[int, int, int]:

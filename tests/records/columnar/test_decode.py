@@ -18,7 +18,7 @@ from barnabas.records.compression import Codec
 from barnabas.records.control import EndTransactionMarker, end_transaction_marker
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.varints import varint
-from tests.records.examples import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
+from tests.support.builders.records import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
 
 EVERYTHING = set(BITS)
 FAR = 1 << 60

@@ -17,7 +17,7 @@ from barnabas.records.blocks import Block, block_of
 from barnabas.records.columnar.encode import STICKY_BYTES, BadRowError, BlockEncoder, EncodeTarget
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, iterate_records
-from tests.apache_kafka import run_tool
+from tests.support.kafka.tools import run_tool
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW = 1_700_000_000_000

@@ -14,8 +14,8 @@ from barnabas.records.control import EndTransactionMarker, end_transaction_marke
 from barnabas.records.record import Record
 from barnabas.tiering.objects.manifest import encode
 from barnabas.tiering.objects.manifest_changes import cut
+from tests.support.builders.segments import FOLDER, NOW, sealed
 from tests.tiering.reading.test_remote_log import Bench, running
-from tests.tiering.support import FOLDER, NOW, sealed
 
 
 def written(producer_id: int, base: int, sequence: int, epoch: int = 0, transactional: bool = True) -> bytes:

@@ -28,8 +28,8 @@ from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
 from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
+from tests.support.builders.segments import FOLDER, NOW, WRITER, batches, build, sealed
 from tests.support.waiting import async_until
-from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
 
 CHUNK = 2000
 CACHED = 20
@@ -181,16 +181,17 @@ def test_reading_goes_ahead_of_a_sequential_reader_and_into_the_next_segment(tmp
     running(tmp_path, test)
 
 
-def test_what_was_prepared_is_read_at_once_and_nothing_else(tmp_path: Path) -> None:
+def test_a_loaded_batch_is_read_without_waiting_and_found_in_memory(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 100)
-        assert bench.log.read_prepared(0, 100) is None
-        hold = await bench.log.prepare(0)
-        found = bench.log.read_prepared(0, 100)
-        assert found is not None
-        assert isinstance(found.data, FileSlice)
-        assert found.data.file is hold
-        assert bench.log.read_prepared(99, 100) is None
+        assert bench.log.find(0) is None
+        batch = await bench.log.load(0)
+        found = bench.log.find(0)
+        assert found == batch
+        data = bench.log.slice(batch, 100).data
+        assert isinstance(data, FileSlice)
+        assert data.file is batch.file
+        assert bench.log.find(99) is None
 
     running(tmp_path, test)
 
@@ -341,22 +342,35 @@ def test_a_store_that_hangs_or_fails_is_tried_again(tmp_path: Path) -> None:
     running(tmp_path, test)
 
 
-def test_readers_are_told_for_a_second_what_has_failed(tmp_path: Path) -> None:
+def test_a_read_that_failed_is_tried_again(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 50)
         bench.store.fault(Fault.FAIL, times=1_000_000)
         with pytest.raises(StoreUnavailableError):
-            await bench.log.prepare(0)
-        with pytest.raises(StoreUnavailableError):
-            bench.log.read_prepared(0, 100)
+            await bench.log.load(0)
         asked = bench.store.requests.total()
         with pytest.raises(StoreUnavailableError):
-            await bench.log.prepare(0)  # the store is left alone
+            await bench.log.load(0)  # no request: the circuit breaker is open
         assert bench.store.requests.total() == asked
         bench.clock.advance(1_100)
-        assert bench.log.read_prepared(0, 100) is None
+        assert bench.log.find(0) is None
         bench.store.heal()
         assert await bench.read_all(0, 50) == bench.data
+
+    running(tmp_path, test)
+
+
+def test_the_manifest_of_the_writer_is_used_until_the_leader_changes(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.copy(0, 50)
+        written: list[Manifest] = []
+        bench.log.manifest.follow(lambda: written[-1] if written else None)
+        assert bench.log.manifest.current is None
+        written.append(bench.manifest)
+        await bench.log.read(0, 100)
+        assert bench.store.requests["get"] == 0
+        bench.log.manifest.use(None)
+        assert bench.log.manifest.current is None
 
     running(tmp_path, test)
 

@@ -35,7 +35,7 @@ from barnabas.tiering.reading.segment_ranges import (
     offset_for_timestamp,
     segment_ranges,
 )
-from tests.tiering.support import FOLDER, NOW, WRITER, batches, build, sealed
+from tests.support.builders.segments import FOLDER, NOW, WRITER, batches, build, sealed
 
 TP = TopicPartition("orders", 0)
 CHUNK = 2000
@@ -170,7 +170,7 @@ def test_an_object_that_is_gone_is_a_loss_once_and_the_rest_is_read() -> None:
         await bench.store.delete(FOLDER.key(bench.manifest.entries[1].key))
         assert await bench.read(100, 450) == [*range(100, 200), *range(400, 450)]
         (lost,) = bench.lost
-        assert lost.startswith("offsets 200 to 399 of orders-0 are gone")
+        assert lost.startswith("offsets 200 to 399 of orders-0 are lost")
 
     running(test)
 

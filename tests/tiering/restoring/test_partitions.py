@@ -9,9 +9,9 @@ import pytest
 from barnabas.tiering.objects import manifest_changes
 from barnabas.tiering.objects.manifest import BadManifestError, decode
 from barnabas.tiering.restoring.partitions import look, take
+from tests.support.builders.segments import FOLDER
 from tests.tiering.memory_store import MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, manifest_in
-from tests.tiering.support import FOLDER
 
 T = TypeVar("T")
 

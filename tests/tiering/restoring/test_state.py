@@ -26,9 +26,9 @@ from barnabas.tiering.restoring.state import (
     write_cluster_state,
     write_group_state,
 )
+from tests.support.builders.segments import NOW
+from tests.support.tiering.stores import folder_store
 from tests.tiering.memory_store import Fault, MemoryStore
-from tests.tiering.stores import folder_store
-from tests.tiering.support import NOW
 
 T = TypeVar("T")
 

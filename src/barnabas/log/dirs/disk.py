@@ -15,6 +15,8 @@ logger = safe_logger(__name__)
 
 CHECK_EVERY_MS = 1000
 """Interval of free space checks; the reserve must exceed what can be written in this time."""
+AUTOMATIC_RESERVE = -1
+MAX_AUTOMATIC_RESERVE = 128 << 20
 
 
 class Disk:
@@ -126,20 +128,41 @@ class Disk:
         if not self.reserve_bytes:
             return
         try:
-            free = self._fs.free_bytes(self.folder)
+            free, reserve = self._space()
         except OSError as error:
             self.fail(LogDirError(self.folder, error))
             raise LogDirError(self.folder, error) from error
-        if free < self.reserve_bytes:
+        if free < reserve:
             self.check_at_ms = 0  # every append checks until there is enough free space
             self._refusal = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{self.folder} has {free} bytes left, less than barnabas.disk.reserve.bytes="
-                f"{self.reserve_bytes}: free some space or shorten the retention",
+                f"{self.folder} has {free} bytes left, less than barnabas.disk.reserve.bytes={reserve}: "
+                "free some space or shorten the retention",
             )
         self._log_change(before)
         if self.error is not None:  # set by a thread meanwhile
             self.check_at_ms = 0
+
+    def _space(self) -> tuple[int, int]:
+        """Free bytes, and the bytes to keep free."""
+        total, free = self._fs.capacity(self.folder)
+        if self.reserve_bytes == AUTOMATIC_RESERVE:
+            return free, min(MAX_AUTOMATIC_RESERVE, total // 20)
+        return free, self.reserve_bytes
+
+    def warn_if_nearly_full(self) -> None:
+        """Log at start that appends are refused, or will be soon."""
+        if not self.reserve_bytes:
+            return
+        free, reserve = self._space()
+        if free < 2 * reserve:
+            logger.warning(
+                "%s has %d MiB left; below %d MiB (barnabas.disk.reserve.bytes) appends are refused: free some "
+                "space or shorten the retention",
+                self.folder,
+                free >> 20,
+                reserve >> 20,
+            )
 
     def _log_change(self, before: KafkaError | None) -> None:
         """Log that the disk became full or has space again: producers retry without a message."""

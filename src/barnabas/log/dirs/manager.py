@@ -103,6 +103,7 @@ class LogManager(LogsByDir):
         self._resolve_duplicate()
         for log_dir in self._online():
             try:
+                log_dir.disk.warn_if_nearly_full()
                 loader.load(log_dir, self._boot_id())
             except OSError as error:
                 self._give_up(log_dir, error)

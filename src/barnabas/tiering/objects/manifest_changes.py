@@ -177,7 +177,7 @@ def pin_as(manifest: Manifest, name: str, other: str, now_ms: int) -> Manifest:
         return manifest
     kept = find_pin(manifest, other)
     if kept is None:
-        raise ImpossibleChangeError(f"there is no pin {other} any more")
+        raise ImpossibleChangeError(f"pin {other} no longer exists")
     return _changed(manifest, pins=(*manifest.pins, replace(kept, name=name, created_ms=now_ms)))
 
 

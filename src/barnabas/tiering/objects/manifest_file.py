@@ -113,7 +113,7 @@ async def change_manifest(
         if seen is None:
             seen = await read_manifest(store, folder)
         if seen is None:
-            raise FencedError(f"{folder.manifest} is gone: the topic is deleted")
+            raise FencedError(f"{folder.manifest} does not exist: the topic was deleted")
         check(seen.manifest)
         wanted = await change(seen.manifest)
         if wanted is seen.manifest:
@@ -154,7 +154,7 @@ class ManifestFile:
         """Read changes by others (snapshot, repair). FencedError as in `change`."""
         seen = await read_manifest(self._store, self.folder)
         if seen is None:
-            raise FencedError(f"{self.folder.manifest} is gone: the topic is deleted")
+            raise FencedError(f"{self.folder.manifest} does not exist: the topic was deleted")
         self._check(seen.manifest)
         self._seen = seen._replace(data=b"")
 

@@ -109,7 +109,7 @@ class SegmentBuild:
         origin = segment.data.position
         for _, header in walk_headers(segment.data.file, origin + self._indexed(start, size), origin + size):
             if header.next_offset > segment.end:
-                raise BadObjectError(f"{segment.data.file.path} goes on behind offset {segment.end}")
+                raise BadObjectError(f"{segment.data.file.path} has records after offset {segment.end}")
         return size
 
     def _last_boundary(self, start: int, limit: int) -> int:

@@ -94,7 +94,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         if any(start >= end for start, end in pairwise(ends)):
             raise ValueError("chunks are out of order")
         if missing := {OFFSET_INDEX, TIME_INDEX, ABORTED, PRODUCERS} - self.sections.keys():
-            raise ValueError(f"there is no section {', '.join(sorted(missing))}")
+            raise ValueError(f"missing sections: {', '.join(sorted(missing))}")
 
     def chunk_at(self, offset: int) -> int:
         """Return the number of the chunk that contains the offset."""

@@ -105,7 +105,7 @@ def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFo
         some = [topic for topic in topics if name in (topic.topic, topic.name)]
         if not some:
             known = _listed(sorted({topic.topic for topic in topics}))
-            raise BucketError(f"There is no topic {name} here. There are {known or 'none'}.")
+            raise BucketError(f"Topic {name} is not in the object store. Topics: {known or 'none'}.")
         found += some
     return found
 

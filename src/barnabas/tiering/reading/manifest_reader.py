@@ -1,12 +1,13 @@
 """Manifest of a partition for readers: finds the segment of an offset.
 
-A leader's writer provides the manifest (`use`); others read it from the store. All read it again when an offset
+A leader's writer provides the manifest (`follow`); others read it from the store. All read it again when an offset
 is not listed, or an object is missing or damaged. It is valid for one leader epoch.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, ManifestPage, SegmentEntry, entry_key, find_entry
@@ -24,15 +25,24 @@ class ManifestReader:
         self._reading: asyncio.Task[Manifest] | None = None
         self._tasks: set[asyncio.Task[Manifest]] = set()
         self._pages: dict[str, tuple[SegmentEntry, ...]] = {}
-        self.current: Manifest | None = None
+        self._known: Manifest | None = None
+        self._of_writer: Callable[[], Manifest | None] | None = None
+
+    @property
+    def current(self) -> Manifest | None:
         """Latest known manifest."""
+        return (self._of_writer() if self._of_writer is not None else None) or self._known
 
     def use(self, manifest: Manifest | None) -> None:
         """Set the latest manifest; None after a leader change, until it is read again. A read in progress may return an
         older one and is ignored."""
-        self.current = manifest
+        self._known = manifest
         if manifest is None:
-            self._reading = None
+            self._reading = self._of_writer = None
+
+    def follow(self, of_writer: Callable[[], Manifest | None]) -> None:
+        """Use the manifest of the writer that this broker runs as leader, once it has one; until `use(None)`."""
+        self._of_writer = of_writer
 
     async def refresh(self) -> Manifest:
         """Read the manifest; concurrent callers share one request."""
@@ -56,7 +66,7 @@ class ManifestReader:
         if not task.cancelled() and task.exception() is None and is_wanted:
             read, known = task.result(), self.current
             if known is None or known.fence <= read.fence:
-                self.current = read
+                self._known = read
 
     # -- entries ------------------------------------------------------------------------------------
 

@@ -1,16 +1,15 @@
 """Remote part of one partition, for reading: offset to a slice of a cached chunk.
 
-    log = RemoteLog(folder, parts)
-    hold = await log.prepare(offset)     # footer and chunk are cached, and stay while `hold` is referenced
-    log.read_prepared(offset, ...)       # without waiting: a slice of the chunk's file; None if it is not cached
-    await log.read(offset, ...)          # both
-
-Failures are cached for a second, during which reads of the same offset fail immediately.
+log = RemoteLog(folder, parts)
+batch = log.find(offset)             # None if it is not in memory
+batch = await log.load(offset)       # downloads its chunk; this stays cached while `batch` is referenced
+log.slice(batch, ...)                # a slice of the chunk's file
+await log.read(offset, ...)          # load and slice
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from barnabas.common.clock import Clock
@@ -22,15 +21,11 @@ from barnabas.tiering.objects.manifest import ManifestPage, SegmentEntry, entry_
 from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.bootstrap import Bootstrap, bootstrap
 from barnabas.tiering.reading.chunk_cache import ChunkCache, Threads
-from barnabas.tiering.reading.chunk_memory import RemoteChunk
 from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.read_ahead import ReadAhead
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache, SegmentIndexes
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreError
-
-FAILURE_SECONDS = 1.0
-MAX_FAILURES = 1_000
 
 logger = rate_limited_logger(__name__)
 
@@ -51,9 +46,10 @@ class ReadingParts(NamedTuple):
     clock: Clock
 
 
-class CachedBatch(NamedTuple):
-    """Batch in a cached chunk."""
+class RemoteBatch(NamedTuple):
+    """The batch of a remote segment that contains `offset`, in a cached chunk, which stays while it is referenced."""
 
+    offset: int
     segment: SegmentIndexes
     number: int
     file: ReadableFile
@@ -68,7 +64,6 @@ class RemoteLog:
         self.folder = folder
         self._parts = parts
         self.manifest = ManifestReader(folder, parts.store)
-        self._failures: dict[int, tuple[float, StoreError]] = {}  # by offset
         self._ahead = ReadAhead(self._listed_segment, parts.chunks)
 
     # -- reading ------------------------------------------------------------------------------------
@@ -77,39 +72,26 @@ class RemoteLog:
         self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
     ) -> RemoteRead:
         """Read from the batch that contains `offset`, within one chunk. StoreError if it cannot be read."""
-        hold = await self.prepare(offset)
-        found = self.read_prepared(offset, max_bytes, committed=committed, at_least_one=at_least_one)
-        del hold
-        return found if found is not None else RemoteRead(EMPTY, [])
+        batch = await self.load(offset)
+        return self.slice(batch, max_bytes, committed=committed, at_least_one=at_least_one)
 
-    async def prepare(self, offset: int) -> ReadableFile:
-        """Wait for the chunk that contains `offset` and return its file. StoreError if it cannot be read."""
+    async def load(self, offset: int) -> RemoteBatch:
+        """Wait for the batch that contains `offset`. StoreError if it cannot be read."""
         try:
             try:
-                file = await self._load(offset)
+                return await self._load(offset)
             except (BadObjectError, MissingObjectError) as error:
                 logger.warning("a remote segment is read again, with its manifest: %s", error.message)
                 await self.manifest.refresh()
-                file = await self._load(offset)
+                return await self._load(offset)
         except StoreError as error:
-            self._note_failure(offset, error)
+            prefix = self.folder.prefix
+            logger.error("offset %d of %s cannot be read: %s", offset, prefix, error.message)
             raise
-        self._failures.pop(offset, None)
-        return file
 
-    def is_in_memory(self, offset: int) -> bool:
-        """True if `read_prepared` returns data without reading from disk."""
-        try:
-            found = self._find(offset, self._parts.chunks.find_in_memory)
-        except BadObjectError:  # raised again by `prepare`
-            return False
-        self._parts.chunks.hits += found is not None
-        return found is not None
-
-    async def _load(self, offset: int) -> ReadableFile:
-        found = None
+    async def _load(self, offset: int) -> RemoteBatch:
         wanted = offset
-        while found is None:
+        while True:
             segment = await self.segment_at(wanted)
             number = segment.footer.chunk_at(wanted)
             file = await self._parts.chunks.load(segment.chunk(number))
@@ -118,8 +100,9 @@ class RemoteLog:
             else:  # chunks cached long ago may require disk reads
                 found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
             self._ahead.note_read(segment, number)
+            if found is not None:
+                return RemoteBatch(offset, segment, number, file, found[0], found[1].size)
             wanted = segment.offset_behind(number)  # no batch in this chunk: offsets have gaps
-        return file
 
     async def segment_at(self, offset: int) -> SegmentIndexes:
         entry = await self.manifest.entry_at(offset)
@@ -130,40 +113,46 @@ class RemoteLog:
         entry = await self.manifest.listed(offset)
         return await self._parts.indexes.load(entry_key(self.folder, entry), entry) if entry else None
 
-    def read_prepared(
-        self, offset: int, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
-    ) -> RemoteRead | None:
-        """Read from cached chunks; None if the offset is not cached. Raises the error of a failed download."""
-        found = self._find(offset, self._parts.chunks.find)
-        if found is None:
-            self._raise_failure(offset)
+    def find(self, offset: int) -> RemoteBatch | None:
+        """Return the batch that contains `offset` if it is in memory."""
+        try:
+            found = self._find(offset)
+        except BadObjectError:  # raised again by `load`
             return None
-        self._ahead.note_read(found.segment, found.number)
-        data = self._slice(found, max_bytes, at_least_one)
-        if not committed or not isinstance(data, FileSlice):
-            return RemoteRead(data, [])
-        return self._without_aborted(found, offset, data, min(max_bytes, SHORT_SLICE), at_least_one)
+        self._parts.chunks.hits += found is not None
+        return found
 
-    def _find(self, offset: int, find: Callable[[RemoteChunk], ReadableFile | None]) -> CachedBatch | None:
-        while (entry := self.manifest.in_memory(offset)) is not None:
+    def _find(self, offset: int) -> RemoteBatch | None:
+        wanted = offset
+        while (entry := self.manifest.in_memory(wanted)) is not None:
             segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
             if segment is None:
                 return None
-            number = segment.footer.chunk_at(offset)
-            file = find(segment.chunk(number))
+            number = segment.footer.chunk_at(wanted)
+            file = self._parts.chunks.find_in_memory(segment.chunk(number))
             if file is None:
                 return None
-            found = segment.locate(number, file, offset)
+            found = segment.locate(number, file, wanted)
             if found is not None:
-                return CachedBatch(segment, number, file, found[0], found[1].size)
-            offset = segment.offset_behind(number)
+                return RemoteBatch(offset, segment, number, file, found[0], found[1].size)
+            wanted = segment.offset_behind(number)
         return None
 
+    def slice(
+        self, batch: RemoteBatch, max_bytes: int, *, committed: bool = False, at_least_one: bool = True
+    ) -> RemoteRead:
+        """Read from a batch on, within its chunk."""
+        self._ahead.note_read(batch.segment, batch.number)
+        data = self._slice(batch, max_bytes, at_least_one)
+        if not committed or not isinstance(data, FileSlice):
+            return RemoteRead(data, [])
+        return self._without_aborted(batch, data, min(max_bytes, SHORT_SLICE), at_least_one)
+
     def _without_aborted(
-        self, found: CachedBatch, offset: int, data: FileSlice, short: int, at_least_one: bool
+        self, found: RemoteBatch, data: FileSlice, short: int, at_least_one: bool
     ) -> RemoteRead:
         """Add the aborted transactions for read_committed; shorten the slice if there are many, as for local reads."""
-        between = found.segment.aborted.between
+        between, offset = found.segment.aborted.between, found.offset
         aborted = list(between(offset, found.segment.offset_behind(found.number)))
         if len(aborted) > MAX_LISTED:
             shorter = self._slice(found, short, at_least_one)
@@ -171,7 +160,7 @@ class RemoteLog:
             return RemoteRead(shorter, sorted(aborted, key=_first_offset))
         return RemoteRead(data, sorted(aborted, key=_first_offset))
 
-    def _slice(self, found: CachedBatch, max_bytes: int, at_least_one: bool) -> Slice:
+    def _slice(self, found: RemoteBatch, max_bytes: int, at_least_one: bool) -> Slice:
         """Cut as `log.reading.read_slice` does: the first batch is complete if `at_least_one`."""
         length = found.segment.end_position(found.number, found.file) - found.position
         if length <= max_bytes:
@@ -180,21 +169,6 @@ class RemoteLog:
             size = found.size
             length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
         return FileSlice(found.file, found.position, length) if length > 0 else EMPTY
-
-    # -- failures -----------------------------------------------------------------------------------
-
-    def _note_failure(self, offset: int, error: StoreError) -> None:
-        logger.error("offset %d of %s cannot be read: %s", offset, self.folder.prefix, error.message)
-        if len(self._failures) >= MAX_FAILURES:
-            self._failures.clear()
-        self._failures[offset] = self._parts.clock.monotonic() + FAILURE_SECONDS, error
-
-    def _raise_failure(self, offset: int) -> None:
-        until, error = self._failures.get(offset, (0.0, None))
-        if error is not None:
-            if self._parts.clock.monotonic() < until:
-                raise error
-            del self._failures[offset]
 
     # -- by time ------------------------------------------------------------------------------------
 

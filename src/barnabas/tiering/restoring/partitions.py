@@ -175,7 +175,7 @@ async def take(store: ObjectStore, found: RestoredPartition, incarnation: int) -
     def check(manifest: Manifest) -> None:
         if manifest.incarnation > incarnation or manifest.state is ManifestState.DELETED:
             raise FencedError(
-                f"{folder.manifest} was deleted, or restored by somebody else, while this restore ran"
+                f"{folder.manifest} was deleted, or restored by another process, during this restore"
             )
 
     return (await change_manifest(store, folder, taken, check, found.seen)).manifest

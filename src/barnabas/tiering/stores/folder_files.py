@@ -181,7 +181,7 @@ class FolderFiles:
             return StoreDeniedError(
                 f"{key} in {self.root}: {error.strerror}. Give the broker's account the right to read and write there."
             )
-        return StoreUnavailableError(f"{key} in {self.root}: {error.strerror}. Look at the disk.")
+        return StoreUnavailableError(f"{key} in {self.root}: {error.strerror}. Check the disk.")
 
 
 def always(key: str, current: os.stat_result | None) -> None:

@@ -2,14 +2,112 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from barnabas.common.threads import ThreadBackground
 from barnabas.config.setting import ConfigError
-from barnabas.tiering.stores.folder_store import FolderStore
-from barnabas.tiering.stores.store import BrowsableStore
+from barnabas.tiering.stores.folder_files import (
+    Condition,
+    FolderFiles,
+    Writing,
+    always,
+    if_missing,
+    if_version,
+)
+from barnabas.tiering.stores.store import BrowsableStore, ObjectInfo, Versioned
+
+# -- Object store in a folder: for single machines, tests and trying out tiering without a bucket ------
+
+T = TypeVar("T")
+THREADS = 4  # more threads do not make a disk faster
+
+
+class FolderStore:
+    """Runs all operations in threads. Bound to one event loop."""
+
+    def __init__(self, root: str) -> None:
+        self._files = FolderFiles(root.rstrip("/"))
+        self._threads: ThreadBackground | None = None
+
+    def __repr__(self) -> str:
+        return f"FolderStore({self._files.root})"
+
+    async def get(self, key: str) -> Versioned:
+        return await self._do(key, partial(self._files.read, key))
+
+    async def get_range(self, key: str, start: int, end: int) -> bytes:
+        return await self._do(key, partial(self._files.read_range, key, start, end))
+
+    async def create(self, key: str, data: bytes) -> str:
+        return await self._write(key, data, if_missing)
+
+    async def replace(self, key: str, data: bytes, version: str) -> str:
+        return await self._write(key, data, if_version(version))
+
+    async def put(self, key: str, data: bytes) -> None:
+        await self._write(key, data, always)
+
+    async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
+        file = await self._do(key, partial(self._files.begin, key))
+        try:
+            async for piece in pieces:
+                await self._do(key, partial(file.append, piece))
+            await self._do(key, partial(self._files.finish, file, key, always))
+        except BaseException:
+            self._discard(file)
+            raise
+
+    async def delete(self, key: str) -> None:
+        await self._do(key, partial(self._files.remove, key))
+
+    async def list(self, prefix: str, after: str = "") -> AsyncIterator[ObjectInfo]:
+        """List objects, reading one folder at a time."""
+        waiting: list[ObjectInfo | str] = [prefix]
+        while waiting:
+            entry = waiting.pop()
+            if isinstance(entry, str):
+                entries = await self._do(entry, partial(self._files.entries, entry, after))
+                waiting += reversed(entries)
+            else:
+                yield entry
+
+    async def folders(self, prefix: str) -> Sequence[str]:
+        entries = await self._do(prefix, partial(self._files.entries, prefix, ""))
+        below = [entry for entry in entries if isinstance(entry, str)]
+        return sorted(entry.rstrip("/").rpartition("/")[2] for entry in below)
+
+    async def close(self) -> None:
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.close)
+
+    async def _write(self, key: str, data: bytes, condition: Condition) -> str:
+        return await self._do(key, partial(self._files.write, key, data, condition))
+
+    def _discard(self, file: Writing) -> None:
+        """Discard without waiting: the caller may have been cancelled. A thread that still writes has the file open."""
+        self._background().run(file.discard, lambda _: None)
+
+    async def _do(self, key: str, work: Callable[[], T]) -> T:
+        return await self._background().call(partial(self._in_a_thread, key, work))
+
+    def _in_a_thread(self, key: str, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except OSError as error:
+            raise self._files.described(error, key) from error
+
+    def _background(self) -> ThreadBackground:
+        if self._threads is None:
+            self._threads = ThreadBackground(asyncio.get_running_loop(), THREADS, "folder-store")
+        return self._threads
+
 
 URL = "barnabas.remote.storage.url"
 FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"

@@ -82,9 +82,7 @@ async def _race(
         if isinstance(result, str)
     ]
     if len(winners) != 1:
-        raise _unsound(
-            key, f"{len(winners)} of {WRITERS} concurrent writers were told that their {what} succeeded"
-        )
+        raise _unsound(key, f"{len(winners)} of {WRITERS} concurrent writers got success for their {what}")
     if await store.get(key) != winners[0]:
         raise _unsound(key, f"after a {what} the object is not what its one winner wrote")
     return winners[0].version
@@ -95,7 +93,7 @@ async def _expect_refusal(key: str, what: str, writing: Awaitable[str]) -> None:
         await writing
     except LOST:
         return
-    raise _unsound(key, f"a {what} in vain succeeded")
+    raise _unsound(key, f"a {what} that must fail succeeded")
 
 
 async def _expect_none(store: ObjectStore, key: str) -> None:

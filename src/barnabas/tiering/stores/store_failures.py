@@ -69,12 +69,12 @@ def is_missing_bucket(answer: StoreErrorDetails) -> bool:
 def _refused(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
     if is_missing_bucket(answer):
         return StoreDeniedError(
-            f"There is no bucket {bucket} ({answer}): create it, or correct barnabas.remote.storage.url."
+            f"Bucket {bucket} does not exist ({answer}): create it, or correct barnabas.remote.storage.url."
         )
     if _is_full(answer):
         return _full(bucket, answer)
     if answer.status in (301, 307) or answer.code in ELSEWHERE:
-        return StoreDeniedError(f"{bucket} lies in another region ({answer}): set rsm.config.region.")
+        return StoreDeniedError(f"{bucket} is in another region ({answer}): set rsm.config.region.")
     if answer.status == 416:
         return StoreError(
             f"{key} in {bucket} is shorter than it should be: it has been cut, or is another object."

@@ -52,8 +52,8 @@ class LogView(NamedTuple):
 
 
 class Decision(Enum):
-    KEEP = "the log goes on as it is"
-    START_AT = "the log goes on, empty, at the tiered end"
+    KEEP = "the log is kept"
+    START_AT = "the log restarts, empty, at the tiered end"
 
 
 class Claim(NamedTuple):

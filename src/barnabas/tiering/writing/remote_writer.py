@@ -216,8 +216,9 @@ class RemoteWriter:
         await self._expire()
         while self._settings().copies and await self._copy():
             await self._expire()
-        if self._file is not None and is_full_sweep_due(self._file.manifest, self._clock.now_ms()):
-            await sweep_all(self._store, self._file, self._clock.now_ms())
+        now_ms = self._clock.expiry_ms()
+        if self._file is not None and is_full_sweep_due(self._file.manifest, now_ms):
+            await sweep_all(self._store, self._file, now_ms)
 
     async def _look(self) -> None:
         now = self._clock.monotonic()

@@ -22,8 +22,8 @@ from barnabas.log.compaction.swap import find_sources, swap_in
 from barnabas.log.compaction.worker.messages import CancelJob, RunJob, encode
 from barnabas.log.compaction.worker.serving import RateLimiter
 from barnabas.log.log import Log
-from tests.log.compaction.support import COMPACTED, final_values, plan_for, put, records
-from tests.log.support import NOW, new_log
+from tests.support.builders.compacted_logs import COMPACTED, final_values, plan_for, put, records
+from tests.support.builders.logs import NOW, new_log
 from tests.support.waiting import async_until
 
 FAST, SLOW = Effort(1 << 20, 1e12), Effort(1 << 20, 1000.0)
