@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from barnabas.common.clock import HAS_BOOT_CLOCK
 from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 DEADLINE = 60.0

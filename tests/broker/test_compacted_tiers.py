@@ -21,13 +21,13 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, decode, entry_key
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import MissingObjectError
 from tests.broker.test_tiering import TIMEOUT
-from tests.cli.conftest import Cli
 from tests.clients.test_compaction import read
+from tests.support.cli import Cli
+from tests.support.tiering.lost_cluster import Store
 from tests.support.waiting import until
-from tests.tiering.lost_cluster import Store
 
 ATTEMPTS = 100
 SETTINGS = {

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from barnabas.broker import controlled_shutdown
+from barnabas.cluster import FileMetadataStore, LocalMembership, MetadataFollower
 from barnabas.cluster.image import EMPTY_IMAGE
-
-
-class Broker:
-    """One that knows of no controller."""
-
-    image = EMPTY_IMAGE
-    node_id = 1
-    broker_epoch = 1
+from barnabas.replication import BrokerIdentity
+from barnabas.testing.files import FaultyFileSystem
 
 
 @pytest.mark.parametrize(("is_connected", "attempts"), [(False, 1), (True, 2)])
@@ -26,13 +20,20 @@ def test_who_is_cut_off_does_not_wait_for_a_controller(
 ) -> None:
     began: list[Any] = []
 
-    async def never(broker: Any) -> None:
-        began.append(broker)
+    async def never(request: Any) -> Any:
+        began.append(request)
         await asyncio.Event().wait()
 
     monkeypatch.setattr(controlled_shutdown, "CUT_OFF_SECONDS", 0.01)
     monkeypatch.setattr(controlled_shutdown, "TIMEOUT_SECONDS", 0.01)
-    monkeypatch.setattr(controlled_shutdown, "_until_others_lead", never)
-    broker, membership = Broker(), SimpleNamespace(is_connected=is_connected)
-    assert not asyncio.run(controlled_shutdown._hand_over(broker, membership))  # type: ignore[arg-type]
-    assert began == [broker] * attempts
+    membership = LocalMembership(lambda: EMPTY_IMAGE)
+    monkeypatch.setattr(membership, "is_connected", is_connected)
+    shutdown = controlled_shutdown.ControlledShutdown(
+        membership,
+        MetadataFollower(FileMetadataStore(FaultyFileSystem(), "metadata")),
+        identity=lambda: BrokerIdentity(1, 1),
+        image=lambda: EMPTY_IMAGE,
+        ask_controller=never,
+    )
+    assert not asyncio.run(shutdown.hand_over())
+    assert len(began) == attempts

@@ -12,8 +12,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest, ListTransactionsRequest
-from tests.network.harness import scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import ask, raw_broker, scenario
 
 LONG_ID = "a" * 60
 MAX_SECONDS = 5.0  # of a processor: it takes milliseconds; before, half a minute to days

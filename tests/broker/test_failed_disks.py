@@ -27,7 +27,7 @@ from barnabas.protocol.schema import Message
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.files import FaultyFileSystem
-from tests.network.harness import Client, frame, scenario
+from tests.support.server import Client, frame, scenario
 from tests.support.waiting import async_until
 
 

@@ -22,8 +22,7 @@ from barnabas.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.network.harness import scenario
-from tests.network.raw_broker import ask, raw_broker
+from tests.support.server import ask, raw_broker, scenario
 
 LARGE = 2000
 RECORD_LIMIT = IncrementalAlterConfigsRequest(

@@ -13,7 +13,7 @@ from barnabas.cluster.deltas import TopicCreated
 from barnabas.cluster.image import EMPTY_IMAGE, PartitionState, TopicState
 from barnabas.common.types import new_uuid
 from barnabas.testing import EmbeddedBroker
-from tests.network.extremes import Steps, sparing
+from tests.support.extremes import Steps, sparing
 
 PARTITIONS = 1000
 MAX_STEP = 0.020

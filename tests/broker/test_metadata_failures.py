@@ -12,7 +12,7 @@ from barnabas.broker.broker import Broker
 from barnabas.cluster import follower as following
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 

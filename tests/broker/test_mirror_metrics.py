@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.protocol.messages.mirror import AlteredMirrorPartition, MirrorAction, MirrorState
 from barnabas.testing import EmbeddedBroker
-from tests.handlers.mirror.target import TOPIC, Target, batch
+from tests.support.mirrors.target import TOPIC, Target, batch
 
 
 def test_lag_and_failures_are_measured() -> None:

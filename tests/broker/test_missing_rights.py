@@ -15,11 +15,10 @@ import pytest
 
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
 from tests.broker.test_tiering import TIERED, consume, local_bases, produce
-from tests.chaos.store import versitygw
+from tests.support.programs import free_port, versitygw
+from tests.support.tiering.stores import BUCKET, SECRET, moto_server, s3_options
 from tests.support.waiting import until
-from tests.tiering.stores import BUCKET, SECRET, moto_server, s3_options
 
 ROOT, USER = "root-of-tests", "tests"
 

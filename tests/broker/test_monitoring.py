@@ -12,7 +12,7 @@ from barnabas.broker.broker import Broker
 from barnabas.config.broker import BrokerConfig
 from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.network.harness import Client, frame, scenario
+from tests.support.server import Client, frame, scenario
 
 
 def read(port: int, path: str) -> str:

@@ -18,18 +18,17 @@ from barnabas.controller.decision import Decision
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.tiering.objects.manifest import encode
 from barnabas.tiering.objects.manifest_changes import pin, unpin
+from tests.support.builders.segments import FOLDER, NOW, manifest_of
 from tests.support.waiting import async_until
-from tests.tiering.support import FOLDER, NOW, manifest_of
 
 TOPIC_ID = FOLDER.topic_id
 
 
-class Host:
+class FakeController:
     """A controller with one topic, whose only partition is `FOLDER`, to delete."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.controller = self
         self.is_active = True
         deletion = RemoteDeletion(TOPIC_ID, FOLDER.topic, 1)
         deltas: list[Delta] = [
@@ -52,7 +51,7 @@ def _fields(image: MetadataImage) -> dict[str, Any]:
 
 class World:
     def __init__(self) -> None:
-        self.host = Host()
+        self.host = FakeController()
         self.store = MemoryObjectStore()
         manifest = manifest_of(0, 10, 20)
         self.store.set_contents(FOLDER.manifest, encode(manifest))
@@ -61,7 +60,15 @@ class World:
         self.deletions = self.controller()
 
     def controller(self, linger: float = 0.0) -> RemoteDeletions:
-        return RemoteDeletions(self.host, self.store, lambda: 0, _nothing, linger)  # type: ignore[arg-type]
+        host = self.host
+        return RemoteDeletions(
+            self.store,
+            host,  # type: ignore[arg-type]
+            lambda: host.image,
+            host.clock,
+            _nothing,
+            linger,
+        )
 
     @property
     def is_over(self) -> bool:
@@ -167,7 +174,8 @@ def test_a_store_that_fails_is_tried_again() -> None:
 
 def test_objects_of_another_incarnation_of_the_cluster_are_left_alone() -> None:
     async def scenario(world: World) -> None:
-        world.deletions = RemoteDeletions(world.host, world.store, lambda: 1, _nothing, 0.0)  # type: ignore[arg-type]
+        image = world.host.image
+        world.host.image = type(image)(**{**_fields(image), "incarnation": 1})
         world.deletions.follow()
         await async_until(lambda: world.is_over)
         assert len(world.store.keys) == 3

@@ -38,7 +38,7 @@ from barnabas.records.batch import iterate_headers
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing.slow_files import SlowFileSystem
-from tests.network.harness import Client, frame, scenario
+from tests.support.server import Client, frame, scenario
 from tests.support.waiting import async_eventually, async_until
 
 SLOW_MS = 40

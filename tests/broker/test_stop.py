@@ -11,7 +11,7 @@ from barnabas.common.clock import ManualClock
 from barnabas.network.requests.dispatch import Request
 from barnabas.network.socket_server import SILENT_SECONDS
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
-from tests.network.harness import echo, heartbeat, heartbeat_frame, scenario, serving
+from tests.support.server import echo, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until
 
 SILENT_MS = round(1000 * SILENT_SECONDS)

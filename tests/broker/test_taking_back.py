@@ -20,8 +20,8 @@ from barnabas.records.batch import LOG_OVERHEAD, stamp
 from barnabas.testing.files import FaultyFileSystem
 from barnabas.tiering.restoring.state import SavedGroupOffset
 from barnabas.tiering.stores.store import StoreError
-from tests.log.support import NOW, TOPIC_ID, batch, new_log, read_all
 from tests.log.test_pending import FULL, ManualThread, slowed_down
+from tests.support.builders.logs import NOW, TOPIC_ID, batch, new_log, read_all
 
 COUNT = 6
 

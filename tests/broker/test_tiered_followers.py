@@ -61,10 +61,11 @@ def test_a_leader_that_is_slow_or_gone_does_not_keep_the_others_from_being_asked
         noted: dict[int, int] = {}
         leaders = Leaders()
         settings = {"remote.log.manager.task.interval.ms": 1}
-        host = cast(Any, SimpleNamespace(config=settings, node_id=US, peers=leaders))
         partitions = [follower(leader, noted) for leader in range(LAST + 1)]
         learning = asyncio.create_task(
-            TieredFollowers(host, cast(Any, None)).learn_tiered_ends(lambda: partitions)
+            TieredFollowers(
+                cast(Any, leaders), US, lambda: cast(Any, settings), cast(Any, None)
+            ).learn_tiered_ends(lambda: partitions)
         )
         first = set(range(US + 1, followers.LEADERS_AT_ONCE + 1)) - {SLOW, GONE}
         await async_until(lambda: set(noted) == first)

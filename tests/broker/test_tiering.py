@@ -24,10 +24,10 @@ from barnabas.metrics.text import render
 from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import BadObjectError
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.tiering.stores import BUCKET, s3_options
 from tests.support.waiting import until
-from tests.tiering.stores import BUCKET, s3_options
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"

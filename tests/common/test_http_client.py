@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.common.http_client import HttpError, HttpSession, fetch
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 TIMEOUT = 60.0
 Respond = Callable[[BaseHTTPRequestHandler], None]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
-from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS, controlled_shutdown
+from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS
 from barnabas.broker.parts import BrokerParts
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
-from barnabas.common.safe_logging import safe_logger
+from barnabas.common.safe_logging import line_limit, safe_logger
 from barnabas.log.dirs import make_private
 from barnabas.log.recovery import ShutdownKind
 
@@ -45,7 +46,7 @@ class Broker(BrokerParts):
         self.logs.use_background(self._in_background)
         self.logs.use_threads(lambda name: self.platform.threads(1, name))
         self.inspections.start(self.platform.threads(1, "barnabas-inspect"), self.sockets.memory)
-        await self.tiering.start()
+        await self.tiering.start(self.coordinators.groups)
 
     async def _join_cluster(self) -> None:
         """Start following the metadata, join the controller election, load the local logs and register."""
@@ -62,7 +63,10 @@ class Broker(BrokerParts):
                 lambda tp, topic_id: self._log_configs.expected(self.image, self.node_id, tp, topic_id)
             )
         )
-        await self._lifecycle.join(clean=ShutdownKind.CRASHED not in found.stops.values())
+        lifecycle = self._lifecycle
+        lifecycle.on_registered = self.use
+        lifecycle.on_fenced, lifecycle.on_unfenced = self._fence, self._unfence
+        await lifecycle.join(clean=ShutdownKind.CRASHED not in found.stops.values())
         self.dynamic_config.warn_of_overruled()
         self.logs.loss_is_reported()
 
@@ -80,7 +84,7 @@ class Broker(BrokerParts):
         """Accept client connections. Last step of the startup."""
         await self.sockets.start()
         await self.monitoring.start(self.config["barnabas.metrics.listen"] or "")
-        self._housekeeping.start()
+        self._housekeeping.start(self._background_tasks)
         self._audit_writer.start()
         self.log_cleaner.start()
         self.moves.start()
@@ -91,9 +95,8 @@ class Broker(BrokerParts):
             await asyncio.wait([self._leaving])
             await self.abort()
             return
-        timeout_seconds = (
-            IN_FLIGHT_SECONDS if self.is_alone else await controlled_shutdown(self, self._membership)
-        )
+        hands_over = not self.is_alone and self.config["controlled.shutdown.enable"]
+        timeout_seconds = await self._shutdown.run(self.sockets) if hands_over else IN_FLIGHT_SECONDS
         await self._stop_serving(timeout_seconds)
         await self.tiering.stop()
         await self._audit_writer.stop()
@@ -139,6 +142,28 @@ class Broker(BrokerParts):
         self._flushing.close()
         self._disk.close()
 
+    # -- periodic work -------------------------------------------------------------------------------
+
+    def _background_tasks(self) -> Iterator[None]:
+        """Run one round of periodic work in short steps."""
+        for wanted in self.logs.housekeeping_steps(self.clock.now_ms()):
+            yield
+            for log in wanted:
+                self.flusher.flush(log)
+                yield
+        line_limit.tell()
+        self.failed_dirs.leave()
+        self.delegation_tokens.check()
+        if self.config["barnabas.credential.change.ends.sessions"]:
+            self.authentication.renew_keys(self.end_revoked_sessions)
+        self.inspections.load_if_wanted()
+        is_settled = yield from self.replicas.try_again(self._current_image)
+        if is_settled or self.coordinators.is_behind:
+            self.coordinators.follow()
+        if not self.is_alone:
+            patience = self.config["replica.lag.time.max.ms"] / 1000
+            yield from self.replicas.review_isr(patience, self.config["replica.lag.max.messages"])
+
     # -- metadata changes ---------------------------------------------------------------------------
 
     async def _apply(self, image: MetadataImage, deltas: list[Delta]) -> None:
@@ -165,12 +190,21 @@ class Broker(BrokerParts):
         except Exception:  # a metrics failure must not stop the broker
             logger.exception("metrics do not follow the metadata")
 
+    def _fence(self) -> None:
+        """Accept no records: another broker may lead the partitions."""
+        self._view.is_fenced = True
+        self.replicas.fence()
+        self.follow_leadership()
+
+    def _unfence(self) -> None:
+        self._view.is_fenced = False
+        self.replicas.unfence()
+        self.follow_leadership()
+
     def _metadata_failed(self) -> None:
         """Fence this broker and leave the cluster: a broker with a stale image must not serve requests."""
         logger.critical("this broker cannot follow the metadata any further: it serves nothing, and stops")
-        self.is_fenced = True
-        self.replicas.fence()
-        self.follow_leadership()
+        self._fence()
         self._lifecycle.stop()
         self._control.stop()
         self._leaving = asyncio.ensure_future(self._membership.leave())

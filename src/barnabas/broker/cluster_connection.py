@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from barnabas.cluster import METADATA_FOLDER, ClusterConnection, FileMetadataStore, LocalMembership, adopt
 from barnabas.cluster.deltas import Delta
@@ -15,61 +14,43 @@ from barnabas.common.files import FileSystem
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import HealingSettings
-from barnabas.log import Log
 from barnabas.log.dirs import LogManager
-from barnabas.replication import FetchSessions, IsrChanges, IsrProposal, Partition
-from barnabas.replication.flusher import FlushCallback, Flusher
+from barnabas.replication import IsrProposal, Partition
+from barnabas.replication.flusher import Flusher
 
 # -- View of the cluster for partitions: image, session state, ISR changes -----------------------------
 
 
-class _Host(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def fetch_sessions(self) -> FetchSessions: ...
-    @property
-    def flusher(self) -> Flusher: ...
-    @property
-    def image(self) -> MetadataImage: ...
-    @property
-    def is_fenced(self) -> bool: ...
-    @property
-    def isr_changes(self) -> IsrChanges: ...
-    def follow_leadership(self) -> None: ...
-
-
 class BrokerView:
-    def __init__(self, broker: _Host) -> None:
-        self._broker = broker
-
-    @property
-    def is_fenced(self) -> bool:
-        return self._broker.is_fenced
-
-    def monotonic(self) -> float:
-        return self._broker.clock.monotonic()
+    def __init__(
+        self,
+        clock: Clock,
+        flusher: Flusher,
+        *,
+        image: Callable[[], MetadataImage],
+        want_isr: Callable[[Partition, IsrProposal], None],
+        expect_fetches: Callable[[Iterable[int]], None],
+        on_appends_undone: Callable[[], None],
+    ) -> None:
+        self.is_fenced = False
+        self.monotonic = clock.monotonic
+        self.when_flushed = flusher.when_flushed
+        self.isr_wanted = want_isr
+        self.followed_by = expect_fetches
+        self._image = image
+        self._on_appends_undone = on_appends_undone
 
     def eligible_epoch(self, broker_id: int) -> int | None:
-        state = self._broker.image.brokers.get(broker_id)
+        state = self._image().brokers.get(broker_id)
         return state.epoch if state is not None and state.can_lead else None
 
     def on_one_host(self, brokers: Iterable[int]) -> bool:
-        known = self._broker.image.brokers
+        known = self._image().brokers
         hosts = {known[broker_id].host if broker_id in known else "" for broker_id in brokers}
         return len(hosts) == 1 and "" not in hosts
 
-    def isr_wanted(self, partition: Partition, proposal: IsrProposal) -> None:
-        self._broker.isr_changes.want(partition, proposal)
-
-    def followed_by(self, brokers: Iterable[int]) -> None:
-        self._broker.fetch_sessions.expect(brokers)
-
     def appends_undone(self, partition: Partition) -> None:
-        self._broker.follow_leadership()
-
-    def when_flushed(self, log: Log, offset: int, callback: FlushCallback) -> None:
-        self._broker.flusher.when_flushed(log, offset, callback)
+        self._on_appends_undone()
 
 
 def connection_from(

@@ -122,9 +122,9 @@ class ClusterControl:
                     await self._one_round()
                     failures = 0
             except KafkaError as error:
-                logger.warning("the controller cannot go on and tries again: %s", error)
+                logger.warning("the controller failed and retries: %s", error)
             except Exception:
-                logger.exception("the controller failed and tries again")
+                logger.exception("the controller failed and retries")
             failures += 1
             self._controller.resign()
             await asyncio.sleep(RETRY_SECONDS)
@@ -208,8 +208,8 @@ class ClusterControl:
     async def _log_moves(self, targets: Targets) -> None:
         wanted = {tp: after for tp, after in targets.items() if after is not None}
         size = await self._size_of_moves(self._controller.image, wanted)
-        called_off = len(targets) - len(wanted)
-        logger.info("%d reassignments begin: %s; %d are called off", len(wanted), size, called_off)
+        cancelled = len(targets) - len(wanted)
+        logger.info("%d reassignments started: %s; %d cancelled", len(wanted), size, cancelled)
         self._begun |= {tp: size.copies.get(tp, 0) for tp in wanted}
 
     def _log_done(self, image: MetadataImage) -> None:
@@ -217,14 +217,14 @@ class ClusterControl:
         moving = {tp: size for tp, size in self._begun.items() if _is_moving(image, tp)}
         if done := self._begun.keys() - moving.keys():
             copied = sum(self._begun[tp] for tp in done)
-            logger.info("%d reassignments are over: about %d bytes were to be copied", len(done), copied)
+            logger.info("%d reassignments completed: about %d bytes were to be copied", len(done), copied)
         self._begun = moving
 
     async def _follow(self, alive: Brokers) -> None:
         policy = self._policy()
         for broker_id, known in list(self._controller.image.brokers.items()):
             if not known.fenced and broker_id not in alive:
-                logger.warning("broker %d is gone: others take over what it led", broker_id)
+                logger.warning("broker %d has disconnected: other brokers take over its leaders", broker_id)
                 await self._controller.submit(_fencing(broker_id, policy))
         for info in alive.values():
             try:

@@ -50,7 +50,7 @@ class Companion:
             try:
                 await asyncio.to_thread(process.wait, STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
-                logger.warning("the %s did not end by itself", self.name)
+                logger.warning("the %s did not exit in time and is killed", self.name)
                 process.kill()
         if self._task is not None:
             self._task.cancel()

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from barnabas.cluster import changed_topics, deleted_topics
+from barnabas.cluster import Peers, changed_topics, deleted_topics
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.config.broker import BrokerConfig
 from barnabas.controller import NewTopic, internal_topic
-from barnabas.coordination import Channel, CoordinatorRuntime
+from barnabas.coordination import Channel, CoordinatorRuntime, RuntimeEnvironment
 from barnabas.groups import GroupConfigs, GroupCoordinator, ImageTopics, group_settings
 from barnabas.groups.share import ShareStates
 from barnabas.groups.streams import InternalTopic, StreamsTopics
-from barnabas.handlers import ForwardingNeeds, IsMember, create_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
-from barnabas.replication import Partition
-from barnabas.security import RequestContext
-from barnabas.share import DeadLetterWriter, ShareCoordinator, SharePartitionManager, SharePersister
-from barnabas.share import coordinator as shares
-from barnabas.share import partition_manager as share_partitions
-from barnabas.transactions import AddPartitionsToTxnManager, MarkerWriter, TransactionCoordinator
-from barnabas.transactions import coordinator as transactions
+from barnabas.replication import Partition, ReplicaManager
+from barnabas.security import SELF, RequestContext
+from barnabas.share import (
+    DeadLetterWriter,
+    ShareCoordinator,
+    ShareEnvironment,
+    SharePartitionManager,
+    SharePersister,
+    ShareSessions,
+)
+from barnabas.transactions import AddPartitionsToTxnManager, MarkerWriter, ProducerIds, TransactionCoordinator
 
 logger = safe_logger(__name__)
 
@@ -35,44 +39,80 @@ class _Led(NamedTuple):
     """A change means that replayed records could not be written: the shard is reloaded."""
 
 
-class Host(
-    ForwardingNeeds,
-    IsMember,
-    transactions.TransactionCoordinatorNeeds,
-    shares.ShareCoordinatorNeeds,
-    share_partitions.SharePartitionManagerNeeds,
-    Protocol,
-):
-    """Parts of the broker used by the coordinators."""
+class CreateTopics(Protocol):
+    """Creates topics on behalf of a client, or of this broker; returns the error of each."""
+
+    def __call__(
+        self, wanted: list[NewTopic], context: RequestContext = SELF
+    ) -> Awaitable[dict[str, KafkaError | None]]: ...
 
 
 class Coordinators:
-    def __init__(self, broker: Host) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        runtime: RuntimeEnvironment,
+        shares: ShareEnvironment,
+        replicas: ReplicaManager,
+        peers: Peers,
+        producer_ids: ProducerIds,
+        *,
+        config: Callable[[], BrokerConfig],
+        create_topics: CreateTopics,
+        is_alone: bool,
+    ) -> None:
+        image = self._image = shares.image
+        clock, settings = runtime.clock, config()
+        self._replicas = replicas
+        self._cluster = shares.cluster
+        self._config = config
+        self._create_topics = create_topics
+        self._is_alone = is_alone
         self.groups: GroupCoordinator = GroupCoordinator(
-            group_settings(broker.config),
-            broker,
+            group_settings(settings),
+            runtime,
             lambda: self._partition_count(CONSUMER_OFFSETS),
-            ImageTopics(lambda: broker.image),
+            ImageTopics(image),
             GroupConfigs(
-                lambda group_id: broker.image.configs.get(Resource(ConfigResourceType.GROUP, group_id), {}),
-                lambda name: broker.config[name],
+                lambda group_id: image().configs.get(Resource(ConfigResourceType.GROUP, group_id), {}),
+                lambda name: config()[name],
             ),
         )
-        self.channel = Channel(broker)
-        self.markers = MarkerWriter(broker, self.groups.complete_transaction)
-        self.transactions: TransactionCoordinator = TransactionCoordinator(broker, self.channel, self.markers)
-        self.admission = AddPartitionsToTxnManager(broker, self.channel, self.transactions)
-        self.streams_topics = StreamsTopics(broker.clock, self._create_streams_topics)
-        self.shares = ShareCoordinator(broker)
+        self.channel = Channel(settings.node_id, peers, clock, runtime.timers)
+        self.markers = MarkerWriter(replicas, runtime.durability, clock, self.groups.complete_transaction)
+        self.transactions: TransactionCoordinator = TransactionCoordinator(
+            runtime,
+            self.channel,
+            self.markers,
+            replicas,
+            producer_ids,
+            config=config,
+            image=image,
+        )
+        self.admission = AddPartitionsToTxnManager(replicas, self.channel, self.transactions)
+        self.streams_topics = StreamsTopics(clock, self._create_streams_topics)
+        self.shares = ShareCoordinator(runtime, replicas, config, image)
         self.share_persister = SharePersister(
             self.channel, self.shares, lambda: self.create_topic(SHARE_GROUP_STATE)
         )
         dead_letters = DeadLetterWriter(
-            broker, self.channel, self.groups.configs, self._create_dead_letter_topic
+            self.channel,
+            replicas,
+            runtime.durability,
+            shares,
+            configs=self.groups.configs,
+            creates_topic=lambda: config()["errors.deadletterqueue.auto.create.topics.enable"],
+            create_topic=self._create_dead_letter_topic,
         )
         self.share_partitions: SharePartitionManager = SharePartitionManager(
-            broker, self.share_persister, self.groups.configs, dead_letters
+            replicas,
+            self.share_persister,
+            dead_letters,
+            ShareSessions(
+                settings["group.share.max.share.sessions"],
+                settings["barnabas.fetch.session.max.partitions"],
+            ),
+            shares,
+            self.groups.configs,
         )
         self.share_states = ShareStates(self.groups, self.share_persister)
         self._by_topic: dict[str, CoordinatorRuntime[Any]] = {
@@ -112,8 +152,8 @@ class Coordinators:
         led = {
             (topic, index): _Led(partition, partition.leader_epoch, partition.undone_appends)
             for topic in self._by_topic
-            for index, partition in self._broker.replicas.by_name.get(topic, {}).items()
-            if partition.is_leader and not self._broker.is_fenced
+            for index, partition in self._replicas.by_name.get(topic, {}).items()
+            if partition.is_leader and not self._cluster.is_fenced
         }
         self.is_behind = False
         for tp in self._led.keys() - led.keys():
@@ -138,13 +178,12 @@ class Coordinators:
             self.is_behind = True
 
     def _partition_count(self, topic: str) -> int:
-        state = self._broker.image.topics.get(topic)
+        state = self._image().topics.get(topic)
         return len(state.partitions) if state is not None else 0
 
     async def create_topic(self, name: str) -> None:
         """Create an internal topic on first use. Raises KafkaError on failure."""
-        broker = self._broker
-        wanted = internal_topic(broker.config, broker.image, name, is_alone=broker.is_alone)
+        wanted = internal_topic(self._config(), self._image(), name, is_alone=self._is_alone)
         assert wanted is not None, name
         await self._create(wanted)
 
@@ -152,15 +191,14 @@ class Coordinators:
         await self._create(NewTopic(name, configs=configs))
 
     async def _create(self, wanted: NewTopic) -> None:
-        failure = (await create_topics(self._broker, [wanted]))[wanted.name]
+        failure = (await self._create_topics([wanted]))[wanted.name]
         if failure is not None and failure.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise failure
 
     async def _create_streams_topics(
         self, wanted: Sequence[InternalTopic], context: RequestContext
     ) -> dict[str, KafkaError | None]:
-        return await create_topics(
-            self._broker,
+        return await self._create_topics(
             [
                 NewTopic(topic.name, topic.partitions, topic.replication_factor, configs=dict(topic.configs))
                 for topic in wanted

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from typing import Protocol
+from collections.abc import Callable
 
 from barnabas.cluster import BrokerInfo, Membership, MetadataFollower
 from barnabas.cluster.features import Levels
@@ -18,7 +18,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import check_supported
 from barnabas.network import Listener
-from barnabas.replication import ReplicaManager
+from barnabas.replication import BrokerIdentity
 
 logger = safe_logger(__name__)
 
@@ -26,51 +26,50 @@ REGISTRATION_SECONDS = 5.0  # interval of session checks while waiting for the r
 REFUSED_SECONDS = 5.0  # retry interval after a refused registration
 
 
-class _Host(Protocol):
-    """Parts of the broker used, and state changed, by the lifecycle."""
-
-    broker_epoch: int
-    is_fenced: bool
-
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def listeners(self) -> list[Listener]: ...
-    @property
-    def metadata(self) -> MetadataFollower: ...
-    @property
-    def node_id(self) -> int: ...
-    @property
-    def replicas(self) -> ReplicaManager: ...
-    @property
-    def supported_features(self) -> Levels: ...
-    def use(self, image: MetadataImage) -> None: ...
-    def follow_leadership(self) -> None: ...
-
-
 class BrokerLifecycle:
-    def __init__(self, broker: _Host, membership: Membership) -> None:
-        self._broker = broker
+    """Holds the broker epoch. `config` returns the current settings."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        metadata: MetadataFollower,
+        listeners: list[Listener],
+        config: Callable[[], BrokerConfig],
+        features: Levels,
+    ) -> None:
         self._membership = membership
+        self._metadata = metadata
+        self._listeners = listeners
+        self._config = config
+        self._features = features
+        self._node_id = config().node_id
+        self.broker_epoch = -1
+        self.on_registered: Callable[[MetadataImage], None] = lambda image: None
+        """Called with the image in which the controller has registered this broker."""
+        self.on_fenced: Callable[[], None] = lambda: None
+        self.on_unfenced: Callable[[], None] = lambda: None
         self._rejoining: asyncio.Task[None] | None = None
         self.refusal: str | None = None
         """Reason for the last failed attempt to rejoin; None after success."""
 
+    def identity(self) -> BrokerIdentity:
+        return BrokerIdentity(self._node_id, self.broker_epoch)
+
     async def join(self, *, clean: bool) -> None:
         """Open a session and wait until the controller has registered this broker."""
-        broker, info = self._broker, self._info(clean)
+        info, metadata = self._info(clean), self._metadata
         self._check_features()
-        broker.broker_epoch = await self._membership.join(info)
-        while not self._is_registered(broker.metadata.image):
+        self.broker_epoch = await self._membership.join(info)
+        while not self._is_registered(metadata.image):
             try:
                 async with asyncio.timeout(REGISTRATION_SECONDS):
-                    await broker.metadata.until(self._is_registered)
+                    await metadata.until(self._is_registered)
             except TimeoutError:
                 logger.warning("no controller has registered this broker yet")
                 self._check_features()  # raises if the cluster has been upgraded beyond this version
                 if self._membership.is_fenced:  # the session has expired: open another one
-                    broker.broker_epoch = await self._membership.join(info)
-        broker.use(broker.metadata.image)
+                    self.broker_epoch = await self._membership.join(info)
+        self.on_registered(metadata.image)
 
     def watch(self) -> None:
         """Start monitoring the session."""
@@ -83,33 +82,30 @@ class BrokerLifecycle:
             self._rejoining.cancel()
 
     def _info(self, clean: bool) -> BrokerInfo:
-        broker = self._broker
+        config = self._config()
         return BrokerInfo(
-            broker.node_id,
-            host=broker.config["barnabas.host"] or platform.node(),
-            rack=broker.config["broker.rack"],
+            self._node_id,
+            host=config["barnabas.host"] or platform.node(),
+            rack=config["broker.rack"],
             endpoints=tuple(
-                Endpoint(listener.name, *_registered_address(listener)) for listener in broker.listeners
+                Endpoint(listener.name, *_registered_address(listener)) for listener in self._listeners
             ),
-            features=dict(broker.supported_features),
+            features=dict(self._features),
             clean=clean,
         )
 
     def _check_features(self) -> None:
-        check_supported(self._broker.metadata.image, self._broker.node_id, self._broker.supported_features)
+        check_supported(self._metadata.image, self._node_id, self._features)
 
     def _is_registered(self, image: MetadataImage) -> bool:
-        known = image.brokers.get(self._broker.node_id)
-        return known is not None and known.epoch >= self._broker.broker_epoch
+        known = image.brokers.get(self._node_id)
+        return known is not None and known.epoch >= self.broker_epoch
 
     def _fenced(self) -> None:
         logger.error(
             "the session of this broker is lost: no records are accepted until it is registered again"
         )
-        broker = self._broker
-        broker.is_fenced = True
-        broker.replicas.fence()
-        broker.follow_leadership()
+        self.on_fenced()
         if self._rejoining is None:
             self._rejoining = asyncio.ensure_future(self._rejoin())
 
@@ -128,11 +124,8 @@ class BrokerLifecycle:
             if not self._membership.is_fenced:
                 break
         self.refusal = None
-        broker = self._broker
-        broker.is_fenced = False
         self._rejoining = None
-        broker.replicas.unfence()
-        broker.follow_leadership()
+        self.on_unfenced()
 
 
 def _registered_address(listener: Listener) -> tuple[str, int]:

@@ -13,13 +13,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, WorkerProcess
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.files import FileSystem, LocalFileSystem
+from barnabas.common.files import LocalFileSystem
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.log import DISK_FULL, DiskFull, Log
 from barnabas.log.compaction import (
@@ -88,29 +89,8 @@ MIN_BACKOFF_MS = 100  # log.cleaner.backoff.ms may be 0, which would examine all
 logger = safe_logger(__name__)
 
 
-T = TypeVar("T")
-
-
 class LogFlusher(Protocol):
     def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None: ...
-
-
-class Host(Protocol):
-    """Parts of the broker used by the cleaner."""
-
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def files(self) -> FileSystem: ...
-    @property
-    def flusher(self) -> LogFlusher: ...
-    @property
-    def logs(self) -> LogManager: ...
-    @property
-    def metrics(self) -> Registry: ...
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
 
 
 class Uncleanable(NamedTuple):
@@ -119,22 +99,34 @@ class Uncleanable(NamedTuple):
 
 
 class LogCleaner:
-    def __init__(self, broker: Host) -> None:
-        self._broker = broker
-        self._logs = broker.logs
+    def __init__(
+        self,
+        logs: LogManager,
+        flusher: LogFlusher,
+        threads: ThreadBackground,
+        *,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        metrics: Registry,
+    ) -> None:
+        self._logs = logs
+        self._flusher = flusher
+        self._in_thread = threads.call
+        self._config = config
+        self._clock = clock
         self._rounds: dict[Log, asyncio.Task[None]] = {}
         self._idle: list[WorkerProcess] = []
         self._workers: list[WorkerProcess] = []  # busy and idle
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
         self.uncleanable: dict[Log, Uncleanable] = {}
-        self.metrics = LogCleanerMetrics(broker.metrics, self)
+        self.metrics = LogCleanerMetrics(metrics, self)
 
     # -- start and stop -----------------------------------------------------------------------------
 
     def start(self) -> None:
         # Workers need files on disk; in-memory file systems are used in tests only.
-        if self._broker.config["log.cleaner.enable"] and isinstance(self._broker.files, LocalFileSystem):
+        if self._config()["log.cleaner.enable"] and isinstance(self._logs.fs, LocalFileSystem):
             self._schedule()
 
     async def stop(self) -> None:
@@ -167,7 +159,7 @@ class LogCleaner:
     def _schedule(self, delay_ms: int | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        backoff: int = self._broker.config["log.cleaner.backoff.ms"]
+        backoff: int = self._config()["log.cleaner.backoff.ms"]
         delay = max(backoff, MIN_BACKOFF_MS) if delay_ms is None else delay_ms
         self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
 
@@ -176,13 +168,13 @@ class LogCleaner:
     def _look(self) -> None:
         """Start compacting the dirtiest logs, up to log.cleaner.threads at once. Without work, stop idle workers."""
         self._schedule()
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         self._forgive(now_ms)
         found = self._candidates(now_ms)
         self.metrics.looked(found)
         worth_it = [candidate for candidate in found if candidate.is_worth_it]
         worth_it.sort(key=lambda candidate: candidate.dirty_ratio, reverse=True)
-        free = self._broker.config["log.cleaner.threads"] - len(self._rounds)
+        free = self._config()["log.cleaner.threads"] - len(self._rounds)
         for candidate in worth_it[: max(free, 0)]:
             self._rounds[candidate.log] = asyncio.create_task(self._round(candidate.log))
         is_resting = self._resting is not None and not self._resting.done()
@@ -221,13 +213,13 @@ class LogCleaner:
             error,
             wait_ms // 1000,
         )
-        self.uncleanable[log] = Uncleanable(str(error), self._broker.clock.now_ms() + wait_ms)
+        self.uncleanable[log] = Uncleanable(str(error), self._clock.now_ms() + wait_ms)
 
     # -- compacting one log -------------------------------------------------------------------------
 
     async def _round(self, log: Log) -> None:
         worker = self._worker()
-        swapping = Swapping(self._broker, log, worker)
+        swapping = Swapping(self._logs, self._clock, log, worker)
         try:
             await self._compact(log, worker, swapping)
         except JobCancelled:
@@ -238,7 +230,7 @@ class LogCleaner:
             if swapping.is_valid:  # otherwise the failure is a consequence of the deletion or truncation
                 self._give_up(log, error)
         finally:
-            await self._broker.in_thread(lambda: remove_unfinished(log.fs, log.folder))
+            await self._in_thread(lambda: remove_unfinished(log.fs, log.folder))
             del self._rounds[log]
             self._idle.append(worker)
         self._schedule(0)
@@ -247,17 +239,17 @@ class LogCleaner:
         await self._make_durable(log)
         if not swapping.is_valid:
             return
-        now_ms = self._broker.clock.expiry_ms()  # for the expiry of tombstones
+        now_ms = self._clock.expiry_ms()  # for the expiry of tombstones
         candidate = examine(log, self._logs.cleaned_upto(log), now_ms)
         if candidate is None:
             return
         result = await worker.run(make_plan(candidate, self._effort(), now_ms), swapping.swap)
         # The swap must be durable before the checkpoint: otherwise a crash could leave dirty keys below it for good.
-        await self._broker.in_thread(lambda: _sync_folder(log))
+        await self._in_thread(lambda: _sync_folder(log))
         if swapping.is_valid:
             self._logs.note_cleaned(log, result.cleaned_upto)
             self._report(log, result)
-            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+            await self._in_thread(self._logs.checkpoint_job(log).run)
 
     async def _make_durable(self, log: Log) -> None:
         """Flush and checkpoint the closed segments before compaction. Recovery treats gaps above the recovery point as
@@ -268,13 +260,13 @@ class LogCleaner:
             if not flushed.done():
                 flushed.set_result(None)
 
-        self._broker.flusher.when_flushed(log, log.active.base_offset, done)
+        self._flusher.when_flushed(log, log.active.base_offset, done)
         await flushed
         if self._logs.get(log.topic_partition) is log:
-            await self._broker.in_thread(self._logs.checkpoint_job(log).run)
+            await self._in_thread(self._logs.checkpoint_job(log).run)
 
     def _effort(self) -> Effort:
-        config = self._broker.config
+        config = self._config()
         workers = max(config["log.cleaner.threads"], 1)
         return Effort(
             config["log.cleaner.dedupe.buffer.size"] // workers,
@@ -307,8 +299,9 @@ def _sync_folder(log: Log) -> None:
 class Swapping:
     """Swaps in the segments of one round while its plan is valid."""
 
-    def __init__(self, broker: Host, log: Log, worker: WorkerProcess) -> None:
-        self._broker = broker
+    def __init__(self, logs: LogManager, clock: Clock, log: Log, worker: WorkerProcess) -> None:
+        self._logs = logs
+        self._clock = clock
         self._log = log
         self._worker = worker
         self._generation = log.generation
@@ -317,7 +310,7 @@ class Swapping:
     @property
     def is_valid(self) -> bool:
         log = self._log
-        logs = self._broker.logs
+        logs = self._logs
         is_there = logs.get(log.topic_partition) is log and log.disk.error is None
         if logs.moves.copying(log.topic_partition):
             return False  # the copy contains some of the old segments
@@ -329,4 +322,4 @@ class Swapping:
             self._is_void = True
             self._worker.cancel()
             return
-        swap_in(self._log, sources, group.size, self._broker.clock.now_ms())
+        swap_in(self._log, sources, group.size, self._clock.now_ms())

@@ -45,10 +45,6 @@ class MoveSize(NamedTuple):
 SizeOfMoves = Callable[[MetadataImage, Targets], Awaitable[MoveSize]]
 
 
-def asking_leaders(peers: Callable[[], Peers]) -> SizeOfMoves:
-    return lambda image, targets: size_of_moves(peers(), image, targets)
-
-
 async def size_of_moves(peers: Peers, image: MetadataImage, targets: Targets) -> MoveSize:
     added = {tp: count for tp, after in targets.items() if (count := _added(image, tp, after))}
     by_leader: dict[int, list[TopicPartition]] = {}

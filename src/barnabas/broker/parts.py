@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from barnabas.broker.cluster_connection import (
@@ -14,6 +15,7 @@ from barnabas.broker.cluster_connection import (
     healing_settings_from,
 )
 from barnabas.broker.cluster_control import ClusterControl
+from barnabas.broker.controlled_shutdown import ControlledShutdown
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.dynamic_config import DynamicConfig
 from barnabas.broker.failed_log_dirs import FailedLogDirs
@@ -26,14 +28,13 @@ from barnabas.broker.from_config import (
     replica_fetches_from,
     telemetry_from,
 )
-from barnabas.broker.housekeeping import PeriodicTask, run_background_tasks
 from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.local_requests import answer
 from barnabas.broker.log_cleaner import LogCleaner
-from barnabas.broker.move_sizes import asking_leaders
+from barnabas.broker.move_sizes import size_of_moves
 from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
-from barnabas.broker.security.audit.writer import AuditWriter, audit_from
+from barnabas.broker.security.audit.writer import AuditTopic, AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import BrokerNames, InterBrokerNames, own_names, peer_security
@@ -43,18 +44,19 @@ from barnabas.cluster import ClusterConnection, MetadataFollower, PeerAddresses
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.common.clock import SystemClock
+from barnabas.common.cooperative import PeriodicTask
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.log_settings import RACK_AWARE
 from barnabas.controller import Controller
-from barnabas.handlers import to_controller
+from barnabas.handlers import create_topics, to_controller
 from barnabas.handlers.telemetry import PushQueue
+from barnabas.log import Log
 from barnabas.log.dirs import LogManager
 from barnabas.metrics import Registry, TopicMetrics
 from barnabas.network import Listener, SocketServer, limits_from, use_process_limits
 from barnabas.network.requests import budget_from
 from barnabas.replication import (
-    BrokerIdentity,
     Durability,
     Inspections,
     IsrChanges,
@@ -68,6 +70,7 @@ from barnabas.replication import (
 from barnabas.replication.flusher import Flusher
 from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
 from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.share import ShareEnvironment
 from barnabas.transactions import ProducerIds
 
 T = TypeVar("T")
@@ -102,13 +105,18 @@ class BrokerParts:
         """Called when the metadata cannot be followed any further. The process should exit and be restarted."""
         self._configs_in_use = EMPTY_IMAGE.configs
         self._must_use_config = False
-        self.broker_epoch = -1
-        self.is_fenced = False
         self.timers = asyncio.get_running_loop()
         self.call_soon = self.timers.call_soon
         self.metrics = Registry()
         self.topic_metrics = TopicMetrics(self.metrics)
-        # Requests.
+        self._assemble_requests(config)
+        self._assemble_logs(config)
+        self._assemble_cluster(config, cluster)
+        self._assemble_replication(config)
+        self._assemble_coordinators(config)
+        self._use_config()
+
+    def _assemble_requests(self, config: BrokerConfig) -> None:
         between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
         own = InterBrokerNames() if self.is_alone else own_names(config)
         self.authorizer = authorizer_from(config, own.principals)
@@ -118,17 +126,14 @@ class BrokerParts:
             config, self, self.metrics, self.authorizer, self.audit, names.is_surely_broker
         )
         self.quotas = ClientQuotas(quota_limits_from(config), self.clock.monotonic)
-        addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, lambda: self.image)
+        addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, self._current_image)
         self.sockets: SocketServer = self.platform.sockets(
             config, self.dispatcher, addresses.hosts, is_alone=self.is_alone
         )
         self._access = AccessControl(self.authorizer, self.quotas, self.dispatcher, self.sockets)
+        login_threads = self.platform.threads(LOGIN_THREADS, "barnabas-login")
         self.authentication = Authentication(
-            config,
-            lambda: self.image,
-            self.clock,
-            self.platform.threads(LOGIN_THREADS, "barnabas-login"),
-            self.audit,
+            config, self._current_image, self.clock, login_threads, self.audit
         )
         for listener in self.sockets.listeners:
             listener.is_broker = names.may_be_broker
@@ -141,7 +146,28 @@ class BrokerParts:
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.reads_from_followers: bool = config["replica.selector.class"] == RACK_AWARE
         self.refused_configs = 0  # config changes refused because of barnabas.configs.max.resources
-        # The cluster.
+
+    def _assemble_logs(self, config: BrokerConfig) -> None:
+        self._disk = self.platform.threads(DISK_THREADS, "barnabas-disk")
+        self._flushing = self.platform.threads(FLUSH_THREADS, "barnabas-flush")
+        self.logs: LogManager = LogManager(
+            self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
+        )
+        self.logs.on_truncation = self.sockets.log_truncated
+        self._log_configs = LogConfigs(config)
+        self.inspections = Inspections(self.metrics)
+        self.flusher = Flusher(self._flushing, self._flush_failed)
+        self.durability = Durability(self.flusher, config["barnabas.acks.all.fsync"])
+        self.log_cleaner = LogCleaner(
+            self.logs,
+            self.flusher,
+            self._disk,
+            config=self._current_config,
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+
+    def _assemble_cluster(self, config: BrokerConfig, cluster: ClusterConnection | None) -> None:
         cluster = cluster or connection_from(
             config, self.files, self.supported_features, lambda: self.metadata.image
         )
@@ -152,44 +178,72 @@ class BrokerParts:
             self.controller,
             self._membership,
             lambda: self.policy,
-            lambda: found_cluster(self.config, self.logs),
+            partial(found_cluster, config, self.logs),
             lambda: balance_seconds(self.config),
             healing_settings_from(config),
-            asking_leaders(lambda: self.peers),
+            partial(size_of_moves, self.peers),
             self.supported_features,
             is_alone=self.is_alone,
         )
-        self._lifecycle = BrokerLifecycle(self, self._membership)
-        self.producer_ids = ProducerIds(self._ask_controller, self._identity)
-        self.delegation_tokens = DelegationTokens(config, self.controller, self.clock)
-        # Logs.
-        self._disk = self.platform.threads(DISK_THREADS, "barnabas-disk")
-        self._flushing = self.platform.threads(FLUSH_THREADS, "barnabas-flush")
-        self.logs: LogManager = LogManager(
-            self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
+        self._lifecycle = BrokerLifecycle(
+            self._membership, self.metadata, self.listeners, self._current_config, self.supported_features
         )
-        self.logs.on_truncation = self.sockets.log_truncated
-        self.tiering = tiering_from(self, self.platform, config)
-        self.page_cache = self.tiering.page_cache(self._disk, self.timers)
-        self.inspections = Inspections(self.metrics)
-        self._log_configs = LogConfigs(config)
-        self.failed_dirs = FailedLogDirs(self, self._ask_controller, self.follow_leadership)
-        self.flusher = Flusher(self._flushing, self.failed_dirs.flush_failed)
-        self.durability = Durability(self.flusher, config["barnabas.acks.all.fsync"])
-        self.log_cleaner = LogCleaner(self)
-        self.moves = ReplicaMoves(self)
-        # Replication.
+        self._identity = identity = self._lifecycle.identity
+        self._shutdown = ControlledShutdown(
+            self._membership,
+            self.metadata,
+            identity=identity,
+            image=self._current_image,
+            ask_controller=self._ask_controller,
+        )
+        self.producer_ids = ProducerIds(self._ask_controller, identity)
+        self.delegation_tokens = DelegationTokens(config, self.controller, self.clock)
+
+    def _assemble_replication(self, config: BrokerConfig) -> None:
+        identity = self._identity
+        self.isr_changes = IsrChanges(self._ask_controller, identity)
+        self._view = BrokerView(
+            self.clock,
+            self.flusher,
+            image=self._current_image,
+            want_isr=self.isr_changes.want,
+            expect_fetches=self.fetch_sessions.expect,
+            on_appends_undone=self.follow_leadership,
+        )
         self.replicas = ReplicaManager(
-            self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, BrokerView(self)
+            self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, self._view
+        )
+        self.failed_dirs = FailedLogDirs(
+            self.logs,
+            self.replicas,
+            image=self._current_image,
+            identity=identity,
+            ask_controller=None if self.is_alone else self._ask_controller,
+            on_replicas_lost=self.follow_leadership,
+        )
+        self.tiering = tiering_from(
+            self.platform,
+            controller=self.controller,
+            replicas=self.replicas,
+            peers=self.peers,
+            metrics=self.metrics,
+            config=self._current_config,
+            image=self._current_image,
+            identity=identity,
+            settle=self.settle,
+            follow_leadership=self.follow_leadership,
+        )
+        self.page_cache = self.tiering.page_cache(self._disk, self.timers)
+        self.moves = ReplicaMoves(
+            self.logs, self.replicas, self.flusher, self.page_cache, self._disk, self.clock
         )
         self.leader_throttle = ReplicationQuota(self.clock.monotonic)
         self.follower_throttles = FollowerThrottles(self.clock.monotonic)
-        self.isr_changes = IsrChanges(self._ask_controller, self._identity)
-        self.mirrors = Mirrors(self._ask_controller, self._identity, self.clock, self.durability)
+        self.mirrors = Mirrors(self._ask_controller, identity, self.clock, self.durability)
         self._replica_fetches = replica_fetches_from(config)
         self.fetchers = ReplicaFetchers(
             self.peers,
-            self._identity,
+            identity,
             lambda: self._replica_fetches,
             self.clock,
             self.follower_throttles,
@@ -200,17 +254,30 @@ class BrokerParts:
         self.replicas.on_applied = self._partition_applied
         self.replicas.may_lead = self.tiering.may_lead
         self.replicas.store_covers = self.tiering.store_covers
-        # Coordinators, monitoring and background tasks.
-        self.coordinators: Coordinators = Coordinators(self)
-        self._audit_writer = AuditWriter(self, config)
+
+    def _assemble_coordinators(self, config: BrokerConfig) -> None:
+        """Coordinators, audit log, monitoring and background tasks."""
+        create = partial(create_topics, self)
+        self.coordinators: Coordinators = Coordinators(
+            self,
+            ShareEnvironment(
+                self.clock, self.timers, self.call_soon, self._disk, self._current_image, self._view
+            ),
+            self.replicas,
+            self.peers,
+            self.producer_ids,
+            config=self._current_config,
+            create_topics=create,
+            is_alone=self.is_alone,
+        )
+        audit_topic = AuditTopic(
+            self.peers, image=self._current_image, clock=self.clock, create_topics=create
+        )
+        self._audit_writer = AuditWriter(self.audit, config, self._disk, audit_topic)
         self.monitoring = self.platform.monitoring(self)
         self._housekeeping = PeriodicTask(
-            lambda: run_background_tasks(self),
-            self.platform.housekeeping_seconds,
-            self.clock.monotonic,
-            self.platform.turn_limit,
+            self.platform.housekeeping_seconds, self.clock.monotonic, self.platform.turn_limit
         )
-        self._use_config()
 
     # -- settings and metadata ----------------------------------------------------------------------
 
@@ -265,6 +332,14 @@ class BrokerParts:
         return ",".join(f"{each.host or '127.0.0.1'}:{each.port}" for each in self.listeners)
 
     @property
+    def broker_epoch(self) -> int:
+        return self._lifecycle.broker_epoch
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._view.is_fenced
+
+    @property
     def cluster_id(self) -> str:
         return self.image.cluster_id
 
@@ -295,8 +370,14 @@ class BrokerParts:
     def _ask_controller(self, message: Any) -> Awaitable[Any]:
         return to_controller(self, message)
 
-    def _identity(self) -> BrokerIdentity:
-        return BrokerIdentity(self.node_id, self.broker_epoch)
+    def _current_image(self) -> MetadataImage:
+        return self.image
+
+    def _current_config(self) -> BrokerConfig:
+        return self.config
+
+    def _flush_failed(self, log: Log, error: Exception) -> None:
+        self.failed_dirs.flush_failed(log, error)
 
     def follow_leadership(self) -> None:
         """Update the coordinators after a change of leadership or fencing."""
@@ -304,7 +385,7 @@ class BrokerParts:
 
     def settle(self, tp: TopicPartition) -> None:
         """Retry a partition after the obstacle to its leadership was removed."""
-        self.replicas.settle(tp, lambda: self.image)
+        self.replicas.settle(tp, self._current_image)
         self.failed_dirs.report()
         self.follow_leadership()
 

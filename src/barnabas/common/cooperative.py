@@ -6,10 +6,13 @@ change until it is finished.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
+
+from barnabas.common.clock import Turn, TurnLimit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,3 +56,51 @@ def sort(items: Iterable[Any]) -> Steps[list[Any]]:
         ordered += piece
         yield
     return ordered
+
+
+class PeriodicTask:
+    """Runs rounds of steps on the event loop, in slices of a few milliseconds; each round starts `interval` seconds
+    after the end of the previous one."""
+
+    def __init__(
+        self,
+        interval: float,
+        monotonic: Callable[[], float],
+        limit: TurnLimit,
+    ) -> None:
+        self._steps: Callable[[], Iterator[None]] = lambda: iter(())
+        self._interval = interval
+        self._current = Turn(limit, monotonic)
+        self._round: Iterator[None] = iter(())
+        self._next: asyncio.Handle | None = None
+
+    def start(self, steps: Callable[[], Iterator[None]]) -> None:
+        """`steps` begins a round."""
+        self._steps = steps
+        self._begin()
+
+    def _begin(self) -> None:
+        self._round = self._steps()
+        self._turn()
+
+    def stop(self) -> None:
+        """Stop immediately, without finishing the current round."""
+        self._round = iter(())
+        if self._next is not None:
+            self._next.cancel()
+
+    def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._next = loop.call_later(self._interval, self._begin)  # also when a step fails
+        if not self._is_over():
+            self._next.cancel()
+            self._next = loop.call_soon(self._turn)
+
+    def _is_over(self) -> bool:
+        """Run steps for one slice; True if the round is finished."""
+        turn = self._current
+        turn.begin()
+        while next(self._round, self) is not self:
+            if turn.is_over():
+                return False
+        return True

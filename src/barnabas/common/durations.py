@@ -17,4 +17,4 @@ def seconds_of(text: str) -> float:
         unit = word if word in _SECONDS else _WORDS.get(word.removesuffix("s"))
         if unit is not None:
             return float(found[1]) * _SECONDS[unit]
-    raise ValueError(f"{text!r} is no length of time; write for example 10s, 5 minutes or 2h")
+    raise ValueError(f"not a valid duration: {text!r} (examples: 10s, 5 minutes, 2h)")

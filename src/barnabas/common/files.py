@@ -111,8 +111,6 @@ class FileSystem(Protocol):
         """Sync a folder, so that created, renamed and removed names survive a crash."""
         ...
 
-    def free_bytes(self, path: str) -> int: ...
-
     def capacity(self, path: str) -> tuple[int, int]:
         """Return (total, available) bytes of the volume."""
         ...
@@ -260,9 +258,6 @@ class LocalFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-    def free_bytes(self, path: str) -> int:
-        return self.capacity(path)[1]
 
     def capacity(self, path: str) -> tuple[int, int]:
         usage = os.statvfs(path)

@@ -21,7 +21,7 @@ from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_build import SegmentBuild, at_once
 from barnabas.tiering.restoring.state import write_cluster_state
 from barnabas.tiering.stores.store import ObjectStore
-from tests.tiering.support import sealed
+from tests.support.builders.segments import sealed
 
 CLUSTER = "a-large-cluster"
 TOPIC_ID = bytes([3] * 16)

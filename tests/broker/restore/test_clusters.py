@@ -8,10 +8,10 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
+from tests.support.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read
 from tests.support.waiting import until
-from tests.tiering.lost_cluster import TIERED, TIMEOUT, Store, produce, read
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 RECORDS = 2500
 

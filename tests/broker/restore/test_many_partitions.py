@@ -9,10 +9,10 @@ from barnabas.broker.restore.steps import restore_cluster
 from barnabas.broker.restore.targets import FolderTarget
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.objects import MemoryObjectStore
-from barnabas.tiering.stores.folder_store import FolderStore
+from barnabas.tiering.stores.opening import FolderStore
 from tests.broker.restore.many_partitions import CLUSTER, RECORDS, SEGMENTS, fill
+from tests.support.tiering.lost_cluster import Store, read
 from tests.support.waiting import until
-from tests.tiering.lost_cluster import Store, read
 
 PARTITIONS = 100
 

@@ -12,8 +12,7 @@ from barnabas.broker.restore.plan import RestoreRefusedError, choose_cluster, ma
 from barnabas.broker.restore.steps import Restored, RestoreStep, restore_cluster
 from barnabas.broker.restore.targets import FolderTarget
 from barnabas.testing import EmbeddedBroker
-from tests.support.waiting import until
-from tests.tiering.lost_cluster import (
+from tests.support.tiering.lost_cluster import (
     RECORDS,
     Lost,
     Store,
@@ -23,6 +22,7 @@ from tests.tiering.lost_cluster import (
     produce,
     read,
 )
+from tests.support.waiting import until
 
 
 class Died(BaseException):

@@ -19,8 +19,8 @@ from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
-from tests.network.harness import brokers_let_in
+from tests.support.clients import RawConnection
+from tests.support.server import brokers_let_in
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -38,8 +38,8 @@ from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
-from tests.clients.raw import RawConnection
-from tests.sasl_broker import commit
+from tests.support.clients import RawConnection
+from tests.support.sasl import commit
 from tests.support.waiting import until
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -170,7 +170,7 @@ def test_who_did_what_is_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBro
     assert PASSWORD not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     partitions = broker.broker.replicas.by_name
-    until(lambda: TOPIC in partitions and partitions[TOPIC][0].log.log_end_offset >= 5)
+    until(lambda: 0 in partitions.get(TOPIC, {}) and partitions[TOPIC][0].log.log_end_offset >= 5)
     (segment,) = broker.data_dir.glob(f"{TOPIC}-0/*.log")
     assert b"DeleteTopics" in segment.read_bytes()
     assert PASSWORD.encode() not in segment.read_bytes()

@@ -10,7 +10,7 @@ from barnabas.common.clock import SystemClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn.sasl.login import SaslLogin
-from tests.sasl_broker import sasl_settings
+from tests.support.sasl import sasl_settings
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 

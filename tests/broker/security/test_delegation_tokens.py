@@ -52,3 +52,36 @@ def test_expired_tokens_are_removed_by_the_clock_and_others_stay() -> None:
         expiry.stop()
 
     asyncio.run(main())
+
+
+class JumpingClock(ManualClock):
+    """A clock that was set ahead by a mistake: `expiry_ms` does not follow."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+    def expiry_ms(self) -> int:
+        return super().now_ms()
+
+
+def test_a_clock_that_jumps_ahead_removes_no_token() -> None:
+    async def main() -> None:
+        clock = JumpingClock()
+        controller = Controller(MemoryMetadataStore(), 1)
+        expiry = DelegationTokens(CONFIG, controller, clock)
+        await controller.start()
+        stored = token("day", clock.now_ms() + 86_400_000)
+        await controller.submit(lambda image: ([FeatureFinalized(METADATA_VERSION, SECURITY_LEVEL)], None))
+        await controller.submit(lambda image: ([stored], None))
+        clock.ahead_ms = 30 * 86_400_000
+        clock.advance(60_000)
+        await checked(expiry)
+        assert set(controller.image.delegation_tokens) == {"day"}
+        clock.advance(86_400_000)
+        await checked(expiry)
+        assert not controller.image.delegation_tokens
+        expiry.stop()
+
+    asyncio.run(main())

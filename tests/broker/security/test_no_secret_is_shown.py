@@ -25,8 +25,8 @@ from barnabas.protocol.messages.replication import EnvelopeRequest, EnvelopeResp
 from barnabas.security.authn.sasl.plain import PlainExchange
 from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.testing import EmbeddedBroker
-from tests.certificates import Authority
-from tests.cli.conftest import Cli
+from tests.support.certificates import Authority
+from tests.support.cli import Cli
 
 MARK = "sw0rdfish"
 SECONDS = 60

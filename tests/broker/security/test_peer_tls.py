@@ -23,7 +23,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.tls.authority import Authority, own_hosts
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 SECONDS = 60
 

@@ -33,7 +33,7 @@ class RestoreRefusedError(StoreError):
     """The restore is not possible, and nothing was changed. The message says what to do."""
 
 
-class Tell(NamedTuple):
+class RestoreProgress(NamedTuple):
     """Progress callbacks."""
 
     total: Callable[[str, int], None] = lambda what, count: None
@@ -98,13 +98,17 @@ async def choose_cluster(store: ObjectStore, url: str, wanted: str | None) -> st
     return wanted
 
 
-async def make_plan(store: ObjectStore, cluster_id: str, tell: Tell = Tell()) -> RestorePlan:  # noqa: B008 - immutable
+async def make_plan(
+    store: ObjectStore,
+    cluster_id: str,
+    progress: RestoreProgress = RestoreProgress(),  # noqa: B008 - immutable
+) -> RestorePlan:
     """Read everything needed for a restore. Raises RestoreRefusedError if any object cannot be read."""
     state, image = await read_image(store, cluster_id)
     await read_incarnation(store, cluster_id)  # raises if it is damaged
     folders = await _folders(store, cluster_id, image)
-    tell.total("looking at partitions", len(folders))
-    looked = await for_each(folders, lambda folder: look(store, folder), tell.one_done)
+    progress.total("reading partitions", len(folders))
+    looked = await for_each(folders, lambda folder: look(store, folder), progress.one_done)
     groups = await for_each(
         _group_partitions(image), lambda index: _offsets(store, state, index), lambda: None
     )
@@ -137,7 +141,7 @@ async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState,
         raise RestoreRefusedError(error.message) from error
     if state is None:
         raise RestoreRefusedError(
-            f"There are objects of cluster {cluster_id}, but no metadata: it has written none down yet "
+            f"There are objects of cluster {cluster_id}, but no metadata: it has not written any yet "
             f"({cluster_id}/cluster/ is empty)."
         )
     try:
@@ -146,8 +150,8 @@ async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState,
         raise RestoreRefusedError(f"{state.key}: {error}") from error
     if len(entries) != 1 or end != len(state.data):
         raise RestoreRefusedError(
-            f"{state.key} is damaged or cut short. It is left as it is. If an older one lies beside it, remove this "
-            "one, and restore from that."
+            f"{state.key} is damaged or cut short. It is left as it is. If there is an older one next to it, remove "
+            "this one, and restore from the older one."
         )
     return state, image_from_snapshot(entries[0].deltas, entries[0].offset)
 

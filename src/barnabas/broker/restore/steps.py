@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from barnabas.broker.restore.plan import RestorePlan, RestoreRefusedError, Tell, stored_topics
+from barnabas.broker.restore.plan import RestorePlan, RestoreProgress, RestoreRefusedError, stored_topics
 from barnabas.broker.restore.targets import RestoreTarget
 from barnabas.broker.tiering.cluster_snapshots import encode_image
 from barnabas.cluster.image import MetadataImage
@@ -75,13 +75,13 @@ async def restore_cluster(
     store: ObjectStore,
     plan: RestorePlan,
     target: RestoreTarget,
-    tell: Tell = Tell(),  # noqa: B008 - immutable
+    progress: RestoreProgress = RestoreProgress(),  # noqa: B008 - immutable
     at: At = lambda step: None,
 ) -> Restored:
     """Execute a plan. Call `target.check()` first. Raises StoreError or RestoreRefusedError on failure."""
     incarnation = await raise_incarnation(store, plan.cluster_id, time.time_ns() // 1_000_000)
     at(RestoreStep.INCARNATION_RAISED)
-    taken = await _take_all(store, plan, incarnation, tell, at)
+    taken = await _take_all(store, plan, incarnation, progress, at)
     stored = stored_topics(taken)
     image = restored_image(plan.image, stored, plan.deleted, incarnation, target.brokers)
     await _create_missing(store, image, taken, incarnation)
@@ -94,17 +94,17 @@ async def restore_cluster(
 
 
 async def _take_all(
-    store: ObjectStore, plan: RestorePlan, incarnation: int, tell: Tell, at: At
+    store: ObjectStore, plan: RestorePlan, incarnation: int, progress: RestoreProgress, at: At
 ) -> list[RestoredPartition]:
     kept = plan.kept
-    tell.total("claiming partitions", len(kept))
+    progress.total("claiming partitions", len(kept))
 
     async def one(found: RestoredPartition) -> Manifest:
         manifest = await take(store, found, incarnation)
         at(RestoreStep.MANIFEST_CLAIMED)
         return manifest
 
-    results = await for_each(kept, one, tell.one_done)
+    results = await for_each(kept, one, progress.one_done)
     errors = [each for each in results if isinstance(each, StoreError)]
     if errors:
         raise RestoreRefusedError(

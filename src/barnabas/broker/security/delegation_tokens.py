@@ -33,7 +33,7 @@ class DelegationTokens:
             return
         self._looked_at = now
         tokens = self._controller.image.delegation_tokens.values()
-        if any(is_expired(token, self._clock.now_ms()) for token in tokens):
+        if any(is_expired(token, self._clock.expiry_ms()) for token in tokens):
             self._task = asyncio.ensure_future(self._remove())
 
     def stop(self) -> None:
@@ -41,7 +41,7 @@ class DelegationTokens:
             self._task.cancel()
 
     async def _remove(self) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.expiry_ms()  # a token that was removed is lost for good
         try:
             count = await self._controller.submit(lambda image: remove_expired(image, now_ms))
             logger.info("%d delegation tokens have expired and are removed", count)

@@ -94,7 +94,7 @@ def set_password(
 def delete_user(config: BrokerConfig, name: str) -> None:
     mechanisms = [mechanism for user, mechanism, _ in users(config) if user == name]
     if not mechanisms:
-        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}")
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"user {name} does not exist")
     decide(config, [_altering(Deletion(name, mechanism)) for mechanism in mechanisms])
 
 

@@ -1,26 +1,26 @@
 """Snapshots of the cluster state in the object store, for `barnabas cluster restore`.
 
-Every `barnabas.remote.state.interval.ms` the controller writes its metadata, and each group coordinator the committed
-offsets of its partitions, if they have changed. Requests do not wait for it. Once the cluster has been restored
-elsewhere with a later incarnation, this one stops writing.
+At start and every `barnabas.remote.state.interval.ms` the controller writes its metadata, and each group coordinator
+the committed offsets of its partitions, if they have changed. Requests do not wait for it. Once the cluster has been
+restored elsewhere with a later incarnation, this one stops writing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
-from barnabas.broker.coordinators import Coordinators
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import MetadataEntry, encode_entry, snapshot_of
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import pieces
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.common.types import uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import Controller
-from barnabas.groups import Offsets, OffsetStore
+from barnabas.groups import GroupCoordinator, Offsets, OffsetStore
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.replication import ReplicaManager
 from barnabas.tiering.objects import group_state_key
@@ -35,24 +35,10 @@ from barnabas.tiering.restoring import (
 )
 from barnabas.tiering.stores import ObjectStore, StoreError
 
-T = TypeVar("T")
 GROUPS_IN_A_STEP = 200
+FIRST_SNAPSHOT_SECONDS = 1.0  # after the start, and between attempts until one succeeds
 
 logger = safe_logger(__name__)
-
-
-class Host(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def coordinators(self) -> Coordinators: ...
-    @property
-    def replicas(self) -> ReplicaManager: ...
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
 
 
 class _Written(NamedTuple):
@@ -67,20 +53,32 @@ _NOTHING = _Written(-1, -1, None)
 class StateRecorder:
     """Writes snapshots periodically; `run` is the task."""
 
-    def __init__(self, host: Host, store: ObjectStore, may_write: Callable[[], bool]) -> None:
-        self._host = host
+    def __init__(
+        self,
+        store: ObjectStore,
+        controller: Controller,
+        replicas: ReplicaManager,
+        threads: ThreadBackground,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+    ) -> None:
         self._store = store
-        self._may_write = may_write
+        self._controller = controller
+        self._replicas = replicas
+        self._in_thread = threads.call
+        self._config = config
+        self._clock = clock
         self._has_begun = False
+        self._has_recorded = False
         self._image: tuple[int, int] | None = None  # incarnation and offset of the last snapshot
         self._groups: dict[int, _Written] = {}  # by partition
 
-    async def run(self) -> None:
+    async def run(self, groups: GroupCoordinator, may_write: Callable[[], bool]) -> None:
         """Write snapshots until the store has a later incarnation."""
         while True:
-            await asyncio.sleep(self._host.config["barnabas.remote.state.interval.ms"] / 1000)
-            image = self._host.controller.image
-            if not image.cluster_id or not self._may_write():
+            await asyncio.sleep(self._pause())
+            image = self._controller.image
+            if not image.cluster_id or not may_write():
                 continue
             try:
                 if await self._is_over(image):
@@ -90,27 +88,33 @@ class StateRecorder:
                         image.cluster_id,
                     )
                     return
-                await self.record(image)
+                await self.record(image, groups)
+                self._has_recorded = True
             except StoreError as error:
-                logger.warning("the state of the cluster is not written down: %s", error)
+                logger.warning("the cluster snapshot was not written: %s", error)
 
-    async def record(self, image: MetadataImage) -> None:
+    def _pause(self) -> float:
+        """Seconds to the next snapshot. The first is written at once: without it the store cannot be restored."""
+        interval: float = self._config()["barnabas.remote.state.interval.ms"] / 1000
+        return interval if self._has_recorded else min(interval, FIRST_SNAPSHOT_SECONDS)
+
+    async def record(self, image: MetadataImage, groups: GroupCoordinator) -> None:
         """Write the changes since the last snapshot."""
-        if self._host.controller.is_active and self._image != (image.incarnation, image.offset):
-            data = await self._host.in_thread(lambda: encode_image(image))
+        if self._controller.is_active and self._image != (image.incarnation, image.offset):
+            data = await self._in_thread(lambda: encode_image(image))
             await write_cluster_state(self._store, image.cluster_id, image.incarnation, image.offset, data)
             self._image = image.incarnation, image.offset
-        await self._record_groups(image)
+        await self._record_groups(image, groups)
 
     async def _is_over(self, image: MetadataImage) -> bool:
         if not self._has_begun:
-            await begin_incarnation(self._store, image.cluster_id, self._host.clock.now_ms())
+            await begin_incarnation(self._store, image.cluster_id, self._clock.now_ms())
             self._has_begun = True
         return await read_incarnation(self._store, image.cluster_id) > image.incarnation
 
-    async def _record_groups(self, image: MetadataImage) -> None:
-        led = self._host.replicas.by_name.get(CONSUMER_OFFSETS, {})
-        for index, shard in list(self._host.coordinators.groups.runtime.shards()):
+    async def _record_groups(self, image: MetadataImage, groups: GroupCoordinator) -> None:
+        led = self._replicas.by_name.get(CONSUMER_OFFSETS, {})
+        for index, shard in list(groups.runtime.shards()):
             partition = led.get(index)
             if partition is not None and partition.is_leader:
                 # Up to the high watermark: later records may be lost in a leader change.
@@ -131,7 +135,7 @@ class StateRecorder:
             for each in _of_group(group, store.of_group(group))
         ]
         state = SavedGroupState(leader_epoch, end, tuple(offsets))
-        data = await self._host.in_thread(lambda: encode_group_state(state))
+        data = await self._in_thread(lambda: encode_group_state(state))
         key = group_state_key(image.cluster_id, image.incarnation, index)
         known = before.version if before.leader_epoch == leader_epoch else None
         version = await write_group_state(self._store, key, leader_epoch, data, known)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
 
 from barnabas.cluster.image import MetadataImage, RemoteDeletion
 from barnabas.common.clock import Clock
@@ -31,29 +30,22 @@ LINGER_SECONDS = 600.0
 logger = safe_logger(__name__)
 
 
-class Host(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def image(self) -> MetadataImage: ...
-
-
 class RemoteDeletions:
     """Runs one task while this broker is the controller and deletions are pending."""
 
     def __init__(
         self,
-        host: Host,
         store: ObjectStore,
-        incarnation: Callable[[], int],
+        controller: Controller,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
         writers_ended: Callable[[], Awaitable[None]],
         linger_seconds: float = LINGER_SECONDS,
     ) -> None:
-        self._host = host
         self._store = store
-        self._incarnation = incarnation
+        self._controller = controller
+        self._image = image
+        self._clock = clock
         self._writers_ended = writers_ended
         self._linger_seconds = linger_seconds
         self._first_look: dict[Uuid, float] = {}
@@ -75,7 +67,7 @@ class RemoteDeletions:
 
     @property
     def _is_needed(self) -> bool:
-        return self._host.controller.is_active and bool(self._host.image.remote_deletions)
+        return self._controller.is_active and bool(self._image().remote_deletions)
 
     async def _run(self) -> None:
         backoff = StoreBackoff()
@@ -106,7 +98,7 @@ class RemoteDeletions:
         failures: list[StoreError] = []
         known = len(self._first_look)
         await self._writers_ended()
-        for deletion in list(self._host.image.remote_deletions.values()):
+        for deletion in list(self._image().remote_deletions.values()):
             try:
                 await self._delete(deletion)
             except StoreError as error:
@@ -116,7 +108,7 @@ class RemoteDeletions:
         return len(self._first_look) > known
 
     async def _delete(self, deletion: RemoteDeletion) -> None:
-        now = self._host.clock.monotonic()
+        now = self._clock.monotonic()
         first = self._first_look.setdefault(deletion.topic_id, now)
         kept = [
             index for index in range(deletion.partitions) if not await self._delete_partition(deletion, index)
@@ -124,14 +116,14 @@ class RemoteDeletions:
         if kept:
             logger.info("%s: snapshots keep objects of %d partitions", deletion.name, len(kept))
         elif now - first >= self._linger_seconds:
-            await self._host.controller.submit(lambda image: end_deletion(image, deletion.topic_id))
+            await self._controller.submit(lambda image: end_deletion(image, deletion.topic_id))
             self._first_look.pop(deletion.topic_id, None)
 
     async def _delete_partition(self, deletion: RemoteDeletion, index: int) -> bool:
-        cluster_id = self._host.image.cluster_id
-        folder = PartitionFolder(cluster_id, deletion.name, deletion.topic_id, index)
+        image = self._image()
+        folder = PartitionFolder(image.cluster_id, deletion.name, deletion.topic_id, index)
         try:
-            return await delete_partition(self._store, folder, self._incarnation())
+            return await delete_partition(self._store, folder, image.incarnation)
         except FencedError as error:
             logger.warning("%s", error)
             return True

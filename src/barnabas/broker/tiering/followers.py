@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
 from barnabas.cluster import Peers
 from barnabas.cluster.image import NO_LEADER
@@ -43,18 +42,17 @@ LEADERS_AT_ONCE = 16
 logger = safe_logger(__name__)
 
 
-class Host(Protocol):
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def node_id(self) -> int: ...
-    @property
-    def peers(self) -> Peers: ...
-
-
 class TieredFollowers:
-    def __init__(self, host: Host, remote_of: Callable[[Partition], RemoteLog]) -> None:
-        self._host = host
+    def __init__(
+        self,
+        peers: Peers,
+        node_id: int,
+        config: Callable[[], BrokerConfig],
+        remote_of: Callable[[Partition], RemoteLog],
+    ) -> None:
+        self._peers = peers
+        self._node_id = node_id
+        self._config = config
         self._remote_of = remote_of
         self._beginning: dict[TopicPartition, asyncio.Task[None]] = {}
         self._asked: dict[
@@ -80,7 +78,7 @@ class TieredFollowers:
 
     @property
     def _from_tiered_end(self) -> bool:
-        return bool(self._host.config["follower.fetch.last.tiered.offset.enable"])
+        return bool(self._config()["follower.fetch.last.tiered.offset.enable"])
 
     def _begin(self, partition: Partition, work: Callable[[Partition], Awaitable[None]]) -> None:
         tp = partition.topic_partition
@@ -124,14 +122,11 @@ class TieredFollowers:
 
     async def learn_tiered_ends(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         while True:
-            await asyncio.sleep(self._host.config["remote.log.manager.task.interval.ms"] / 1000)
+            await asyncio.sleep(self._config()["remote.log.manager.task.interval.ms"] / 1000)
             by_leader: dict[int, list[Partition]] = {}
             for partition in partitions():
                 leader = partition.state.leader if partition.state is not None else NO_LEADER
-                if (
-                    leader not in (NO_LEADER, self._host.node_id)
-                    and partition.log.config.remote_storage_enable
-                ):
+                if leader not in (NO_LEADER, self._node_id) and partition.log.config.remote_storage_enable:
                     by_leader.setdefault(leader, []).append(partition)
             for some in pieces(list(by_leader.items()), LEADERS_AT_ONCE):
                 await asyncio.gather(*(self._ask(leader, followed) for leader, followed in some))
@@ -155,8 +150,8 @@ class TieredFollowers:
         for each in followed:
             topic = topics.setdefault(each.topic, ListOffsetsTopic(name=each.topic, partitions=[]))
             topic.partitions.append(ListOffsetsPartition(each.index, each.leader_epoch, timestamp))
-        request = ListOffsetsRequest(replica_id=self._host.node_id, topics=list(topics.values()))
-        response: ListOffsetsResponse = await self._host.peers.send(leader, request, VERSION)
+        request = ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
+        response: ListOffsetsResponse = await self._peers.send(leader, request, VERSION)
         return {
             TopicPartition(topic.name, said.partition_index): said
             for topic in response.topics

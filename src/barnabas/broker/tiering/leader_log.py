@@ -73,7 +73,7 @@ class TieredLeaderLog:
             raise StoreError(
                 f"{partition.topic_partition}: the remote part ends at {claim.file.manifest.tiered_end}, the local one "
                 f"begins at {log.local_start_offset}: what is between is lost. kafka-delete-records up to "
-                f"{log.local_start_offset} gives it up, and copying goes on"
+                f"{log.local_start_offset} gives it up, and copying continues"
             )
         if lost_markers(log):
             await self._end_transactions()
@@ -94,7 +94,7 @@ class TieredLeaderLog:
         found = await self._remote.bootstrap()
         if log.log_end_offset != end or found.tiered_end != tiered_end:
             raise StoreError(
-                f"{self._partition.topic_partition} has taken records while its remote part was looked at"
+                f"{self._partition.topic_partition} has accepted records while its remote part was read"
             )
         epoch = self._partition.leader_epoch
         log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
@@ -124,7 +124,7 @@ def _log_claim(partition: Partition, claim: Claim) -> None:
     tp, end = partition.topic_partition, partition.log.log_end_offset
     if claim.decision is Decision.START_AT:
         logger.warning(
-            "%s ends at %d, below what is in the object store: it goes on at %d", tp, end, claim.start_at
+            "%s ends at %d, below the end in the object store: it resumes at %d", tp, end, claim.start_at
         )
     elif claim.cut_at is not None:
         logger.error(

@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.status import TieringProblem, describe_partition
+from barnabas.cluster import Peers
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage, PartitionState
-from barnabas.common.clock import Clock, Timers
+from barnabas.common.clock import Timers
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.remote_origin import origin_of
+from barnabas.controller import Controller
+from barnabas.groups import GroupCoordinator
 from barnabas.log import Log, names
 from barnabas.log.tiering import is_unfinished, lost_markers
+from barnabas.metrics import Registry
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication import ColdReads, Partition
+from barnabas.replication import BrokerIdentity, ColdReads, Partition, ReplicaManager
 from barnabas.replication.flusher import BackgroundThread
 
 if TYPE_CHECKING:
-    from barnabas.broker.tiering import needs
     from barnabas.broker.tiering.tiering import Tiering
 
 logger = safe_logger(__name__)
 
 
 def tiering_from(
-    host: needs.Host, platform: needs.TieringPlatform, config: BrokerConfig
+    platform: Platform,
+    *,
+    controller: Controller,
+    replicas: ReplicaManager,
+    peers: Peers,
+    metrics: Registry,
+    config: Callable[[], BrokerConfig],
+    image: Callable[[], MetadataImage],
+    identity: Callable[[], BrokerIdentity],
+    settle: Callable[[TopicPartition], None],
+    follow_leadership: Callable[[], None],
 ) -> Tiering | Untiered:
-    if not config["remote.log.storage.system.enable"]:
-        return Untiered(host)
+    if not config()["remote.log.storage.system.enable"]:
+        return Untiered(image)
     # Imported on demand: brokers without tiered storage do not need these fifty modules.
     from barnabas.broker.tiering.settings import tiering_settings
     from barnabas.broker.tiering.tiering import THREADS, Tiering
 
-    settings = tiering_settings(config)
-    store = platform.object_store(settings.url, settings.options)
-    threads = platform.threads(THREADS, "barnabas-remote")
-    return Tiering(host, store, threads, settings, platform.probe_rounds)
+    settings = tiering_settings(config())
+    return Tiering(
+        platform.object_store(settings.url, settings.options),
+        platform.threads(THREADS, "barnabas-remote"),
+        settings,
+        platform,
+        controller=controller,
+        replicas=replicas,
+        peers=peers,
+        metrics=metrics,
+        config=config,
+        image=image,
+        identity=identity,
+        settle=settle,
+        follow_leadership=follow_leadership,
+    )
 
 
 def end_tiering(partition: Partition) -> None:
@@ -64,13 +90,6 @@ def log_recovering(partition: Partition) -> None:
     )
 
 
-class Host(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def image(self) -> MetadataImage: ...
-
-
 def awaits_store(image: MetadataImage, partition: Partition) -> bool:
     """True if the partition must be initialized from the store before it is led."""
     log = partition.log
@@ -92,14 +111,14 @@ def unfinished(log: Log) -> str:
 class Untiered:
     """Stand-in for `Tiering` in a broker without tiered storage."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+        self._image = image
         self._told: set[TopicPartition] = set()
 
     def page_cache(self, background: BackgroundThread, timers: Timers) -> ColdReads:
         return ColdReads(background)
 
-    async def start(self) -> None: ...
+    async def start(self, groups: GroupCoordinator) -> None: ...
 
     async def stop(self) -> None: ...
 
@@ -124,7 +143,7 @@ class Untiered:
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
         """False for a restored partition without local records: it would restart at offset 0."""
         tp = partition.topic_partition
-        if not awaits_store(self._host.image, partition):
+        if not awaits_store(self._image(), partition):
             return True
         if tp not in self._told:
             self._told.add(tp)

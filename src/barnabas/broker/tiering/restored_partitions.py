@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from barnabas.broker.tiering.no_tiering import Host, awaits_store, unfinished
-from barnabas.cluster.image import PartitionState
+from barnabas.broker.tiering.no_tiering import awaits_store, unfinished
+from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.common.clock import Clock
 from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
@@ -43,13 +44,15 @@ class Beginnings:
 
     def __init__(
         self,
-        host: Host,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
         bootstrap: Callable[[Partition], Awaitable[Bootstrap]],
         take_back: Callable[[Partition, int, Callable[[], bool]], Awaitable[None]],
         group_state: Callable[[int], Awaitable[SavedGroupState | None]],
         begun: Callable[[Partition], None],
     ) -> None:
-        self._host = host
+        self._image = image
+        self._clock = clock
         self._bootstrap = bootstrap
         self._take_back = take_back
         self._group_state = group_state
@@ -60,7 +63,7 @@ class Beginnings:
 
     def may_lead(self, partition: Partition, state: PartitionState) -> bool:
         tp, log = partition.topic_partition, partition.log
-        if not awaits_store(self._host.image, partition) or self._empty.get(tp) is log:
+        if not awaits_store(self._image(), partition) or self._empty.get(tp) is log:
             return True
         if tp not in self._under_way:
             task = self._under_way[tp] = asyncio.create_task(self._begin(partition, state))
@@ -81,13 +84,13 @@ class Beginnings:
                 logger.warning("%s is not led before it has begun: %s", partition.topic_partition, error)
                 await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
             else:
-                if awaits_store(self._host.image, partition):
+                if awaits_store(self._image(), partition):
                     self._empty[partition.topic_partition] = partition.log
                 self._begun(partition)
                 return
 
     def _is_ours(self, partition: Partition, state: PartitionState) -> bool:
-        now = self._host.image.partition(partition.topic, partition.index)
+        now = self._image().partition(partition.topic, partition.index)
         return now is not None and now.leader_epoch == state.leader_epoch and not partition.is_retired
 
     async def _at_tiered_end(self, partition: Partition, state: PartitionState) -> None:
@@ -108,9 +111,7 @@ class Beginnings:
             await settled(log)
             if not self._is_ours(partition, state):
                 return
-        ended = write_lost_markers(
-            log, found.open_transactions, state.leader_epoch, self._host.clock.now_ms()
-        )
+        ended = write_lost_markers(log, found.open_transactions, state.leader_epoch, self._clock.now_ms())
         logger.info(
             "%s begins at %d, with %d ends of transactions: what is before is in the object store",
             partition.topic_partition,
@@ -121,9 +122,7 @@ class Beginnings:
     async def _with_offsets(self, partition: Partition, state: PartitionState) -> None:
         remembered = await self._group_state(partition.index)
         if remembered is not None and remembered.offsets and self._is_ours(partition, state):
-            await write_offsets(
-                partition.log, remembered.offsets, state.leader_epoch, self._host.clock.now_ms()
-            )
+            await write_offsets(partition.log, remembered.offsets, state.leader_epoch, self._clock.now_ms())
             logger.info(
                 "%s begins with %d committed offsets", partition.topic_partition, len(remembered.offsets)
             )

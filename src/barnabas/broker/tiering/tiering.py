@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.broker.tiering import cluster_snapshots as recording
+from barnabas.broker.platform import Platform
+from barnabas.broker.tiering.cluster_snapshots import StateRecorder
 from barnabas.broker.tiering.compacted_restore import take_back
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
 from barnabas.broker.tiering.leader_log import ManifestSegments, TieredLeaderLog, WholeLedLog
 from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
-from barnabas.broker.tiering.needs import Host
 from barnabas.broker.tiering.no_tiering import end_tiering, log_recovering
 from barnabas.broker.tiering.restored_partitions import Beginnings, MissingLogs
 from barnabas.broker.tiering.settings import (
@@ -28,18 +28,22 @@ from barnabas.broker.tiering.settings import (
     writer_settings,
 )
 from barnabas.broker.tiering.status import TieringProblem, describe_broker, describe_partition
+from barnabas.cluster import Peers
 from barnabas.cluster.deltas import ConfigsChanged, Delta
-from barnabas.cluster.image import NO_LEADER
+from barnabas.cluster.image import NO_LEADER, MetadataImage
 from barnabas.common.clock import Timers
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.threads import ThreadBackground
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
+from barnabas.controller import Controller
+from barnabas.groups import GroupCoordinator
 from barnabas.log import Log
 from barnabas.log.tiering import forget, is_unfinished, stays_whole
+from barnabas.metrics import Registry
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication import ColdReads, Partition
+from barnabas.replication import BrokerIdentity, ColdReads, Partition, ReplicaManager
 from barnabas.replication.flusher import BackgroundThread
 from barnabas.replication.tiered_reads import TieredReads
 from barnabas.tiering.objects import ManifestWriter, PartitionFolder, read_manifest
@@ -76,54 +80,69 @@ class Led(NamedTuple):
 
 
 class Tiering:
-    """Implements `RemoteParts` for the page cache. Not thread-safe: used on the event loop only."""
+    """Gives each partition its remote log. Not thread-safe: used on the event loop only."""
 
     def __init__(
         self,
-        host: Host,
         store: ObjectStore,
         threads: ThreadBackground,
         settings: TieringSettings,
-        probe_rounds: int | None = None,
+        platform: Platform,
+        *,
+        controller: Controller,
+        replicas: ReplicaManager,
+        peers: Peers,
+        metrics: Registry,
+        config: Callable[[], BrokerConfig],
+        image: Callable[[], MetadataImage],
+        identity: Callable[[], BrokerIdentity],
+        settle: Callable[[TopicPartition], None],
+        follow_leadership: Callable[[], None],
     ) -> None:
-        self._host = host
-        self._probe_rounds = probe_rounds or ROUNDS
+        clock = self._clock = platform.clock
+        self._replicas = replicas
+        self._config = config
+        self._image = image
+        self._identity = identity
+        self._follow_leadership = follow_leadership
+        self._probe_rounds = platform.probe_rounds or ROUNDS
         self.at: At = nowhere
         """Called at each step of every writer; the simulator injects crashes here."""
         self._threads = threads
         self.store = store
-        self.reader = StoreReader(store, host.clock, settings.reader_threads)
-        folder = f"{host.config.log_dirs[0]}/{CACHE_FOLDER}"
-        self._files = ChunkFiles(host.files, folder)
+        self.reader = StoreReader(store, clock, settings.reader_threads)
+        folder = f"{config().log_dirs[0]}/{CACHE_FOLDER}"
+        self._files = ChunkFiles(platform.files, folder)
         self.chunks = ChunkCache(
             self.reader.get_range,
             self._files,
             threads,
             limit=settings.cache_bytes,
             most_downloads=settings.reader_threads,
-            quota=ReadQuota(
-                host.clock.monotonic, host.config["remote.log.manager.fetch.max.bytes.per.second"]
-            ),
+            quota=ReadQuota(clock.monotonic, config()["remote.log.manager.fetch.max.bytes.per.second"]),
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
-        self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, host.clock)
-        self._pacer = UploadLimiter(host.clock.monotonic, *copying_limits(host.config))
+        self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, clock)
+        self._pacer = UploadLimiter(clock.monotonic, *copying_limits(config()))
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
         self.led: dict[TopicPartition, Led] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._reads: TieredReads | None = None
-        self._followers = TieredFollowers(host, self._remote_of)
-        self._deletions = RemoteDeletions(host, store, lambda: host.image.incarnation, self._writers_ended)
+        self._followers = TieredFollowers(peers, config().node_id, config, self._remote_of)
+        self._deletions = RemoteDeletions(store, controller, image, clock, self._writers_ended)
+        self._snapshots = StateRecorder(store, controller, replicas, threads, config, clock)
         self.moved_to_tiers = self._followers.moved_to_tiers
         self.waits_for_tiers = self._followers.waits_for_tiers
-        self._beginnings = Beginnings(host, self._bootstrap, self._take_back, self._group_state, self._begun)
+        self._beginnings = Beginnings(
+            image, clock, self._bootstrap, self._take_back, self._group_state, self._begun
+        )
         self.may_lead = self._beginnings.may_lead
-        self._missing = MissingLogs(self._tiered_end, host.settle)
+        self._missing = MissingLogs(self._tiered_end, settle)
         self.store_covers = self._missing.store_covers
         self._is_sound = self._is_stopped = False
         self.problem = TieringProblem()
-        TieringMetrics(host.metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
+        TieringMetrics(metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
     def _led_parts(self) -> Iterator[LedPart]:
         for tp, led in self.led.items():
@@ -137,7 +156,7 @@ class Tiering:
         return describe_broker(self._parts, self._pacer, self.problem)
 
     def page_cache(self, background: BackgroundThread, timers: Timers) -> ColdReads:
-        self._reads = TieredReads(background, self, timers, lambda: remote_limits(self._host.config))
+        self._reads = TieredReads(background, timers, lambda: remote_limits(self._config()))
         return self._reads
 
     def use_config(self, config: BrokerConfig) -> None:
@@ -149,11 +168,11 @@ class Tiering:
 
     # -- start and stop -----------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, groups: GroupCoordinator) -> None:
         """Probe the store. Raises UnsoundStoreError if it must not be used."""
         await self._threads.call(self._files.empty)
-        self._run(self._followers.learn_tiered_ends(lambda: list(self._host.replicas)))
-        self._run(recording.StateRecorder(self._host, self.store, lambda: self._is_sound).run())
+        self._run(self._followers.learn_tiered_ends(lambda: list(self._replicas)))
+        self._run(self._snapshots.run(groups, lambda: self._is_sound))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 await probe(self.store, self._probe_rounds)
@@ -182,11 +201,11 @@ class Tiering:
                 self._is_sound = True
                 self.problem.is_over()
         self._deletions.follow()
-        for partition in list(self._host.replicas):
+        for partition in list(self._replicas):
             self.follow(partition)
 
     def _note_problem(self, text: str) -> None:
-        self.problem.say(text, self._host.clock.now_ms())
+        self.problem.say(text, self._clock.now_ms())
 
     async def stop(self) -> None:
         """Cancel uploads, which the next leader resumes. Later metadata changes are ignored."""
@@ -202,6 +221,8 @@ class Tiering:
         await self._missing.stop()
         if self._reads is not None:
             await self._reads.close()
+        for partition in self._replicas:
+            partition.remote = None
         for _, remote in self.remote.values():
             await remote.close()
         self.remote.clear()
@@ -216,18 +237,6 @@ class Tiering:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # -- reading ------------------------------------------------------------------------------------
-
-    def remote_log(self, log: Log) -> RemoteLog | None:
-        """Return the remote log, with the manifest of the writer if this broker leads the partition."""
-        known = self.remote.get(log.topic_partition)
-        if known is None or known[0] is not log:
-            return None
-        led = self.led.get(log.topic_partition)
-        if led is not None and (manifest := led.writer.manifest) is not None:
-            known[1].manifest.use(manifest)
-        return known[1]
-
     # -- metadata changes ---------------------------------------------------------------------------
 
     def follow(self, partition: Partition) -> None:
@@ -238,6 +247,7 @@ class Tiering:
         if partition.is_retired or not log.config.remote_storage_enable:
             self._stop_writing(tp)
             self._forget(tp)
+            partition.remote = None
             end_tiering(partition)
             return
         remote = self._remote_of(partition)
@@ -258,7 +268,7 @@ class Tiering:
 
     def _follows(self, partition: Partition) -> bool:
         leader = partition.state.leader if partition.state is not None else NO_LEADER
-        return leader not in (NO_LEADER, self._host.node_id)
+        return leader not in (NO_LEADER, self._identity().broker_id)
 
     def applied(self, deltas: Iterable[Delta]) -> None:
         """Apply topic config changes. Leader changes are handled by `follow`."""
@@ -266,7 +276,7 @@ class Tiering:
             self._deletions.follow()
         for delta in deltas:
             if isinstance(delta, ConfigsChanged):
-                for partition in list(self._host.replicas):
+                for partition in list(self._replicas):
                     self.follow(partition)
                 return
 
@@ -281,6 +291,7 @@ class Tiering:
         if known is None or known[0] is not log:
             self._forget(tp)
             known = self.remote[tp] = log, RemoteLog(self.folder_of(partition), self._parts)
+        partition.remote = known[1]
         return known[1]
 
     async def _bootstrap(self, partition: Partition) -> Bootstrap:
@@ -288,26 +299,24 @@ class Tiering:
 
     async def _take_back(self, partition: Partition, leader_epoch: int, is_ours: Callable[[], bool]) -> None:
         remote = self._remote_of(partition)
-        await take_back(partition.log, remote, leader_epoch, self._host.clock, is_ours)
+        await take_back(partition.log, remote, leader_epoch, self._clock, is_ours)
 
     def _begun(self, partition: Partition) -> None:
-        self._host.replicas.settle(partition.topic_partition, lambda: self._host.image)
+        self._replicas.settle(partition.topic_partition, self._image)
         if partition.topic in INTERNAL_TOPICS:
-            self._host.follow_leadership()
+            self._follow_leadership()
 
     async def _tiered_end(self, tp: TopicPartition, topic_id: Uuid) -> int:
-        folder = PartitionFolder(self._host.image.cluster_id, tp.topic, topic_id, tp.partition)
+        folder = PartitionFolder(self._image().cluster_id, tp.topic, topic_id, tp.partition)
         seen = await read_manifest(self.store, folder)
         return seen.manifest.tiered_end if seen is not None else 0
 
     async def _group_state(self, index: int) -> SavedGroupState | None:
-        image = self._host.image
+        image = self._image()
         return await read_group_state(self.store, image.cluster_id, image.incarnation, index)
 
     def folder_of(self, partition: Partition) -> PartitionFolder:
-        return PartitionFolder(
-            self._host.image.cluster_id, partition.topic, partition.topic_id, partition.index
-        )
+        return PartitionFolder(self._image().cluster_id, partition.topic, partition.topic_id, partition.index)
 
     def _forget(self, tp: TopicPartition) -> None:
         known = self.remote.pop(tp, None)
@@ -317,25 +326,27 @@ class Tiering:
     # -- writing ------------------------------------------------------------------------------------
 
     def _start_writing(self, partition: Partition, remote: RemoteLog) -> None:
-        host, log = self._host, partition.log
-        name = f"broker {host.node_id} of epoch {host.broker_epoch}"
+        clock, log = self._clock, partition.log
+        node_id, broker_epoch = self._identity()
+        name = f"broker {node_id} of epoch {broker_epoch}"
         is_whole = stays_whole(log)
-        whole = WholeLedLog(partition, remote, host.clock, self._threads.call) if is_whole else None
+        whole = WholeLedLog(partition, remote, clock, self._threads.call) if is_whole else None
         writer = RemoteWriter(
             self.store,
             remote.folder,
-            ManifestWriter(host.image.incarnation, partition.leader_epoch, name),
-            whole or TieredLeaderLog(partition, remote, host.clock, self._threads.call),
-            lambda: writer_settings(host.config, log.config),
+            ManifestWriter(self._image().incarnation, partition.leader_epoch, name),
+            whole or TieredLeaderLog(partition, remote, clock, self._threads.call),
+            lambda: writer_settings(self._config(), log.config),
             self._pacer,
             self._threads.call,
-            host.clock,
+            clock,
             at=self.at,
             counters=partition.counters,
             whole=whole,
         )
         task = asyncio.create_task(self._write(writer, partition))
         self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
+        remote.manifest.follow(lambda: writer.manifest)
         if not is_whole:
             log.use_remote(ManifestSegments(lambda: writer.manifest))
 

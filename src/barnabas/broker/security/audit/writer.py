@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol, TypeVar
 
+from barnabas.cluster import Peers
+from barnabas.cluster.image import MetadataImage
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
+from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import NewTopic
-from barnabas.handlers import ForwardingNeeds, create_topics
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records import Record, build_batch
 from barnabas.security.authz import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
@@ -28,16 +29,24 @@ ALL_IN_SYNC = -1
 _SETTINGS = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 3600 * 1000)}
 
 
-class TopicNeeds(ForwardingNeeds, Protocol):
-    @property
-    def clock(self) -> Clock: ...
+CreateTopics = Callable[[list[NewTopic]], Awaitable[dict[str, KafkaError | None]]]
 
 
 class AuditTopic:
     """Topic with a single partition, so that events are ordered."""
 
-    def __init__(self, broker: TopicNeeds) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        peers: Peers,
+        *,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+        create_topics: CreateTopics,
+    ) -> None:
+        self._peers = peers
+        self._image = image
+        self._clock = clock
+        self._create_topics = create_topics
 
     async def append(self, events: list[Event]) -> None:
         """Write events. Raises KafkaError if all attempts fail."""
@@ -57,44 +66,34 @@ class AuditTopic:
                 return
 
     async def _create(self) -> None:
-        if TOPIC not in self._broker.image.topics:
+        if TOPIC not in self._image().topics:
             wanted = NewTopic(TOPIC, 1, -1, configs=_SETTINGS)
-            error = (await create_topics(self._broker, [wanted]))[TOPIC]
+            error = (await self._create_topics([wanted]))[TOPIC]
             if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise error
 
     async def _produce(self, events: list[Event]) -> None:
-        state = self._broker.image.partition(TOPIC, 0)
+        image = self._image()
+        state = image.partition(TOPIC, 0)
         if state is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is not there yet")
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         records = [
             Record(offset, now_ms, None, json.dumps(event).encode()) for offset, event in enumerate(events)
         ]
         data = PartitionProduceData(0, build_batch(records))
-        topic = TopicProduceData(TOPIC, self._broker.image.topics[TOPIC].topic_id, [data])
+        topic = TopicProduceData(TOPIC, image.topics[TOPIC].topic_id, [data])
         request = ProduceRequest(None, ALL_IN_SYNC, PRODUCE_TIMEOUT_MS, [topic])
-        response = await self._broker.peers.send(state.leader, request)
+        response = await self._peers.send(state.leader, request)
         error = ErrorCode(response.responses[0].partition_responses[0].error_code)
         if error:
             raise KafkaError(error, "its leader refuses events")
 
 
-T = TypeVar("T")
-
 DELAY_SECONDS = 0.2
 LAST_SECONDS = 5.0  # timeout for writing to the topic at shutdown
 
 logger = safe_logger(__name__)
-
-
-class AuditNeeds(TopicNeeds, Protocol):
-    """Parts of the broker used by the audit log."""
-
-    @property
-    def audit(self) -> AuditLog | None: ...
-
-    async def in_thread(self, work: Callable[[], T]) -> T: ...
 
 
 def audit_from(config: BrokerConfig, clock: Clock) -> AuditLog | None:
@@ -113,9 +112,11 @@ def audit_from(config: BrokerConfig, clock: Clock) -> AuditLog | None:
 class AuditWriter:
     """Writes queued events to the file and the topic. A no-op if the audit log is disabled."""
 
-    def __init__(self, broker: AuditNeeds, config: BrokerConfig) -> None:
-        self._broker = broker
-        self._audit = broker.audit
+    def __init__(
+        self, audit: AuditLog | None, config: BrokerConfig, threads: ThreadBackground, topic: AuditTopic
+    ) -> None:
+        self._audit = audit
+        self._threads = threads
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
         path = config["barnabas.audit.file"]
@@ -126,7 +127,7 @@ class AuditWriter:
             if path
             else None
         )
-        self._topic = AuditTopic(broker) if config["barnabas.audit.topic.enable"] else None
+        self._topic = topic if config["barnabas.audit.topic.enable"] else None
 
     def start(self) -> None:
         """Start writing events as they arrive."""
@@ -184,7 +185,7 @@ class AuditWriter:
     async def _to_file(self, events: list[Event]) -> None:
         file = self._file
         if file is not None:
-            await self._broker.in_thread(lambda: file.write(lines_of(events)))
+            await self._threads.call(lambda: file.write(lines_of(events)))
 
     async def _to_topic(self, events: list[Event]) -> None:
         if self._topic is not None:

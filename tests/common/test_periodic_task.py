@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.housekeeping import PeriodicTask
 from barnabas.common.clock import TurnLimit
+from barnabas.common.cooperative import PeriodicTask
 from simulation.loop import VirtualLoop
 
 
@@ -33,7 +33,7 @@ class Work:
 
 async def turns_of(work: Work, rounds: PeriodicTask) -> list[int]:
     """How many steps each turn of the loop took, for the first round."""
-    rounds.start()
+    rounds.start(work.steps)
     seen = [work.done]
     while work.done < work.count:
         await asyncio.sleep(0)
@@ -43,7 +43,7 @@ async def turns_of(work: Work, rounds: PeriodicTask) -> list[int]:
 
 def run(work: Work, most_steps: int = 1000) -> list[int]:
     async def play() -> list[int]:
-        rounds = PeriodicTask(work.steps, 1.0, work.monotonic, TurnLimit(steps=most_steps))
+        rounds = PeriodicTask(1.0, work.monotonic, TurnLimit(steps=most_steps))
         try:
             return await turns_of(work, rounds)
         finally:
@@ -69,10 +69,10 @@ def test_what_is_short_is_done_in_one_turn() -> None:
 def test_rounds_follow_one_another_until_they_are_stopped() -> None:
     loop = VirtualLoop()
     work = Work(3)
-    rounds = PeriodicTask(work.steps, 1.0, loop.time, TurnLimit(steps=1))
+    rounds = PeriodicTask(1.0, loop.time, TurnLimit(steps=1))
 
     async def play() -> None:
-        rounds.start()
+        rounds.start(work.steps)
         await asyncio.sleep(2.5)
         rounds.stop()
         await asyncio.sleep(5)
@@ -86,8 +86,8 @@ def test_a_round_that_is_stopped_half_way_goes_no_further() -> None:
     work = Work(100)
 
     async def play() -> None:
-        rounds = PeriodicTask(work.steps, 1.0, work.monotonic, TurnLimit(steps=10))
-        rounds.start()
+        rounds = PeriodicTask(1.0, work.monotonic, TurnLimit(steps=10))
+        rounds.start(work.steps)
         rounds.stop()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -106,11 +106,11 @@ def test_a_step_that_fails_ends_its_round_only() -> None:
             raise RuntimeError("the first time")
         yield
 
-    rounds = PeriodicTask(steps, 1.0, loop.time, TurnLimit(steps=1))
+    rounds = PeriodicTask(1.0, loop.time, TurnLimit(steps=1))
 
     async def play() -> None:
         with pytest.raises(RuntimeError):
-            rounds.start()
+            rounds.start(steps)
         await asyncio.sleep(1.5)
         rounds.stop()
 
