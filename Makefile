@@ -28,6 +28,7 @@ CONNECTOR_STAMP    := .cache/spark-kafka-$(CONNECTOR_VERSION)/libs/.stamp
 ICEBERG_STAMP      := .cache/iceberg-$(ICEBERG_VERSION)/libs/.stamp
 MIRROR_MAKER_STAMP := .cache/mirror-maker-$(KAFKA_VERSION)/libs/.stamp
 HDFS_STAMP         := .cache/hdfs-$(HADOOP_VERSION)/libs/.stamp
+YARN_STAMP         := .cache/yarn-$(HADOOP_VERSION)/libs/.stamp
 S3A_STAMP          := .cache/s3a-$(HADOOP_VERSION)/libs/.stamp
 CONNECT_STAMP      := .cache/connect-1/libs/.stamp
 
@@ -41,7 +42,7 @@ PROMETHEUS := .cache/programs/prometheus usr/bin/prometheus prometheus
 
 SERVE ?= --data .cache/data --listen 127.0.0.1:9092
 TEST  ?=
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
@@ -67,8 +68,12 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@touch $@
 
 # Containers often set PYTHONDONTWRITEBYTECODE. Without bytecode each start compiles, which doubles its time.
-bytecode: $(STAMP)
+bytecode: $(VENV)/.bytecode
 	@$(BIN)/python -m compileall -q -j 0 src/barnabas
+# uv writes no bytecode either. Files that are templates or of Python 2 do not compile, which does not matter.
+$(VENV)/.bytecode: $(STAMP)
+	@$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|pip|setuptools|uv)/' $(VENV)/lib/python3.*/site-packages || true
+	@touch $@
 
 # Loops compiled by numba and the bytecode that Spark's workers import: the first query would wait for both.
 kernels: $(VENV)/.kernels
@@ -93,9 +98,9 @@ tour: bytecode  ## a short tour of the broker with a real client
 serve: bytecode  ## run a broker on 127.0.0.1:9092 (SERVE="--data DIR --listen HOST:PORT")
 	$(BIN)/barnabas serve $(SERVE)
 
-# Most tests wait for brokers and JVMs: two processes take little more than half the time of one.
+# Most tests wait for brokers and JVMs, so that three processes use two cores better than two do.
 test: bytecode kernels programs-in-ci java-if-possible  ## run the tests that CI runs (TEST="tests/log -k roll" for a part)
-	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(TEST)
 
 check: $(STAMP)  ## formatter, linter, strict types, import layers, sizes, names, documentation
 	$(BIN)/ruff format --check .
@@ -163,7 +168,8 @@ $(CONNECTOR_STAMP):    tests/java/spark/pom.xml
 $(ICEBERG_STAMP):      tests/java/iceberg/pom.xml
 $(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
 $(HDFS_STAMP):         tests/java/hdfs/pom.xml
-$(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(MIRROR_MAKER_STAMP) $(HDFS_STAMP):
+$(YARN_STAMP):         tests/java/yarn/pom.xml
+$(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(MIRROR_MAKER_STAMP) $(HDFS_STAMP) $(YARN_STAMP):
 	tools/fetch-jars $(@D) $<
 	@touch $@
 

@@ -12,7 +12,7 @@ OBJECT_STORES ?= .cache/object-stores
 SEEDS ?= 1-1000
 FUZZ  ?= --frames 1000000
 
-COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
+COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
     connect-counterparts prometheus-boards extended peers stream-processors endurance ingest-rotations
 .PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
@@ -51,6 +51,10 @@ $(OLDEST_SPARK)/.stamp: requirements/oldest-spark.txt | $(STAMP)
 	rm -rf $(OLDEST_SPARK)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(OLDEST_SPARK) -r requirements/oldest-spark.txt
 	@touch $@
+
+spark-clusters: bytecode kernels $(YARN_STAMP)  #: Spark standalone with killed, suspended and slow executors, YARN, Spark Connect
+	$(BIN)/pytest -m extended tests/spark/test_standalone.py tests/spark/test_cluster_failures.py tests/spark/test_connect_server.py \
+	    tests/spark/test_yarn.py
 
 hdfs: bytecode kernels $(HDFS_STAMP)  #: pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from barnabas.spark.worker_check import OPTION as CHECK
+from barnabas.spark.worker_check import SCHEMA as CHECK_SCHEMA
+from barnabas.spark.worker_check import WorkerCheckReader
 from barnabas.spark.worker_process import leave_quietly
 
 if TYPE_CHECKING:
@@ -36,11 +39,15 @@ class DefaultSource(DataSource):
         return "barnabas"
 
     def schema(self) -> Any:
+        if CHECK in self.options:
+            return CHECK_SCHEMA
         from barnabas.spark.source import schema_of
 
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if CHECK in self.options:
+            return WorkerCheckReader()
         from barnabas.spark.source import make_reader
 
         return make_reader(self.options, schema)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from barnabas.spark.session import session_builder
-from tests.spark.support import stream
+from tests.support.spark.reading import stream
 
 RECORDS_PER_BATCH = 40
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.spark.support import DEADLINE, produce, started, stream
+from tests.support.spark.reading import DEADLINE, produce, started, stream
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everybody writes Spark
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import requires_java
 from tests.spark.source.readers import batch_reader, rows_of
 from tests.spark.source.test_readers import delete_records, recreate
-from tests.spark.spark_jars import requires_connector
-from tests.spark.support import DEADLINE, NOW, produce, read, run_to_end, started, stream
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
+from tests.support.spark.jars import requires_connector
+from tests.support.spark.reading import DEADLINE, NOW, produce, read, run_to_end, started, stream
 from tests.support.waiting import eventually, until
 
 COMPACTED = {

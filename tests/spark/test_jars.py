@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.jars import EXCLUDES, LIBRARIES, PACKAGES, SETTING, with_libraries
-from tests.spark.spark_jars import requires_s3a, s3a_jars
+from tests.support.spark.jars import requires_s3a, s3a_jars
 
 
 def test_a_name_becomes_packages_beside_those_that_are_named_already() -> None:

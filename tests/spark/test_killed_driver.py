@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import PROJECT_ROOT
 from tests.spark.endless_stream import RECORDS_PER_BATCH, copying
-from tests.spark.support import DEADLINE, produce, run_to_end
+from tests.support.programs import PROJECT_ROOT
+from tests.support.spark.reading import DEADLINE, produce, run_to_end
 from tests.support.waiting import still_running, until
 
 # The tests of the library kill a process that runs all templates; this one does it to the bare source.

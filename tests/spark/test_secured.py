@@ -16,10 +16,10 @@ from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import requires_java
-from tests.secured_kafka import PASSWORD, SCRAM_LOGIN, USER, SecuredKafka
-from tests.spark.spark_jars import requires_connector
-from tests.spark.support import produce, run_to_end
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.secured import PASSWORD, SCRAM_LOGIN, USER, SecuredKafka
+from tests.support.spark.jars import requires_connector
+from tests.support.spark.reading import produce, run_to_end
 
 pytestmark = [requires_java, pytest.mark.timeout(600)]
 
@@ -204,7 +204,7 @@ def test_a_pipeline_that_is_not_let_in_says_so_before_it_starts(
         Runner(read_pipeline(pipeline), spark)
     monkeypatch.setenv("KAFKA_PASSWORD", "not-hers")
     runner = Runner(read_pipeline(pipeline), spark)
-    with pytest.raises(PipelineError, match=r"The pipeline is not let in: .*invalid credentials"):
+    with pytest.raises(PipelineError, match=r"The brokers reject the pipeline: .*invalid credentials"):
         runner._ask_broker(make_topics=True)
     runner.close()
 

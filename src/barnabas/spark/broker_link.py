@@ -86,3 +86,10 @@ def link_to(bootstrap: str, **settings: Any) -> BrokerLink:
     if link is None:
         link = _links[key] = BrokerLink(bootstrap, **settings)
     return link
+
+
+def close_link(bootstrap: str, **settings: Any) -> None:
+    """Close a link of `link_to`, in a process that does not need it again."""
+    link = _links.pop((os.getpid(), tuple(sorted({**settings, "bootstrap": bootstrap}.items()))), None)
+    if link is not None:
+        link.close()

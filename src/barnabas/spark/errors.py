@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _STACK_LINE = re.compile(r"^\s+at |^\s*\.\.\. \d+ more|^JVM stacktrace:|^== SQL")
+_OURS = re.compile(r"^(?:[\w.]+: )*barnabas\.[\w.]+Error: (\S.*)$", re.MULTILINE)
 _PYTHON_STACK = "Traceback (most recent call last):"
 MAX_CAUSE = 1_500  # characters: a screen, not a log
 
@@ -33,6 +34,14 @@ class DataLossError(SourceError):
             f"{what}. Some data may have been lost: retention may have removed them, or the topic was deleted. "
             "Set the option 'failOnDataLoss' to 'false' to continue with the remaining records."
         )
+
+
+def own_sentence(error: BaseException) -> str | None:
+    """Return the last message of an error of ours in the text of Spark's: the end of a worker's traceback."""
+    if isinstance(error, PipelineError):
+        return error.sentence
+    found = _OURS.findall(str(error))
+    return str(found[-1]).strip().rstrip(".") + "." if found else None
 
 
 def words_of(error: BaseException) -> str:

@@ -42,6 +42,10 @@ class Options:
         value = self._values.get(name.lower())
         return self._names[name.lower()].default if value is None else value.strip()
 
+    def internal(self, name: str) -> str | None:
+        """An option that Barnabas gives to itself; its name begins with two underscores."""
+        return self._values.get(name)
+
     def require(self, name: str) -> str:
         value = self.text(name)
         if not value:

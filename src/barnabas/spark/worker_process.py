@@ -31,7 +31,7 @@ from barnabas.common.allocation import keep_freed_memory
 
 # -- Start Spark's Python workers in a quarter of the time ---------------------------------------------
 
-LINKED = ("bin", "jars", "sbin", "data")
+LINKED = ("bin", "jars", "sbin", "data", "conf")
 
 
 def prepare_workers() -> None:

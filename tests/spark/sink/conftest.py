@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.apache_kafka import ApacheKafka
+from tests.support.kafka.broker import ApacheKafka
 
 
 @pytest.fixture(scope="package")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.broker_process import BrokerProcess
-from tests.kafka_jars import requires_java
-from tests.spark.sink.reading import create_topic, open_transactions, read_committed
 from tests.spark.sink.sabotage import wake_up_file
 from tests.spark.sink.small_spark import BATCHES, rows_of, sink_of
+from tests.support.brokers import BrokerProcess
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
+from tests.support.topics import create_topic, open_transactions, read_committed
 from tests.support.waiting import still_running, until
 
 TASKS = 2

@@ -16,8 +16,8 @@ from barnabas.records.record import Record
 from barnabas.spark.sink import protocol
 from barnabas.spark.sink.driver import SinkDriver
 from barnabas.spark.sink.protocol import Batch
-from tests.frame_proxy import proxied_broker
-from tests.spark.sink.reading import read_committed
+from tests.support.proxies import proxied_broker
+from tests.support.topics import read_committed
 
 SINK, QUERY, START = "orders", "query", "start"
 

@@ -16,10 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import PROJECT_ROOT, requires_java
-from tests.spark.sink.reading import create_topic, open_transactions, read_committed
 from tests.spark.sink.spark_query import start_query
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
+from tests.support.programs import PROJECT_ROOT
+from tests.support.topics import create_topic, open_transactions, read_committed
 from tests.support.waiting import still_running, until
 
 pytestmark = [requires_java, pytest.mark.timeout(600)]  # a second Spark, on a machine with much else to do

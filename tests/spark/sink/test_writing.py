@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import requires_java
-from tests.spark.sink.reading import create_topic, read_committed, transactional_ids
 from tests.spark.sink.spark_query import start_query
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
+from tests.support.topics import create_topic, read_committed, transactional_ids
 
 pytestmark = pytest.mark.timeout(600)  # Spark on a machine with much else to do
 

@@ -6,7 +6,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from barnabas.spark.source import make_reader, make_stream_reader, schema_of
 from barnabas.spark.source.stream import BatchReader, StreamReader
-from tests.spark.support import dots
+from tests.support.spark.reading import dots
 
 Rows = list[tuple[int, int, bytes | None]]
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows, ReadMinRows
 from barnabas.spark.errors import DataLossError, SourceError
 from barnabas.testing import EmbeddedBroker
 from tests.spark.source.readers import Query, Rows, batch_reader, rows_of, stream_reader
-from tests.spark.support import NOW, produce
+from tests.support.spark.reading import NOW, produce
 
 
 def numbered(count: int, first: int = 0) -> list[bytes | None]:

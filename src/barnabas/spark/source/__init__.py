@@ -12,10 +12,22 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from barnabas.spark.source.columns import schema_of, shape_of
+from barnabas.spark.source.offset_resolver import OffsetResolver
+from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, by_topic, flat
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.stream import BatchReader, StreamReader
 
-__all__ = ["make_reader", "make_stream_reader", "schema_of"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Moment",
+    "OffsetResolver",
+    "by_topic",
+    "flat",
+    "make_reader",
+    "make_stream_reader",
+    "schema_of",
+]
 
 
 def make_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,11 +14,15 @@ from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
     Moment,
+    Offsets,
     check_batch_moments,
+    flat,
     moment_option,
     parse_partitions,
 )
 
+SPAN = "__span"
+"""Internal option of the runner: `{"start": {...}, "end": {...}}` with offsets."""
 WAYS = ("subscribe", "subscribePattern", "assign")
 
 
@@ -56,6 +61,8 @@ class SourceSettings:
     offset_interval: float
     remote: RemoteSettings | None = None
     """If set, no broker is used."""
+    span: tuple[Offsets, Offsets] | None = None
+    """Start and end of a stream that reads a part of its topics; partitions without one are not read."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceSettings:
@@ -95,7 +102,16 @@ class SourceSettings:
             options.number("fetchOffset.numRetries", 1) or 1,
             (options.number("fetchOffset.retryIntervalMs") or 0) / 1000,
             remote,
+            _span(options),
         )
+
+
+def _span(options: Options) -> tuple[Offsets, Offsets] | None:
+    text = options.internal(SPAN)
+    if text is None:
+        return None
+    found = json.loads(text)
+    return flat(found["start"]), flat(found["end"])
 
 
 def _client(options: Options, remote: RemoteSettings | None) -> SparkClientSettings:

@@ -77,7 +77,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         view = OffsetResolver(self._settings)
         assigned = view.assigned()
-        offsets = view.resolve(self._settings.starting, assigned, starting=True)
+        if self._settings.span is not None:
+            offsets = {tp: self._settings.span[0].get(tp, 0) for tp in assigned.partitions}
+        else:
+            offsets = view.resolve(self._settings.starting, assigned, starting=True)
         self._initial = StreamPosition(offsets, assigned.ids)
         return self._initial.to_json()
 
@@ -89,7 +92,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self._target = self._ends({}, recent=False)
+        latest = self._ends({}, recent=False)
+        span = self._settings.span
+        ends = latest.offsets if span is None else {tp: span[1].get(tp, 0) for tp in latest.offsets}
+        self._target = StreamPosition(ends, latest.ids)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """End of the next micro-batch; exactly `start` if there is none. The end of the first micro-batch records its

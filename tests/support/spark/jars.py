@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT, in_ci
+from tests.support.programs import PROJECT_ROOT, in_ci
 
 CONNECTOR_VERSION = "4.2.0"  # the newest that can be had; it works with Spark 4.3 too
 ICEBERG_VERSION = "1.12.0"
@@ -30,6 +30,11 @@ def hdfs_jars() -> list[Path]:
     return sorted((PROJECT_ROOT / ".cache" / f"hdfs-{HADOOP_VERSION}" / "libs").glob("*.jar"))
 
 
+def yarn_jars() -> list[Path]:
+    return sorted((PROJECT_ROOT / ".cache" / f"yarn-{HADOOP_VERSION}" / "libs").glob("*.jar"))
+
+
+requires_yarn = pytest.mark.skipif(not yarn_jars(), reason="no jars of YARN: run `make spark-clusters`")
 requires_s3a = pytest.mark.skipif(not s3a_jars() and not in_ci(), reason="no jars for s3a: run `make java`")
 requires_hdfs = pytest.mark.skipif(not hdfs_jars(), reason="no jar of HDFS: run `make hdfs`")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from examples.demo.pipelines import SHORT_LIVED
-from tests.spark.spark_jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
+from tests.support.spark.jars import connect_jars, connector_jars, iceberg_jars, s3a_jars
 
 
 def spark_session(warehouse: Path) -> Iterator[SparkSession]:

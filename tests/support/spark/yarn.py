@@ -1,0 +1,129 @@
+"""YARN on loopback: a ResourceManager and a NodeManager, each a process, and local disks as its file system."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from xml.sax.saxutils import escape
+
+import pyspark
+
+from tests.support.programs import free_port
+from tests.support.spark.jars import yarn_jars
+from tests.support.waiting import still_running, until
+
+RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+SPARK_HOME = Path(pyspark.__file__).parent
+SECONDS = 300.0
+SERVICES = ("", ".scheduler", ".resource-tracker", ".admin", ".webapp")
+NODE_SERVICES = ("", ".localizer", ".webapp", ".collector-service")
+
+
+class Yarn:
+    def __init__(self, folder: Path, memory: int = 4000) -> None:
+        self.folder = folder
+        self.configuration = folder / "conf"
+        self._memory = memory
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Yarn:
+        self.configuration.mkdir(parents=True)
+        (self.configuration / "yarn-site.xml").write_text(_xml(self._settings()))
+        (self.configuration / "core-site.xml").write_text(_xml({"fs.defaultFS": "file:///"}))
+        (self.configuration / "log4j2.properties").write_text(LOGGING)
+        self._run("manager", RESOURCE_MANAGER)
+        self._await("manager", "Transitioned to active state")
+        self._run("node", NODE_MANAGER)
+        self._await("node", "Registered with ResourceManager")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self._processes):
+            process.terminate()  # the node ends its containers
+        for process in self._processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def container_logs(self) -> str:
+        return "\n".join(
+            f"== {path}\n{path.read_text(errors='replace')[-3000:]}"
+            for path in sorted((self.folder / "logs").rglob("std*"))
+        )
+
+    def _settings(self) -> dict[str, str]:
+        manager = {f"yarn.resourcemanager{name}.address": f"127.0.0.1:{free_port()}" for name in SERVICES}
+        node = {f"yarn.nodemanager{name}.address": f"127.0.0.1:{free_port()}" for name in NODE_SERVICES}
+        return {
+            **manager,
+            **node,
+            "yarn.resourcemanager.scheduler.class": (
+                "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler"
+            ),
+            "yarn.scheduler.minimum-allocation-mb": "128",
+            "yarn.nodemanager.resource.memory-mb": str(self._memory),
+            "yarn.nodemanager.resource.cpu-vcores": "4",
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.local-dirs": str(self.folder / "local"),
+            "yarn.nodemanager.log-dirs": str(self.folder / "logs"),
+            "yarn.nodemanager.delete.debug-delay-sec": "600",
+            "yarn.nodemanager.disk-health-checker.enable": "false",
+            "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH",
+        }
+
+    def _run(self, name: str, main: str) -> None:
+        path = ":".join([str(self.configuration), *map(str, yarn_jars()), f"{SPARK_HOME}/jars/*"])
+        command = [
+            "java",
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dyarn.log.dir={self.folder}",
+            "-cp",
+            path,
+            main,
+        ]
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self.folder),
+            **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
+        }
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self._processes.append(
+                subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=self.folder)
+            )
+
+    def _await(self, name: str, line: str) -> None:
+        path = self.folder / f"{name}.log"
+
+        def text() -> str:
+            return path.read_text(errors="replace")
+
+        alive = still_running(self._processes[-1], lambda: text()[-3000:])
+        until(lambda: line in text(), lambda: text()[-3000:], SECONDS, meanwhile=alive)
+
+
+LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %c{1}: %m%n
+"""
+
+
+def _xml(settings: dict[str, str]) -> str:
+    lines = (
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
+        for name, value in settings.items()
+    )
+    return f"<configuration>{''.join(lines)}</configuration>"
