@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.postgres import PostgresServer, running_postgres
+from tests.support.databases.postgres import PostgresServer, running_postgres
 
 
 @pytest.fixture(scope="session")

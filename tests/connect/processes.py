@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from examples.demo.pipelines import SHORT_LIVED
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 DEADLINE = 400.0
 

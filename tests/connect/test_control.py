@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.connect.control import Host
+from barnabas.connect.control import ConnectorGroup
 from barnabas.connect.control_files import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
-from tests.spark.spark_jars import requires_connect_jars
+from tests.support.spark.jars import requires_connect_jars
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.timeout(300)]
 DEADLINE = 120.0
 
 
-def tick_until(host: Host, condition: Callable[[], bool]) -> None:
+def tick_until(host: ConnectorGroup, condition: Callable[[], bool]) -> None:
     def tick() -> None:
         for one in host.running:
             one.tick()
@@ -47,7 +47,7 @@ to: {{jdbc: {{url: "jdbc:postgresql://127.0.0.1:1/shop?password=hunter22", table
 restart: {{first: 200ms, attempts: 2}}
 """
     declared = [connector(tmp_path / text.split()[1], text, servers) for text in (good, away)]
-    host = Host(declared, spark)
+    host = ConnectorGroup(declared, spark)
     one, other = host.running
     orders = ControlFiles(LocalFolder(tmp_path / "good" / ".barnabas" / "connect" / "good" / "barnabas"))
 

@@ -49,16 +49,16 @@ def test_a_connector_is_read_with_its_ends_and_transforms(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("wrong", "instead", "line", "text"),
     [
-        ("shop.orders\n    schema:", "shop.orders\n    shema:", 5, "`shema` is no word of this section; did you mean"),
-        ("from:\n  topic:", "from:\n  topik:", 3, "`topik` is no word of `from`; did you mean `topic`?"),
-        ("- filter:", "- filtre:", 7, "`filtre` is no word of `transforms`; did you mean `filter`?"),
-        ("tolerate: 100 per hour", "tolerate: often", 10, "write for example `100 per hour`"),
+        ("shop.orders\n    schema:", "shop.orders\n    shema:", 5, "unknown key `shema` in this section; did you mean"),
+        ("from:\n  topic:", "from:\n  topik:", 3, "unknown key `topik` in `from`; did you mean `topic`?"),
+        ("- filter:", "- filtre:", 7, "unknown key `filtre` in `transforms`; did you mean `filter`?"),
+        ("tolerate: 100 per hour", "tolerate: often", 10, "(example: `100 per hour`)"),
         ("errors: {topic", "erors: {topic", 10, "did you mean `errors`?"),
         ("key: id", "format: xml", 9, "`format`: Invalid enum value 'xml'"),
-        ("name: orders", "name: orders/1", 1, "'orders/1' is no name"),
+        ("name: orders", "name: orders/1", 1, "not a valid name: 'orders/1'"),
         ("- filter: amount > 0", "- mask: {fields: [a], keep_last: -1}", 7, "0 or more"),
         ("- filter: amount > 0", "- mask: {felds: [a]}", 7, "did you mean `fields`?"),
-        ("to:\n", "trigger: soon\nto:\n", 8, "is no length of time"),
+        ("to:\n", "trigger: soon\nto:\n", 8, "not a valid duration"),
         ("to:\n", "name: again\nto:\n", 8, "duplicate key `name`"),
     ],
 )  # fmt: skip
@@ -87,7 +87,7 @@ def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: 
 
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
     said = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
-    assert "line 4: ${env:TOPIC} stands in a field that is shown in logs" in said
+    assert "line 4: ${env:TOPIC} is in a field that logs and the status show" in said
 
 
 def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

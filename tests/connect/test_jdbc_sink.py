@@ -16,8 +16,8 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.java import jvm_of
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
-from tests.postgres import PostgresServer
-from tests.spark.spark_jars import requires_connect_jars
+from tests.support.databases.postgres import PostgresServer
+from tests.support.spark.jars import requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
@@ -177,12 +177,25 @@ def test_texts_become_what_the_columns_are(spark: SparkSession, tmp_path: Path, 
         writer.write(spark.createDataFrame([(1, "{")], "id BIGINT, total STRING"), "q", 2)
 
 
+def test_a_table_gains_the_columns_that_it_lacks(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    do(spark, database, 'CREATE TABLE orders ("id" int)', "INSERT INTO orders VALUES (7)")
+    for refusal in ({"schema_evolution": "fail"}, {"create": False}):
+        with pytest.raises(PipelineError, match="The table orders has no column for total"):
+            opened(spark, tmp_path, database, **refusal)
+    writer = opened(spark, tmp_path, database)
+    writer.write(spark.createDataFrame([(8, "a")], "id BIGINT, total STRING"), "q", 0)
+    found = ask(spark, database, 'SELECT "id", CAST("total" AS VARCHAR(9)) FROM orders')
+    assert sorted(found) == [(7, None), (8, "a")]
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"mode": "upsert"}, "wants `keys`"),
         ({"mode": "upsert", "keys": ("number",)}, "The sink's key number is none of the fields: id, total"),
-        ({"create": False}, "There is no table orders at jdbc:postgresql://"),
+        ({"create": False}, "Table orders does not exist at jdbc:postgresql://"),
     ],
 )
 def test_a_sink_that_cannot_be_is_told_before_the_first_batch(

@@ -16,8 +16,8 @@ from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, run_once
-from tests.postgres import PostgresServer
-from tests.spark.spark_jars import requires_connect_jars
+from tests.support.databases.postgres import PostgresServer
+from tests.support.spark.jars import requires_connect_jars
 
 pytestmark = [pytest.mark.timeout(300), requires_connect_jars]
 
@@ -102,5 +102,5 @@ def test_a_table_that_cannot_be_followed_is_told(
         feeder(spark, tmp_path, database, table="events")
     with pytest.raises(PipelineError, match='relation "nothing" does not exist'):
         feeder(spark, tmp_path, database, table="nothing", incrementing="id")
-    with pytest.raises(PipelineError, match="There is no JDBC driver for jdbc:nothing"):
+    with pytest.raises(PipelineError, match="No JDBC driver found for jdbc:nothing"):
         Database(Secret("jdbc:nothing://x")).spark_options(spark)

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
 from examples.demo.pipelines import SHORT_LIVED
-from tests.cli.conftest import Cli
 from tests.connect.support import connector, run_once
 from tests.connect.test_jdbc_sink import STEPS
-from tests.kafka_jars import PROJECT_ROOT
-from tests.postgres import PostgresServer
-from tests.spark.spark_jars import connect_jars, requires_connect_jars
+from tests.support.cli import Cli
+from tests.support.databases.postgres import PostgresServer
+from tests.support.programs import PROJECT_ROOT
+from tests.support.spark.jars import connect_jars, requires_connect_jars
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(600), requires_connect_jars]

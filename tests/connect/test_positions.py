@@ -51,7 +51,7 @@ def test_what_is_no_topic_is_shown_as_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["orders", "orders:0", "orders=1", ":0=1", "orders:a=1", "orders:0=-1"])
 def test_what_is_no_place_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no TOPIC:PARTITION=OFFSET"):
+    with pytest.raises(ValueError, match="not a valid TOPIC:PARTITION=OFFSET"):
         partition_and_offset(text)
 
 

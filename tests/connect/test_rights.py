@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from barnabas.connect.declaration import Connector, read_connector
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
 from tests.connect.support import run_once
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.cli import Cli
+from tests.support.programs import PROJECT_ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

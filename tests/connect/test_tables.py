@@ -12,8 +12,8 @@ from barnabas.connect.sinks.tables import DeltaSink, TableWriter
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
-from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.spark.spark_jars import requires_connect_jars, requires_iceberg
+from tests.support.spark.iceberg import rows_of
+from tests.support.spark.jars import requires_connect_jars, requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 

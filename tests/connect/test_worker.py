@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -17,9 +16,10 @@ import pytest
 from barnabas.connect.worker import ConnectWorker, find_libs, read_configs
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
 from tests.connect.support import consume
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
+from tests.support.cli import Cli
+from tests.support.kafka.jars import kafka_libs, requires_java
+from tests.support.programs import PROJECT_ROOT, free_port
 from tests.support.waiting import until
 
 DEADLINE = 240.0
@@ -39,13 +39,6 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def distribution(folder: Path) -> Path:
@@ -139,9 +132,11 @@ def test_a_task_that_has_failed_is_started_again_after_a_pause() -> None:
 
 def test_what_is_no_connector_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"name": "a"}')
-    with pytest.raises(PipelineError, match=r"a\.json is no connector: JSON with `name` and `config`"):
+    with pytest.raises(
+        PipelineError, match=r"a\.json is not a connector: expected JSON with `name` and `config`"
+    ):
         read_configs([tmp_path / "a.json"])
     (tmp_path / "b.properties").write_text("name=b\ntasks.max=1\n")
     assert read_configs([tmp_path / "b.properties"]) == {"b": {"name": "b", "tasks.max": "1"}}
-    with pytest.raises(PipelineError, match="There is no connect-runtime in"):
+    with pytest.raises(PipelineError, match="connect-runtime not found in"):
         find_libs(tmp_path)

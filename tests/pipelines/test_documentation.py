@@ -2,7 +2,7 @@
 
 from barnabas.spark.client_settings import UNDERSTOOD
 from barnabas.spark.option_catalogue import OPTIONS
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 PAGE = PROJECT_ROOT / "docs" / "pipelines" / "source.md"
 

@@ -65,7 +65,7 @@ class ConnectorPlan:
     def plan(self) -> PipelinePlan:
         rows = self._transformed()
         if not rows.isStreaming:
-            raise PipelineError(f"{self.connector.source.location()} is no stream.")
+            raise PipelineError(f"{self.connector.source.location()} is not a stream.")
         if self.connector.errors is None:
             rows = rows.filter(F.when(F.col(ERROR).isNotNull(), _stop(self.connector.name)).otherwise(True))
         else:
@@ -174,13 +174,13 @@ class ConnectorWriter:
         first = None if refused is None else refused.select(ERROR).first()
         if first is not None:
             raise PipelineError(
-                f"{self._connector.sink.location()} refuses rows ({first[0]}), and the connector has no "
-                "`errors: {topic: ...}` for them: give it one, and it goes on from here."
+                f"{self._connector.sink.location()} rejects rows ({first[0]}), and the connector has no "
+                "`errors: {topic: ...}` for them: add it, and the connector continues from here."
             )
 
 
 def _stop(name: str) -> F.Column:
     said = F.concat(
-        F.lit(f"A row of {name} cannot go on, and there is no `errors: {{topic: ...}}` for it: "), ERROR
+        F.lit(f"A row of {name} is invalid, and the connector has no `errors: {{topic: ...}}`: "), ERROR
     )
     return F.raise_error(said).cast("boolean")

@@ -37,7 +37,7 @@ UTC = "-Duser.timezone=UTC"  # databases without time zones and Spark then agree
 
 
 @contextmanager
-def connectors_session(connectors: Sequence[Connector], master: str) -> Iterator[SparkSession]:
+def connectors_session(connectors: Sequence[Connector], master: str | None) -> Iterator[SparkSession]:
     """Open one session for all connectors; PipelineError if their Spark settings conflict."""
     configuration: dict[str, str] = {}
     for one in connectors:
@@ -64,7 +64,7 @@ def check_together(connectors: Sequence[Connector]) -> None:
         StateLock(one.name, state_url(one)).check()
 
 
-def fields_by_name(connectors: Sequence[Connector], master: str) -> dict[str, list[str]]:
+def fields_by_name(connectors: Sequence[Connector], master: str | None) -> dict[str, list[str]]:
     """Return the fields that each connector's sink would receive; PipelineError if a declaration does not fit."""
     with connectors_session(connectors, master) as session:
         plans = {one.name: ConnectorPlan(one, FlowSession.beside(session)).plan() for one in connectors}
@@ -212,8 +212,8 @@ class RunningConnector:
         if errors is None or self._tolerance.take(self._clock(), self._rejected()):
             return
         self.life.gave_up(
-            f"More rows with errors than {errors.tolerate}; they are in {errors.topic}, with the reasons. When it is "
-            f"put right, `barnabas connect restart {self.connector.path.name}` goes on."
+            f"More rows with errors than {errors.tolerate}; they are in {errors.topic}, with the reasons. After "
+            f"fixing the cause, run `barnabas connect restart {self.connector.path.name}`."
         )
         raise PipelineError(self.life.error)
 
@@ -267,7 +267,7 @@ class Feeding(threading.Thread):
         self.join(30.0)
 
 
-class Host:
+class ConnectorGroup:
     """The connectors of one process."""
 
     def __init__(self, connectors: Sequence[Connector], session: SparkSession) -> None:

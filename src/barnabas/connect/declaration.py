@@ -76,7 +76,7 @@ class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return None
         found = _TOLERATE.fullmatch(self.tolerate.strip())
         if found is None:
-            raise ValueError(f"{self.tolerate!r} is no rate; write for example `100 per hour`")
+            raise ValueError(f"not a valid rate: {self.tolerate!r} (example: `100 per hour`)")
         span = found[2] if found[2][0].isdigit() else f"1 {found[2]}"
         return int(found[1]), seconds_of(span)
 
@@ -155,7 +155,9 @@ def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Co
         raise document.error((), "a connector has at least `name`, `from` and `to`.")
     said: _Document = _convert(document, document.value, _Document, ())
     if not _NAME.fullmatch(said.name):
-        raise document.error(("name",), f"{said.name!r} is no name: letters, digits, `.`, `_` and `-`.")
+        raise document.error(
+            ("name",), f"not a valid name: {said.name!r} (allowed: letters, digits, `.`, `_` and `-`)."
+        )
     configuration = {BOOTSTRAP: "127.0.0.1:9092", **said.configuration, **(overrides or {})}
     connector = Connector(
         path.resolve(),
@@ -212,8 +214,8 @@ def _end(
     for reference in references_in(end):
         raise document.error(
             _line_of(document, reference, path),
-            f"{reference} stands in a field that is shown in logs and in the status; secrets go into fields such as "
-            "`password` and `url`.",
+            f"{reference} is in a field that logs and the status show; use secrets in fields such as `password` "
+            "and `url`.",
         )
     return end
 
@@ -254,8 +256,8 @@ def _told(document: _LinedDocument, text: str, kind: Any, path: DocumentPath) ->
 
 def _unknown(word: str, known: Iterable[str], where: str) -> str:
     known = list(known)
-    hint = did_you_mean(word, known) or f"; there are {_listed(known)}."
-    return f"`{word}` is no word of {where}{hint}"
+    hint = did_you_mean(word, known) or f"; known keys are {_listed(known)}."
+    return f"unknown key `{word}` in {where}{hint}"
 
 
 def _known_fields(kind: Any) -> Iterable[str]:

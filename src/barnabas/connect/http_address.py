@@ -15,7 +15,7 @@ MAX_ANSWER = 64 << 20
 
 
 @dataclass(frozen=True)
-class Address:
+class HttpAddress:
     url: str
     user: str | None = None
     password: Secret | None = None

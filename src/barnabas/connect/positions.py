@@ -80,7 +80,7 @@ def partition_and_offset(text: str) -> tuple[TopicPartition, int]:
     tp, equals, offset = text.rpartition("=")
     topic, colon, partition = tp.rpartition(":")
     if not equals or not colon or not topic or not partition.isdecimal() or not offset.isdecimal():
-        raise ValueError(f"{text!r} is no TOPIC:PARTITION=OFFSET, as in orders:0=1200")
+        raise ValueError(f"not a valid TOPIC:PARTITION=OFFSET: {text!r} (example: orders:0=1200)")
     return TopicPartition(topic, int(partition)), int(offset)
 
 

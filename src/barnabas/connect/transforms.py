@@ -115,7 +115,7 @@ class RouteTransform:
     def problem(self) -> str | None:
         rest = _FIELD.sub("", self.pattern)
         if "{" in rest or "}" in rest:
-            return f"{self.pattern!r}: a field stands in braces, as in orders.{{country}}"
+            return f"{self.pattern!r}: write fields in braces, as in orders.{{country}}"
         return None
 
     def apply(self, rows: DataFrame) -> DataFrame:

@@ -110,7 +110,7 @@ def find_libs(given: Path | None) -> Path:
     folder = given or Path(os.environ.get(LIBS, "libs"))
     if not any(folder.glob("connect-runtime-*.jar")):
         raise PipelineError(
-            f"There is no connect-runtime in {folder}: unpack Apache Kafka, and name its folder `libs` with "
+            f"connect-runtime not found in {folder}: unpack Apache Kafka, and pass its folder `libs` with "
             f"--kafka-libs (or {LIBS} in the environment)."
         )
     return folder
@@ -245,7 +245,7 @@ def _config_in(file: Path) -> tuple[str, dict[str, str]]:
         raise PipelineError(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         raise PipelineError(
-            f"{file} is no connector: JSON with `name` and `config`, or properties with `name`."
+            f"{file} is not a connector: expected JSON with `name` and `config`, or properties with `name`."
         ) from None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.pipelines.definitions.templates import template_names
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 @pytest.mark.parametrize("template", template_names())
@@ -28,7 +28,7 @@ def test_a_folder_with_something_in_it_is_left_alone(cli: Cli, tmp_path: Path) -
 def test_a_template_that_does_not_exist_names_those_that_do(cli: Cli, tmp_path: Path) -> None:
     ended = cli("pipeline", "init", str(tmp_path / "x"), "--template", "activty")
     assert ended.code == 1
-    assert "there are activity, enrich, logs, operations, recommend, warehouse" in ended.err
+    assert "templates are activity, enrich, logs, operations, recommend, warehouse" in ended.err
 
 
 def test_broken_yaml_ends_a_run_before_spark_starts(cli: Cli, tmp_path: Path) -> None:

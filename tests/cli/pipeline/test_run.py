@@ -17,10 +17,10 @@ from barnabas.pipelines.library.logs import generator as logs
 from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.warehouse import generator as warehouse
 from examples.demo.pipelines import SHORT_LIVED
-from tests.cli.conftest import Cli
-from tests.kafka_jars import PROJECT_ROOT
 from tests.pipelines.library.test_logs import Expected, letters_in, written
-from tests.pipelines.library.workbench import Workbench, stored_in
+from tests.support.cli import Cli
+from tests.support.programs import PROJECT_ROOT
+from tests.support.spark.workbench import Workbench, stored_in
 from tests.support.waiting import still_running, until
 
 PROGRAMS = Path(sys.executable).parent
@@ -99,7 +99,7 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
         bench.create_inputs(*OTHER_TEMPLATES[name])
         bench.send(made[name])
     folders = [str(tmp_path / name) for name in benches]
-    command = [sys.executable, "-m", "tests.pipelines.library.run_with_spark", *folders]
+    command = [sys.executable, "-m", "tests.cli.pipeline.run_with_spark", *folders]
     ended = subprocess.run(
         command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False
     )
@@ -136,7 +136,9 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
     folder = make("our-runner")
     cli.ok("pipeline", "feed", str(folder), "--records", str(RECORDS))
     command = [str(PROGRAMS / "barnabas"), "pipeline", "run", str(folder), "--continuous"]
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as running:
+    command += ["--set", "spark.ui.enabled=true", "--set", "spark.ui.port=0"]
+    local = {**environment(), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with subprocess.Popen(command, env=local, stderr=subprocess.PIPE, text=True) as running:
         try:
             until(
                 lambda: rows_of_traffic(cli, folder) >= RECORDS,
@@ -155,6 +157,7 @@ def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[
         finally:
             running.kill()
     assert (running.returncode, "flows are done" in said) == (0, True), said
+    assert "Spark's UI is at http://" in said
     assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["state"] == "stopped"
 
 
@@ -165,7 +168,10 @@ def rows_of_traffic(cli: Cli, folder: Path) -> int:
 
 @pytest.mark.parametrize(
     ("servers", "sentence"),
-    [(None, "There is no topic not-there at"), ("127.0.0.1:1", "No broker answers at 127.0.0.1:1.")],
+    [
+        (None, "The pipeline reads the topic not-there, which does not exist at"),
+        ("127.0.0.1:1", "No broker answers at 127.0.0.1:1."),
+    ],
 )
 def test_what_a_pipeline_cannot_read_is_said_in_a_sentence(
     cli: Cli, make: Callable[..., Path], servers: str | None, sentence: str

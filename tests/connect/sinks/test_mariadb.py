@@ -8,7 +8,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.connect.processes import run
 from tests.connect.support import consume, produce
-from tests.mariadb import PASSWORD, USER, driver, running_mariadb
+from tests.support.databases.mariadb import PASSWORD, USER, driver, running_mariadb
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1200)]
 

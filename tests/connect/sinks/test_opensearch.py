@@ -11,7 +11,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.connect.processes import run
 from tests.connect.support import consume, headers_of, produce
-from tests.opensearch import OpenSearchServer, running_opensearch
+from tests.support.databases.opensearch import OpenSearchServer, running_opensearch
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
 

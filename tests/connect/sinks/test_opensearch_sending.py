@@ -13,14 +13,13 @@ from pyspark.sql import SparkSession
 
 from barnabas.common.http_client import HttpSession
 from barnabas.connect.endpoints import ConnectorContext
-from barnabas.connect.http_address import Address
+from barnabas.connect.http_address import HttpAddress
 from barnabas.connect.sinks.opensearch.bulk import BulkError, Document, bodies, understand
 from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
 from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
 from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.certificates import Authority
 from tests.connect.sinks.bulk_server import (
     BulkServer,
     busy,
@@ -30,6 +29,7 @@ from tests.connect.sinks.bulk_server import (
     running_bulk_server,
 )
 from tests.connect.support import connector, consume, headers_of, produce, run_once
+from tests.support.certificates import Authority
 
 FAULTS = [busy, cut_before, cut_after, half_an_answer]
 
@@ -42,7 +42,7 @@ def search() -> Iterator[BulkServer]:
 
 @pytest.fixture
 def server(search: BulkServer) -> Iterator[HttpSession]:
-    connected = Address(search.url, timeout=5).session()
+    connected = HttpAddress(search.url, timeout=5).session()
     yield connected
     connected.close()
 
@@ -173,7 +173,7 @@ class TestGuard:
 
     def test_a_topic_that_was_made_again_stops(self, server: HttpSession) -> None:
         self.guard(server, TopicIdentity("a", 3)).check({"orders"})
-        with pytest.raises(BulkError, match="deleted and made again"):
+        with pytest.raises(BulkError, match="deleted and created again"):
             self.guard(server, TopicIdentity("b", 3)).check({"orders"})
 
 

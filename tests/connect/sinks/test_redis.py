@@ -16,9 +16,9 @@ from barnabas.connect.sinks.redis.writer import RedisWriter
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.certificates import Authority
 from tests.connect.support import connector, consume, headers_of, produce, run_once
-from tests.redis_server import PASSWORD, RedisServer, running_redis
+from tests.support.certificates import Authority
+from tests.support.databases.redis import PASSWORD, RedisServer, running_redis
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -208,7 +208,7 @@ def test_what_redis_refuses_is_told(spark: SparkSession, server: RedisServer, tm
     with pytest.raises(PipelineError, match="check `user` and `password`"):
         writer(server, tmp_path, password=None).write(some, "q", 0)
     server.ask("SET", "orders", "no stream")
-    with pytest.raises(PipelineError, match="is no stream"):
+    with pytest.raises(PipelineError, match="is not a stream"):
         writer(server, tmp_path, kind="stream", stream="orders").write(some, "q", 0)
     server.ask("CONFIG", "SET", "maxmemory", "1")
     try:

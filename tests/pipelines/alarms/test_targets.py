@@ -12,8 +12,8 @@ from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
 from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
+from tests.support.programs import free_port
 
 RULE = AlarmRule(dataset="d", name="slow", value="max(x)", window="10s", above=10)
 EVENTS = PipelineAlarm(RULE).take([WindowValue("k", 0.0, 10.0, 11.0), WindowValue("k", 10.0, 20.0, 1.0)])

@@ -14,8 +14,8 @@ from barnabas.pipelines.definitions.settings import AlarmRule, AlarmTargets
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
-from tests.apache_kafka import free_port
 from tests.pipelines.alarms.flaky_webhook import FlakyWebhook, flaky_webhook
+from tests.support.programs import free_port
 
 
 def rule(name: str = "slow", **more: Any) -> AlarmRule:

@@ -78,7 +78,7 @@ def test_a_field_that_spark_does_not_know_is_refused_as_spark_would(tmp_path: Pa
 def test_two_alarms_of_one_name_are_refused(tmp_path: Path) -> None:
     alarm = "{dataset: d, name: slow, value: 'max(x)', window: 1m, above: 1}"
     write(tmp_path, f"alarms: [{alarm}, {alarm}]")
-    assert "2 alarms have the name 'slow'; give each a name of its own" in complaint(tmp_path)
+    assert "2 alarms have the name 'slow'; names must be unique" in complaint(tmp_path)
 
 
 @pytest.mark.parametrize(

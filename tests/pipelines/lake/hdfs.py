@@ -6,18 +6,12 @@ import subprocess
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tests.kafka_jars import PROJECT_ROOT
-from tests.spark.spark_jars import hdfs_jars
+from tests.support.programs import PROJECT_ROOT, free_port
+from tests.support.spark.jars import hdfs_jars
 from tests.support.waiting import retry
 
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-
-
-def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return int(made.getsockname()[1])
 
 
 class Hdfs:

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.pipelines.library.workbench import Workbench
-from tests.spark.spark_jars import requires_iceberg
+from tests.support.spark.iceberg import rows_of
+from tests.support.spark.jars import requires_iceberg
+from tests.support.spark.workbench import Workbench
 
 pytestmark = pytest.mark.timeout(300)
 

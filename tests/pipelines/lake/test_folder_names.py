@@ -14,8 +14,8 @@ from barnabas.pipelines.lake.iceberg_writing import IcebergCompactor, IcebergWri
 from barnabas.pipelines.lake.writer import LakeWriter
 from barnabas.spark import hadoop_files
 from barnabas.spark.hadoop_files import HadoopFolder
-from tests.pipelines.lake.iceberg_reading import file_count, rows_of
-from tests.spark.spark_jars import requires_iceberg
+from tests.support.spark.iceberg import file_count, rows_of
+from tests.support.spark.jars import requires_iceberg
 
 pytestmark = pytest.mark.timeout(300)
 

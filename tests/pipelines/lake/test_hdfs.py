@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.lake.hdfs import Hdfs
-from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.pipelines.library.workbench import Workbench
-from tests.spark.spark_jars import requires_hdfs, requires_iceberg
+from tests.support.spark.iceberg import rows_of
+from tests.support.spark.jars import requires_hdfs, requires_iceberg
+from tests.support.spark.workbench import Workbench
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.extended, requires_hdfs]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,11 +13,12 @@ from barnabas.pipelines.definitions.settings import Compaction, Lake
 from barnabas.pipelines.lake import iceberg_table
 from barnabas.pipelines.lake.iceberg_table import BATCH, IcebergTable
 from barnabas.pipelines.lake.iceberg_writing import NOTES, IcebergCompactor, IcebergWriter, _folder
+from barnabas.pipelines.lake.writer import check_schema
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.spark.java import jvm_of
-from tests.pipelines.lake.iceberg_reading import file_count, load, rows_of
-from tests.spark.spark_jars import requires_iceberg
+from tests.support.spark.iceberg import file_count, load, rows_of
+from tests.support.spark.jars import requires_iceberg
 
 pytestmark = [requires_iceberg, pytest.mark.timeout(300)]
 
@@ -154,11 +156,35 @@ def test_hours_far_from_now_are_no_hours_to_merge() -> None:
     assert [_folder(hour) for hour in (500_000_000, 2**31 - 1, -(2**31), None)] == ["none"] * 4
 
 
-def test_other_columns_than_the_tables_are_refused(spark: SparkSession, lake: Lake) -> None:
+def test_columns_whose_types_have_changed_are_refused(spark: SparkSession, lake: Lake) -> None:
     IcebergWriter(spark, lake, (), "query-1")(hours(spark, 0), 0)
     other = hours(spark, 0).selectExpr("key", "time", "size(tags) AS tags", "1 AS more")
-    with pytest.raises(PipelineError, match=r"has other columns than the flow that fills it \(more, tags\)"):
+    sentence = r"has other columns than the flow that fills it \(more, tags\)"
+    with pytest.raises(PipelineError, match=sentence):
+        check_schema(spark, lake, other.schema)
+    with pytest.raises(PipelineError, match=sentence):
         IcebergWriter(spark, lake, (), "query-2")(other, 0)
+
+
+def test_a_table_gains_the_columns_of_the_rows(spark: SparkSession, lake: Lake) -> None:
+    IcebergWriter(spark, lake, (), "query-1")(hours(spark, 0).selectExpr("*", "1 AS size"), 0)
+    wider = hours(spark, 1, start=10).selectExpr(
+        "key", "time", "named_struct('city', key) AS place", "1L AS size"
+    )
+    fixed = msgspec.structs.replace(lake, schema_evolution="fail")
+    with pytest.raises(PipelineError, match="set `schema_evolution: add`"):
+        check_schema(spark, fixed, wider.schema)
+    check_schema(spark, lake, wider.schema)
+    writer = IcebergWriter(spark, lake, (), "query-2")
+    writer(wider, 0)
+    writer(wider.where("false"), 1)
+    narrow = hours(spark, 2, start=20).select("key", "time")
+    IcebergWriter(spark, lake, (), "query-3")(narrow, 0)
+    rows = {
+        row["key"]: (row["place"] and row["place"]["city"], row["size"]) for row in rows_of(spark, lake.path)
+    }
+    assert (rows["0"], rows["10"], rows["20"]) == ((None, 1), ("10", 1), (None, None))
+    assert len(rows) == 30
 
 
 def test_without_icebergs_library_the_user_is_told_what_to_set(

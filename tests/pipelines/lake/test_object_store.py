@@ -21,10 +21,10 @@ from barnabas.pipelines.running.state_lease import Lease, StateLease
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Workbench
-from tests.spark.spark_jars import requires_s3a
+from tests.support.spark.jars import requires_s3a
+from tests.support.spark.workbench import Workbench
+from tests.support.tiering.stores import BUCKET, NAMED_OPTIONS, SECRET, moto_server
 from tests.support.waiting import until
-from tests.tiering.stores import BUCKET, NAMED_OPTIONS, SECRET, moto_server
 
 pytestmark = [pytest.mark.timeout(300), requires_s3a]
 
@@ -61,13 +61,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_lease, "LEASE_SECONDS", 1.0)
 
 
-AT_ONCE = 8 if NAMED_OPTIONS in os.environ else 1
-"""moto looks at the condition and writes in two steps, so that two may win: races are for `make object-stores`."""
-
-
 def test_of_many_that_create_an_object_one_succeeds(folder: HadoopFolder) -> None:
     assert folder.creates_once()
-    with ThreadPoolExecutor(AT_ONCE) as threads:
+    with ThreadPoolExecutor(8) as threads:
         for number in range(3):
             name = f"note-{number}"
             won = list(threads.map(lambda text, name=name: folder.create_text(name, text), "abcdefgh"))
@@ -115,8 +111,7 @@ def test_of_two_drivers_that_write_one_batch_one_wins_and_the_other_stops(
 ) -> None:
     lake = Lake(path=folder.url, files_per_batch=1)
     writers = [LakeWriter(spark, lake, ["date", "hour"], "query-1") for _ in range(2)]
-    together = min(AT_ONCE, 2)
-    start = threading.Barrier(together)
+    start = threading.Barrier(2)
 
     def write(writer: LakeWriter, number: int) -> str:
         frame = batch_of(spark, number)
@@ -127,7 +122,7 @@ def test_of_two_drivers_that_write_one_batch_one_wins_and_the_other_stops(
             return str(error)
         return ""
 
-    with ThreadPoolExecutor(together) as threads:
+    with ThreadPoolExecutor(2) as threads:
         for number in range(2):
             ends = list(threads.map(lambda writer, number=number: write(writer, number), writers))
             # Who comes late finds the batch decided, as after a crash, and finishes it; who comes too late stops.

@@ -12,7 +12,7 @@ from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.runner import Runner
 from barnabas.pipelines.running.sessions import pipeline_session
 from examples.demo.pipelines import SHORT_LIVED
-from tests.spark.spark_jars import iceberg_jars
+from tests.support.spark.jars import iceberg_jars
 
 
 def main() -> None:

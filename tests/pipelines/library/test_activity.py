@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.library.activity.generator import BAD_VALUE, TOPIC
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import HOUR, START, Workbench
+from tests.support.spark.workbench import HOUR, START, Workbench
 
 pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 

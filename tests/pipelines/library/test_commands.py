@@ -24,8 +24,8 @@ from barnabas.client.cluster import Client
 from barnabas.client.status import ProcessStatus, read_statuses
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.pipelines.library.workbench import START, Workbench
+from tests.support.programs import free_port
+from tests.support.spark.workbench import START, Workbench
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(400)

@@ -15,7 +15,7 @@ from barnabas.cli.main import make_app
 from barnabas.cli.pipeline import run as pipeline_run
 from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Stored, Workbench, stored_in
+from tests.support.spark.workbench import Stored, Workbench, stored_in
 
 pytestmark = pytest.mark.timeout(300)
 

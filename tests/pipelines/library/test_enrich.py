@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Workbench
+from tests.support.spark.workbench import Workbench
 
 pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 

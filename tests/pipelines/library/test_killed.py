@@ -21,11 +21,11 @@ from barnabas.pipelines.library.operations import generator as operations
 from barnabas.pipelines.library.records import Generated
 from barnabas.pipelines.library.warehouse import generator as warehouse
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import PROJECT_ROOT
-from tests.pipelines.lake.iceberg_reading import rows_of
 from tests.pipelines.library.test_logs import Expected, letters_in, written
-from tests.pipelines.library.workbench import Workbench, stored_in
-from tests.spark.spark_jars import iceberg_jars
+from tests.support.programs import PROJECT_ROOT
+from tests.support.spark.iceberg import rows_of
+from tests.support.spark.jars import iceberg_jars
+from tests.support.spark.workbench import Workbench, stored_in
 from tests.support.waiting import still_running, until
 
 TIMEOUT = 240

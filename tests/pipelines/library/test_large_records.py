@@ -13,7 +13,7 @@ from barnabas.pipelines.library.enrich.generator import CUSTOMERS, ORDERS
 from barnabas.pipelines.library.operations.generator import TOPIC as OPERATIONS
 from barnabas.pipelines.library.records import Generated, as_json
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import START, Workbench
+from tests.support.spark.workbench import START, Workbench
 
 pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.library.logs.generator import TOPIC
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Stored, Workbench, stored_in
+from tests.support.spark.workbench import Stored, Workbench, stored_in
 
 pytestmark = pytest.mark.timeout(300)  # a busy machine
 

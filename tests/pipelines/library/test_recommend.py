@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.library.recommend.generator import BAD_VALUE, taste_of, taste_of_visitor
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Workbench
+from tests.support.spark.workbench import Workbench
 
 pytestmark = pytest.mark.timeout(600)
 

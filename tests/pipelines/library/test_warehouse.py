@@ -12,7 +12,7 @@ from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.writer import ASIDE, LakeWriter
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import HOUR, Workbench
+from tests.support.spark.workbench import HOUR, Workbench
 
 pytestmark = pytest.mark.timeout(300)  # many flows, one after another, on a busy machine
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Workbench, stored_in
-from tests.services.mirror.mirror_process import MirrorThread, ends, wait_for
+from tests.support.mirrors.process import MirrorThread, ends, wait_for
+from tests.support.spark.workbench import Workbench, stored_in
 
 pytestmark = pytest.mark.timeout(300)
 

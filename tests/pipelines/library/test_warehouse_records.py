@@ -14,10 +14,10 @@ from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
-from tests.kafka_jars import PROJECT_ROOT
-from tests.pipelines.lake.iceberg_reading import rows_of
-from tests.pipelines.library.workbench import HOUR, START, TIMEOUT, Workbench
-from tests.spark.spark_jars import requires_iceberg
+from tests.support.programs import PROJECT_ROOT
+from tests.support.spark.iceberg import rows_of
+from tests.support.spark.jars import requires_iceberg
+from tests.support.spark.workbench import HOUR, START, TIMEOUT, Workbench
 
 pytestmark = pytest.mark.timeout(300)
 

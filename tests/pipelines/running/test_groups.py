@@ -20,9 +20,9 @@ from barnabas.pipelines.running.metrics import pipeline_registry
 from barnabas.pipelines.running.runner import Runner
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
-from tests.spark.support import produce
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.spark.reading import produce
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(300)

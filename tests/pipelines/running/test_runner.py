@@ -1,91 +1,25 @@
 """A pipeline's folder run by our own runner, on files: what needs no broker."""
 
-import json
 import os
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.alarms.state import AlarmEvent
 from barnabas.pipelines.alarms.targets import AlarmDelivery
-from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running import runner as runner_module
-from barnabas.pipelines.running.runner import Runner
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.spark.support import read
+from tests.pipelines.running.measures import HOTTEST, MEASURES, MakeRunner, add_file, heat, rows
+from tests.support.programs import free_port
+from tests.support.spark.reading import read
 
-SPEC = """
-name: {name}
-storage: file://{folder}/storage
-configuration: {{measures.path: "{folder}/incoming"}}
-libraries:
-  - glob: {{include: transformations/**}}
-"""
-MEASURES = """
-from pyspark import pipelines as dp
-from pyspark.sql import SparkSession, functions as F
-spark = SparkSession.active()
-
-@dp.temporary_view
-def measures():
-    return spark.readStream.schema("at BIGINT, machine STRING, heat DOUBLE").json(spark.conf.get("measures.path"))
-
-@dp.table
-def warm():
-    return spark.readStream.table("measures").withColumn("time", F.timestamp_seconds("at")).where("heat > 0")
-"""
-HOTTEST = """
-CREATE MATERIALIZED VIEW hottest AS SELECT machine, max(heat) AS heat FROM warm GROUP BY machine;
-"""
 KNOWN = """
 CREATE TEMPORARY VIEW known AS SELECT 'a' AS machine, 5.0D AS heat, current_timestamp() AS time;
 """
-
-MakeRunner = Callable[..., Runner]
-
-
-def rows(*measures: tuple[int, str | None, float]) -> list[dict[str, Any]]:
-    return [{"at": at, "machine": machine, "heat": heat} for at, machine, heat in measures]
-
-
-def add_file(folder: Path, name: str, content: list[dict[str, Any]]) -> None:
-    (folder / "incoming").mkdir(exist_ok=True)
-    (folder / "incoming" / name).write_text("\n".join(map(json.dumps, content)))
-
-
-@pytest.fixture
-def make(tmp_path: Path, spark: SparkSession) -> MakeRunner:
-    """Write the folder of a pipeline and prepare a runner for it."""
-
-    def write(
-        settings: str = "",
-        python: str = MEASURES,
-        sql: str = HOTTEST,
-        bootstrap: str = "127.0.0.1:9092",
-        **options: Any,
-    ) -> Runner:
-        (tmp_path / "spark-pipeline.yml").write_text(SPEC.format(name=f"t{tmp_path.name}", folder=tmp_path))
-        (tmp_path / "barnabas.yml").write_text(settings)
-        (tmp_path / "transformations").mkdir(exist_ok=True)
-        (tmp_path / "transformations" / "measures.py").write_text(python)
-        (tmp_path / "transformations" / "hottest.sql").write_text(sql)
-        (tmp_path / "incoming").mkdir(exist_ok=True)
-        runner = Runner(read_pipeline(tmp_path, {BOOTSTRAP: bootstrap}), spark, **options)
-        runner.prepare()
-        return runner
-
-    return write
-
-
-def heat(runner: Runner) -> dict[str, float]:
-    return {row["machine"]: row["heat"] for row in runner.session.table("hottest").collect()}
 
 
 def test_tables_come_before_the_views_that_read_them(make: MakeRunner, tmp_path: Path) -> None:
@@ -228,7 +162,7 @@ def test_a_definition_that_fails_is_told_before_anything_is_written(
             "alarms: [{dataset: DATASET, name: hot, value: max(heat), above: 80, window: 10s}]",
             "The alarm 'hot' watches DATASET, which is computed again each time",
         ),
-        ("lake: {DATASET: {path: 'file:///tmp/no-such-lake'}}", "or take it out of `lake`"),
+        ("lake: {DATASET: {path: 'file:///tmp/no-such-lake'}}", "or remove it from `lake`"),
     ],
 )
 def test_what_is_computed_anew_each_time_has_no_dead_letters_alarms_or_lake(

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.running.broker_checks import source_of, topic_sources
-from tests.spark.spark_jars import requires_connector
+from tests.support.spark.jars import requires_connector
 
 NOBODY = "127.0.0.1:1"
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from barnabas.cli.options import Output, OutputFormat, Settings, command_config, parse_settings
 from barnabas.cli.output import say, show_done, show_json, show_rows
+from barnabas.cli.pipeline.planning import (
+    BackfillFlow,
+    From,
+    FullRefresh,
+    Refresh,
+    To,
+    backfill_of,
+    plan_rows,
+    selection_of,
+)
 
 if TYPE_CHECKING:
     from barnabas.pipelines.definitions import PipelineFiles
-    from barnabas.pipelines.running import PipelineStatus, Runner
+    from barnabas.pipelines.running import PipelineStatus
 
 app = typer.Typer(
-    help="Data pipelines on Spark: make one from a template, run it, see how it does.", no_args_is_help=True
+    help="Data pipelines on Spark: create one from a template, run and monitor it.", no_args_is_help=True
 )
 
 Folder = Annotated[
@@ -32,8 +43,12 @@ Brokers = Annotated[
     ),
 ]
 Master = Annotated[
-    str,
-    typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://..."),
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://... [that of spark-submit or "
+        "spark-defaults.conf, else local[*]].",
+    ),
 ]
 BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
 STATUS_COLUMNS = (
@@ -58,7 +73,7 @@ def init(
     ] = "activity",
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make a pipeline from a template. It is yours then: change what you like.
+    """Create a pipeline from a template. Edit its files as you like.
 
     Examples:
 
@@ -81,11 +96,11 @@ def init(
 def run(
     folder: Folder = Path(),
     continuous: Annotated[
-        bool, typer.Option("--continuous", "-c", help="Go on until Ctrl-C or SIGTERM.")
+        bool, typer.Option("--continuous", "-c", help="Run until Ctrl-C or SIGTERM.")
     ] = False,
     every: Annotated[
         str | None,
-        typer.Option("--every", metavar="TIME", help="Read what there is, again and again: 10s, 5 minutes."),
+        typer.Option("--every", metavar="TIME", help="Run at this interval: 10s, 5 minutes."),
     ] = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="With Spark's own runner, without what barnabas.yml adds.")
@@ -94,13 +109,18 @@ def run(
         str | None,
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while it runs."),
     ] = None,
-    master: Master = "local[*]",
+    refresh: Refresh = None,
+    full_refresh: FullRefresh = None,
+    backfill: BackfillFlow = None,
+    start: From = None,
+    end: To = None,
+    master: Master = None,
     brokers: Brokers = None,
     settings: Settings = None,
 ) -> None:
-    """Run a pipeline: once over what there is, or with --continuous as long as records come.
+    """Run a pipeline: once over the available records, or continuously with --continuous.
 
-    A run goes on where the last one ended, with its state, however that one ended.
+    A run resumes at the checkpoint of the last one, with its state, even after a crash.
 
     Examples:
 
@@ -109,53 +129,77 @@ def run(
       barnabas pipeline run clicks --continuous --metrics 127.0.0.1:9464
 
       barnabas pipeline run clicks --every 30s --bootstrap-server broker:9092
+
+      barnabas pipeline run clicks --full-refresh pages
+
+      barnabas pipeline run clicks --backfill pages --from 2026-11-16T07:00:00Z --to 2026-11-16T09:00:00Z
     """
     if continuous and every is not None:
         raise typer.BadParameter("--continuous and --every exclude each other")
+    selection = selection_of(refresh, full_refresh)
+    others = continuous or every is not None or selection.is_partial
+    filled = backfill_of(backfill, start, end, excluded=others)
     files = _read(folder, settings, brokers)
+    if spark and (filled is not None or selection.is_partial):
+        raise typer.BadParameter(
+            "--spark has no --refresh, --full-refresh and --backfill: use `spark-pipelines`"
+        )
     if spark:
         from barnabas.pipelines.running import run_with_spark
 
         raise typer.Exit(run_with_spark(files, "run"))
     pause = None if every is None else _pause(every)
     from barnabas.cli.pipeline.run import run_pipeline
+    from barnabas.pipelines.running import Runner
 
-    run_pipeline(files, master=master, continuous=continuous, pause=pause, metrics=metrics)
+    prepared = partial(Runner, selection=selection, backfill=filled)
+    run_pipeline(files, prepared, master=master, continuous=continuous, pause=pause, metrics=metrics)
 
 
 @app.command("dry-run")
 def dry_run(
     folder: Folder = Path(),
     broker: Annotated[bool, typer.Option(help="Ask the broker whether the topics are there.")] = True,
-    master: Master = "local[*]",
+    refresh: Refresh = None,
+    full_refresh: FullRefresh = None,
+    backfill: BackfillFlow = None,
+    start: From = None,
+    end: To = None,
+    master: Master = None,
     brokers: Brokers = None,
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Check a pipeline and show what would run. Nothing is read and nothing is written.
+    """Check a pipeline and show what would run or be computed again. Nothing is read and nothing is written.
 
-    Example:
+    Examples:
 
       barnabas pipeline dry-run clicks
+
+      barnabas pipeline dry-run clicks --full-refresh pages
     """
+    selection = selection_of(refresh, full_refresh)
+    filled = backfill_of(backfill, start, end, excluded=selection.is_partial)
     files = _read(folder, settings, brokers)
     from barnabas.pipelines.running import Runner, pipeline_session, require_broker
 
     if broker:
         require_broker(files)
     with pipeline_session(files.name, files.configuration, master=master) as session:
-        runner = Runner(files, session)
+        runner = Runner(files, session, selection=selection, backfill=filled)
         runner.prepare(ask_broker=broker, make_topics=False)
-        rows = _plan_rows(runner)
+        rows = plan_rows(runner)
         runner.undo()
     show_rows(output, rows, ("flow", "kind", "mode", "writes_to", "columns"))
     if output is OutputFormat.TABLE:
-        say(f"{files.name} is in order.")
+        for remark in runner.remarks:
+            say(remark)
+        say(f"{files.name} is valid.")
 
 
 @app.command()
 def status(folder: Folder = Path(), output: Output = OutputFormat.TABLE) -> None:
-    """Show how a pipeline does, or how its last run ended.
+    """Show the status of a pipeline or the result of its last run.
 
     Example:
 
@@ -215,6 +259,64 @@ def jars(
 
 
 @app.command()
+def pack(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="The pipeline's folder, for a driver on the cluster [none]."),
+    ] = None,
+    archive: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Archive to write: .tar.gz or .tgz.")
+    ] = Path("env.tar.gz"),
+    master: Annotated[
+        str, typer.Option("--master", help="Spark's master, for the printed commands.")
+    ] = "yarn",
+    deploy_mode: Annotated[
+        str, typer.Option("--deploy-mode", help="client or cluster, for the printed commands.")
+    ] = "client",
+    python: Annotated[
+        str | None,
+        typer.Option("--python", metavar="PATH", help="Python on the nodes [the path of this one]."),
+    ] = None,
+    version: Annotated[
+        str, typer.Option("--python-version", help="Version of Python on the nodes, to check.")
+    ] = "",
+    machine: Annotated[
+        str, typer.Option("--machine", help="Processor of the nodes, to check: x86_64 or aarch64.")
+    ] = "",
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="NAME", help="A package to leave out.")
+    ] = None,
+) -> None:
+    """Pack this Python environment for Spark's executors, and print the commands that run a pipeline with it.
+
+    The archive contains the packages of this environment but not PySpark, Java or Python: nodes need a Python of
+    the same version.
+
+    Examples:
+
+      barnabas pipeline pack clicks -o env.tar.gz --master spark://HOST:7077
+
+      barnabas pipeline pack clicks --deploy-mode cluster --python /usr/bin/python3.11 --machine x86_64
+    """
+    from barnabas import pipelines
+
+    if deploy_mode not in ("client", "cluster"):
+        raise typer.BadParameter("client or cluster", param_hint="--deploy-mode")
+    if folder is not None:
+        _read(folder, None, None)  # its errors are reported before the archive is written
+    cluster = pipelines.NodePython(python or pipelines.default_python(), version, machine)
+    names = pipelines.pack(archive, cluster, folder, without=without or ())
+    program = pipelines.write_program(archive)
+    lines = pipelines.submit_lines(archive, program, folder or Path("FOLDER"), master, deploy_mode)
+    size = archive.stat().st_size
+    say(
+        f"{archive}: {len(names)} packages, {size / 1e6:.0f} MB, for Python {pipelines.python_version()} on the nodes."
+    )
+    for line in lines:
+        say(line)
+
+
+@app.command()
 def feed(
     folder: Folder = Path(),
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many.")] = 10_000,
@@ -262,22 +364,6 @@ def _pause(every: str) -> float:
         return seconds_of(every)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
-
-
-def _plan_rows(runner: Runner) -> list[dict[str, Any]]:
-    from barnabas.pipelines.running import location_of
-
-    plan = runner.plan
-    return [
-        {
-            "flow": query.name,
-            "kind": "stream" if query.streaming else "view",
-            "mode": query.mode if query.streaming else "complete",
-            "writes_to": location_of(query.target),
-            "columns": query.frame.columns,
-        }
-        for query in plan.queries
-    ]
 
 
 def _show_status(found: PipelineStatus) -> None:

@@ -14,8 +14,8 @@ from barnabas.pipelines.library import Generated
 from barnabas.spark import PipelineError
 
 PARTITIONS = 3
-PER_SECOND = 25.0  # of the generator's own time, which runs faster than ours
-HISTORY = 3_600_000  # milliseconds: the records tell of the hour before now
+PER_SECOND = 25.0  # of the generator's simulated time
+HISTORY = 3_600_000  # milliseconds: the records cover the last hour
 
 
 async def feed_topics(files: PipelineFiles, template: str, count: int, rate: float, seed: int) -> set[str]:

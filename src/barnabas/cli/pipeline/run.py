@@ -1,4 +1,4 @@
-"""Runs a pipeline for `barnabas pipeline run`: what is shown meanwhile, and how it ends."""
+"""Runs a pipeline for `barnabas pipeline run`: progress output and exit status."""
 
 from __future__ import annotations
 
@@ -37,11 +37,17 @@ from barnabas.pipelines.running import (
 from barnabas.spark import PipelineError
 from barnabas.web import run_in_thread
 
-TELL_SECONDS = 10.0  # between two lines where nobody looks at a table
+TELL_SECONDS = 10.0  # between two lines of progress without a terminal
 
 
 def run_pipeline(
-    files: PipelineFiles, *, master: str, continuous: bool, pause: float | None, metrics: str | None
+    files: PipelineFiles,
+    runner_of: Callable[..., Runner] = Runner,
+    *,
+    master: str | None,
+    continuous: bool,
+    pause: float | None,
+    metrics: str | None,
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -54,9 +60,13 @@ def run_pipeline(
         _Screen(files) as screen,
         _reported(files, screen),
     ):
-        runner = Runner(files, session, watcher=screen.show)
+        if session.sparkContext.uiWebUrl is not None:
+            say(f"Spark's UI is at {session.sparkContext.uiWebUrl}.")
+        runner = runner_of(files, session, watcher=screen.show)
         try:
             runner.prepare()
+            for remark in runner.remarks:
+                say(remark)
             screen.firing = runner.firing_alarms
             screen.show(list(runner.flows.values()))
             registry = pipeline_registry(files.name, lambda: list(runner.flows.values()))
@@ -92,7 +102,7 @@ def _run(runner: Runner, continuous: bool, pause: float | None) -> None:
 
 
 class _Screen(LiveScreen):
-    """Keeps the status file, and shows a table where a person looks, or a line now and then where none does."""
+    """Writes the status file, and shows a table on a terminal or else a line every few seconds."""
 
     def __init__(self, files: PipelineFiles) -> None:
         super().__init__(Console(stderr=True))
@@ -101,7 +111,7 @@ class _Screen(LiveScreen):
         self._flows: list[FlowProgress] = []
         self.firing: Callable[[], list[str]] = list
         self._told = time.monotonic()
-        self._written = 0.0  # at once: while flows start, how the last run ended is no news
+        self._written = 0.0  # write immediately: the status of the last run is outdated while flows start
         self._last = new_status(files.name, "running", [])
 
     def show(self, flows: list[FlowProgress]) -> None:
@@ -137,7 +147,7 @@ class _Screen(LiveScreen):
 
 
 def last_words(title: str, flows: list[FlowProgress]) -> list[str]:
-    """What is said at the end of a run; nothing is left out in silence."""
+    """Summary lines at the end of a run, including rows that were left out."""
     total = max((flow.rows for flow in flows), default=0)
     lines = [f"{title}: {len(flows)} flows are done, the largest with {total:,} rows."]
     late = [f"{flow.late:,} of {flow.name}" for flow in flows if flow.late]
@@ -166,7 +176,7 @@ def progress_table(title: str, flows: list[FlowProgress]) -> Table:
 
 @contextmanager
 def _reported(files: PipelineFiles, screen: _Screen) -> Iterator[None]:
-    """To `__barnabas_status`, until the last state is there."""
+    """Report to `__barnabas_status` until the final state is written."""
     reports = Reports([PipelineReport(f"pipeline-{files.name}", files.configuration, screen.reported)])
     reports.start()
     try:

@@ -108,7 +108,7 @@ class Database:
             if driver.acceptsURL(self.url.text):
                 return driver
         raise PipelineError(
-            f"There is no JDBC driver for {self.location}: name its jar in the connector's `configuration`, as in "
+            f"No JDBC driver found for {self.location}: name its jar in the connector's `configuration`, as in "
             "`spark.jars: /opt/jars/postgresql-42.7.8.jar` or `spark.jars.packages: org.postgresql:postgresql:42.7.8`."
         )
 

@@ -67,6 +67,9 @@ class SqlDialect:
         key = [f"PRIMARY KEY ({', '.join(map(self.quoted, keys))})"] if keys else []
         return f"CREATE TABLE {target} ({', '.join([*fields, *key])})"
 
+    def add_column(self, target: str, name: str, kind: str) -> str:
+        return f"ALTER TABLE {target} ADD {self.quoted(name)} {kind}"
+
     def insert(self, target: str, staging: str, fields: Sequence[str]) -> str:
         named = ", ".join(map(self.quoted, fields))
         return f"INSERT INTO {target} ({named}) SELECT {named} FROM {staging} WHERE {_mine()} AND {GONE} = 0"
@@ -184,4 +187,4 @@ def schema_of(table: str) -> str:
 
 def check_table(table: str) -> None:
     if not _NAME.fullmatch(table):
-        raise PipelineError(f"{table!r} is no name of a table; write TABLE or SCHEMA.TABLE.")
+        raise PipelineError(f"not a valid table name: {table!r} (use TABLE or SCHEMA.TABLE).")

@@ -52,6 +52,17 @@ class Tables:
     ) -> None:
         _create(connection, self.target, [dialect.create_target(self.target, types, keys)])
 
+    def add_columns(
+        self, connection: JdbcConnection, dialect: sql.SqlDialect, types: Mapping[str, str]
+    ) -> None:
+        """Add the fields that the table lacks. Old rows have NULL there, and other writers need not know them."""
+        there = {name.lower() for name in connection.columns_of(self.target)}
+        connection.rollback()
+        for name, kind in types.items():
+            if name.lower() not in there:
+                connection.execute(dialect.add_column(self.target, name, kind))
+                connection.commit()
+
     def names_in_target(self, connection: JdbcConnection, fields: Sequence[str]) -> dict[str, str]:
         """Map each field to the column name in the table: some databases use upper case only."""
         there = {name.lower(): name for name in connection.columns_of(self.target)}
@@ -173,8 +184,12 @@ class JdbcWriter:
             self._tables.make_batches(connection, self._dialect)
             if not connection.has(self._sink.table):
                 if not self._sink.create:
-                    raise PipelineError(f"There is no table {self._sink.table} at {self._database.location}.")
+                    raise PipelineError(
+                        f"Table {self._sink.table} does not exist at {self._database.location}."
+                    )
                 self._tables.make_target(connection, self._dialect, types, self._sink.keys)
+            elif self._sink.create and self._sink.schema_evolution == "add":
+                self._tables.add_columns(connection, self._dialect, types)
             self._names = self._tables.names_in_target(connection, list(fields))
             staged = {self._names[name]: kind for name, kind in types.items()}
             self._tables.make_staging(connection, self._dialect, staged)
@@ -231,7 +246,7 @@ class JdbcWriter:
             return False
         if known != query or last != batch - 1:
             raise PipelineError(
-                f"{self._tables.batches} has batch {last} of {self._connector}, and Spark's checkpoint goes on with "
+                f"{self._tables.batches} has batch {last} of {self._connector}, and Spark's checkpoint continues with "
                 f"{batch}{'' if known == query else ' of another query'}: one of them is an older copy. Bring both to "
                 "the same state, or give the connector another name and fill another table."
             )

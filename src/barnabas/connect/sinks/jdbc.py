@@ -9,6 +9,7 @@ import msgspec
 
 from barnabas.connect.endpoints import ConnectorContext, ConnectorEndpoint, fields_of
 from barnabas.connect.secrets import without_password
+from barnabas.pipelines.definitions import SchemaEvolution
 from barnabas.security.authn import Secret
 from barnabas.spark import PipelineError
 
@@ -35,6 +36,8 @@ class JdbcSink(ConnectorEndpoint, frozen=True):
     delete: bool = False
     create: bool = True
     """Create the table if it is missing."""
+    schema_evolution: SchemaEvolution = "add"
+    """Add the columns that the table lacks (`ALTER TABLE ... ADD`), or refuse to start."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Options of the JDBC driver, such as `sslmode: verify-full`."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from barnabas.connect.endpoints import DELETED, ConnectorContext, ConnectorEndpoint, fields_of, url_of
-from barnabas.pipelines.definitions import Compaction, Lake
+from barnabas.pipelines.definitions import Compaction, Lake, SchemaEvolution
 from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class ParquetSink(ConnectorEndpoint, frozen=True):
     partitions: tuple[str, ...] = ()
     files_per_batch: int | None = None
     compaction: Compaction | None = None
+    schema_evolution: SchemaEvolution = "add"
 
     def location(self) -> str:
         return f"parquet {self.path}"
@@ -41,6 +42,7 @@ class ParquetSink(ConnectorEndpoint, frozen=True):
             path=url_of(self.path, context.folder),
             compaction=self.compaction,
             files_per_batch=self.files_per_batch,
+            schema_evolution=self.schema_evolution,
         )
         return TableWriter(_LakeAppend(session, lake, self.partitions))
 
@@ -54,6 +56,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
     hours: str
     files_per_batch: int | None = None
     compaction: Compaction | None = None
+    schema_evolution: SchemaEvolution = "add"
 
     def location(self) -> str:
         return f"iceberg {self.path}"
@@ -74,6 +77,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
             hours=self.hours,
             compaction=self.compaction,
             files_per_batch=self.files_per_batch,
+            schema_evolution=self.schema_evolution,
         )
         return TableWriter(_LakeAppend(session, lake, ()))
 

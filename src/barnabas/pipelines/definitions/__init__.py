@@ -7,34 +7,16 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles, read_pipeline
-    from barnabas.pipelines.definitions.settings import (
-        Compaction,
-        FlowSettings,
-        Lake,
-        PipelineSettings,
-        TopicWanted,
-    )
-    from barnabas.pipelines.definitions.templates import copy_template, generator_of
+    from barnabas.pipelines.definitions.files import BOOTSTRAP as BOOTSTRAP
+    from barnabas.pipelines.definitions.files import PipelineFiles as PipelineFiles
+    from barnabas.pipelines.definitions.files import read_pipeline as read_pipeline
+    from barnabas.pipelines.definitions.settings import Compaction as Compaction
+    from barnabas.pipelines.definitions.settings import FlowSettings as FlowSettings
+    from barnabas.pipelines.definitions.settings import Lake as Lake
+    from barnabas.pipelines.definitions.settings import PipelineSettings as PipelineSettings
+    from barnabas.pipelines.definitions.settings import SchemaEvolution as SchemaEvolution
+    from barnabas.pipelines.definitions.settings import TopicWanted as TopicWanted
+    from barnabas.pipelines.definitions.templates import copy_template as copy_template
+    from barnabas.pipelines.definitions.templates import generator_of as generator_of
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "files": "BOOTSTRAP PipelineFiles read_pipeline",
-            "settings": "Compaction FlowSettings Lake PipelineSettings TopicWanted",
-            "templates": "copy_template generator_of",
-        },
-    )
-
-__all__ = [
-    "BOOTSTRAP",
-    "Compaction",
-    "FlowSettings",
-    "Lake",
-    "PipelineFiles",
-    "PipelineSettings",
-    "TopicWanted",
-    "copy_template",
-    "generator_of",
-    "read_pipeline",
-]
+    __getattr__ = lazy_exports(__name__)

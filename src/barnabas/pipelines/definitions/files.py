@@ -84,8 +84,8 @@ def _find_spec(folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise PipelineError(
-        f"{folder} is no pipeline: it has no {SPEC_NAMES[0]}. "
-        "`barnabas pipeline init FOLDER --template activity` makes one."
+        f"{folder} does not contain a pipeline: {SPEC_NAMES[0]} is missing. "
+        "`barnabas pipeline init FOLDER --template activity` creates one."
     )
 
 
@@ -172,9 +172,7 @@ def _check_alarm_names(names: Sequence[str], path: Path) -> None:
     """Reject duplicate names: the name identifies an alarm in event ids and stored states."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise PipelineError(
-                f"{path}: {count} alarms have the name {name!r}; give each a name of its own."
-            )
+            raise PipelineError(f"{path}: {count} alarms have the name {name!r}; names must be unique.")
 
 
 def _check_lake(name: str, lake: Lake, path: Path) -> None:
@@ -182,6 +180,8 @@ def _check_lake(name: str, lake: Lake, path: Path) -> None:
         raise PipelineError(
             f"{path}: the lake {name} is an Iceberg table: `hours` must name the time by whose hour it is partitioned."
         )
+    if lake.properties and lake.format != "iceberg":
+        raise PipelineError(f"{path}: the lake {name} has `properties`, which only Iceberg tables have.")
     if lake.compaction is not None:
         _check_duration(lake.compaction.after, f"`after` of the lake {name}", path)
         _check_duration(lake.compaction.keep, f"`keep` of the lake {name}", path)

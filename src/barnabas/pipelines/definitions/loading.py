@@ -42,7 +42,7 @@ class SqlDefinitions:
             kind = plan.getClass().getSimpleName()
             handler = self._handlers.get(kind)
             if handler is None:
-                raise PipelineError(f"{path}: {kind} is no definition of a table, a view or a flow.")
+                raise PipelineError(f"{path}: {kind} does not define a table, a view or a flow.")
             handler(graph, plan, _Statement(text, path, index))
 
     def _parse(self, text: str, path: Path) -> list[Any]:
@@ -52,9 +52,7 @@ class SqlDefinitions:
 
     def _materialized_view(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         name, location = _name(plan), statement.location
-        graph.register_output(
-            MaterializedView(name, None, location, {}, _partitioning(plan), None, None, _format(plan))
-        )
+        graph.register_output(MaterializedView(**_table_arguments(plan, location)))
         graph.register_flow(
             Flow(name, name, {}, location, self._query(statement, lambda again: again.query()))
         )
@@ -66,11 +64,7 @@ class SqlDefinitions:
         graph.register_flow(Flow(name, name, {}, statement.location, query))
 
     def _empty_table(self, graph: Graph, plan: Any, statement: _Statement) -> None:
-        graph.register_output(
-            StreamingTable(
-                _name(plan), None, statement.location, {}, _partitioning(plan), None, None, _format(plan)
-            )
-        )
+        graph.register_output(StreamingTable(**_table_arguments(plan, statement.location)))
 
     def _flow(self, graph: Graph, plan: Any, statement: _Statement) -> None:
         target = plan.flowOperation().table().multipartIdentifier().mkString(".")
@@ -110,17 +104,45 @@ def _name(plan: Any) -> str:
     return str(plan.name().nameParts().mkString("."))
 
 
-def _partitioning(plan: Any) -> list[str]:
-    columns = []
+def _table_arguments(plan: Any, location: SourceCodeLocation) -> dict[str, Any]:
+    """Return the arguments of a table in SQL, as those of the decorators."""
+    spec, columns = plan.tableSpec(), plan.columns()
+    fields = [columns.apply(index).toV1Column().toDDL() for index in range(columns.size())]
+    partitions, clusters = _partitioning(plan)
+    return {
+        "name": _name(plan),
+        "comment": _optional(spec.comment()),
+        "source_code_location": location,
+        "table_properties": _mapping(spec.properties()),
+        "partition_cols": partitions,
+        "cluster_by": clusters,
+        "schema": ", ".join(fields) or None,
+        "format": _optional(spec.provider()),
+    }
+
+
+def _partitioning(plan: Any) -> tuple[list[str], list[str]]:
+    """Return the columns of PARTITIONED BY and CLUSTER BY."""
+    columns: dict[str, list[str]] = {"identity": [], "cluster_by": []}
     transforms = plan.partitioning()
     for index in range(transforms.size()):
-        columns += [reference.describe() for reference in transforms.apply(index).references()]
-    return columns
+        transform = transforms.apply(index)
+        if transform.name() not in columns:
+            raise PipelineError(
+                f"{_name(plan)} is partitioned by {transform.toString()}, but folders of files are partitioned by "
+                "columns: add a column for it."
+            )
+        columns[transform.name()] += [".".join(each.fieldNames()) for each in transform.references()]
+    return columns["identity"], columns["cluster_by"]
 
 
-def _format(plan: Any) -> str | None:
-    provider = plan.tableSpec().provider()
-    return provider.get() if provider.isDefined() else None
+def _mapping(found: Any) -> dict[str, str]:
+    pairs = found.toSeq()
+    return {pairs.apply(index)._1(): pairs.apply(index)._2() for index in range(pairs.size())}
+
+
+def _optional(found: Any) -> str | None:
+    return found.get() if found.isDefined() else None
 
 
 def load_graph(files: PipelineFiles, session: SparkSession) -> Graph:

@@ -16,6 +16,8 @@ Action = Literal["expect", "drop", "fail", "quarantine"]
 Severity = Literal["info", "warning", "critical"]
 Mode = Literal["append", "update"]
 LakeFormat = Literal["parquet", "iceberg"]
+SchemaEvolution = Literal["add", "fail"]
+"""Whether a table gains the new columns of the rows, or the run is refused."""
 
 
 class QualityRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,6 +89,9 @@ class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     hours: str | None = None
     compaction: Compaction | None = None
     files_per_batch: int | None = None
+    schema_evolution: SchemaEvolution = "add"
+    properties: dict[str, str] = {}
+    """Properties of an Iceberg table, in addition to `table_properties`."""
 
 
 class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

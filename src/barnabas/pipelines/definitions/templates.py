@@ -26,7 +26,7 @@ def copy_template(name: str, folder: Path) -> None:
     _require(name)
     target = folder.resolve()
     if target.exists() and any(target.iterdir()):
-        raise PipelineError(f"{folder} is not empty; a pipeline wants a folder of its own.")
+        raise PipelineError(f"{folder} is not empty; choose a new or empty folder for the pipeline.")
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -51,4 +51,4 @@ def generator_of(name: str) -> Generator:
 
 def _require(name: str) -> None:
     if name not in template_names():
-        raise PipelineError(f"There is no template {name}; there are {', '.join(template_names())}.")
+        raise PipelineError(f"unknown template {name}; templates are {', '.join(template_names())}.")

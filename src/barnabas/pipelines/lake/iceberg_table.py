@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.types import StructType
 
+from barnabas.pipelines.definitions.settings import SchemaEvolution
 from barnabas.spark import FoundFile, PipelineError, jvm_of
 
 # -- Converts a Spark schema to the JSON of an Iceberg schema, with field ids. No I/O ------------------
@@ -127,7 +129,15 @@ class _Looked(NamedTuple):
 class IcebergTable:
     """Loads the table, or creates it for `schema`, partitioned by the hour of the column `hours`."""
 
-    def __init__(self, session: SparkSession, url: str, schema: StructType, hours: str) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        url: str,
+        schema: StructType,
+        hours: str,
+        properties: Mapping[str, str] | None = None,
+        evolution: SchemaEvolution = "add",
+    ) -> None:
         self._iceberg = iceberg_of(session)
         self._java = jvm_of(session).java
         self._url = url
@@ -135,9 +145,12 @@ class IcebergTable:
         wanted = iceberg_schema(schema)
         if tables.exists(url):
             self._table = tables.load(url)
-            self._check(wanted)
+            change = evolution_of(self._iceberg, self._table, url, wanted, evolution)
+            if change is not None:
+                change.commit()
         else:
             self._table = self._create(tables, wanted, hours)
+        self._set_properties(properties or {})
         self.partition = self._table.spec().fields().get(0).name()
         mapping = self._table.properties().get("schema.name-mapping.default")
         self._mapping = self._iceberg.mapping.NameMappingParser.fromJson(mapping)
@@ -224,15 +237,15 @@ class IcebergTable:
         properties.put("schema.name-mapping.default", names)
         return tables.create(schema, spec, properties, self._url)
 
-    def _check(self, wanted: dict[str, Any]) -> None:
-        found = json.loads(self._iceberg.SchemaParser.toJson(self._table.schema()))
-        here, there = columns_of(wanted), columns_of(found)
-        different = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
-        if different:
-            raise PipelineError(
-                f"The Iceberg table at {self._url} has other columns than the flow that fills it "
-                f"({', '.join(different)}): change it with Iceberg, or write to another path."
-            )
+    def _set_properties(self, wanted: Mapping[str, str]) -> None:
+        found = self._table.properties()
+        different = {name: value for name, value in wanted.items() if found.get(name) != value}
+        if not different:
+            return
+        change = self._table.updateProperties()
+        for name, value in different.items():
+            change.set(name, value)
+        change.commit()
 
     def _handle(self, file: FoundFile) -> Any:
         """Return Iceberg's DataFile. `file.name` is its URL, whose last folder names the hour."""
@@ -245,6 +258,28 @@ class IcebergTable:
         builder = self._iceberg.DataFiles.builder(self._table.spec()).withPath(file.name)
         builder = builder.withFormat("parquet").withFileSizeInBytes(file.size)
         return builder.withPartitionPath(folder).withMetrics(metrics).build()
+
+
+def evolution_of(iceberg: Any, table: Any, url: str, wanted: Shape, evolution: SchemaEvolution) -> Any | None:
+    """Return the uncommitted change that adds the columns of the rows; None if the table has them. PipelineError if it
+    cannot have them. Columns that the rows lack stay, and are NULL."""
+    found = json.loads(iceberg.SchemaParser.toJson(table.schema()))
+    here, there = columns_of(wanted), columns_of(found)
+    different = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+    if not different:
+        return None
+    change, cause = table.updateSchema(), ""
+    try:
+        change.unionByNameWith(iceberg.SchemaParser.fromJson(json.dumps(wanted))).apply()
+    except (Py4JJavaError, PySparkException) as error:
+        cause = str(error).splitlines()[0]
+    if not cause and evolution == "add":
+        return change
+    raise PipelineError(
+        f"The Iceberg table at {url} has other columns than the flow that fills it ({', '.join(different)}): "
+        f"{'set `schema_evolution: add`, ' if not cause else ''}change it with Iceberg, or write to another path.",
+        cause,
+    )
 
 
 def iceberg_of(session: SparkSession) -> Any:

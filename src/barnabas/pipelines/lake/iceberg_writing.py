@@ -16,10 +16,17 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from barnabas.common.durations import seconds_of
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.iceberg_table import IcebergTable, TableFile
+from barnabas.pipelines.lake.iceberg_table import (
+    IcebergTable,
+    TableFile,
+    evolution_of,
+    iceberg_of,
+    iceberg_schema,
+)
 from barnabas.pipelines.lake.layout import plan_merges
 from barnabas.spark import FoundFile, HadoopFolder, compute_only
 
@@ -90,6 +97,16 @@ def _folder(hour: int | None) -> str:
         return "none"
 
 
+def check_iceberg(session: SparkSession, lake: Lake, schema: StructType) -> None:
+    """Raise PipelineError if the rows do not fit the existing table. Writes nothing."""
+    iceberg = iceberg_of(session)
+    tables = iceberg.hadoop.HadoopTables(session._jsc.hadoopConfiguration())
+    if tables.exists(lake.path):
+        evolution_of(
+            iceberg, tables.load(lake.path), lake.path, iceberg_schema(schema), lake.schema_evolution
+        )
+
+
 COMPACT_EVERY = 20  # batches: finding small files reads the list of all files
 
 
@@ -131,7 +148,14 @@ class IcebergWriter:
         return self._data.below(folder).written_files_by_url()
 
     def _open(self, frame: DataFrame) -> IcebergTable:
-        table = IcebergTable(self._session, self._lake.path, frame.schema, str(self._lake.hours))
+        table = IcebergTable(
+            self._session,
+            self._lake.path,
+            frame.schema,
+            str(self._lake.hours),
+            self._lake.properties,
+            self._lake.schema_evolution,
+        )
         if self._lake.compaction is not None:
             self._compactor = IcebergCompactor(self._session, table, self._data, self._lake.compaction)
             self._compactor.remove_abandoned_files()

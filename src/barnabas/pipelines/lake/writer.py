@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from barnabas.pipelines.definitions.settings import Lake
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.iceberg_writing import IcebergWriter
+from barnabas.pipelines.lake.iceberg_writing import IcebergWriter, check_iceberg
 from barnabas.pipelines.lake.layout import HIDDEN, final_name
 from barnabas.spark import BatchLog, HadoopFolder, PipelineError, compute_only, require_creation_once
 
@@ -63,20 +64,11 @@ class LakeWriter:
             self._compactor.run()
 
     def _check_columns(self, frame: DataFrame) -> None:
-        """Allow new columns; reject changed types, because files of both types cannot be read together."""
         notes = self._folder.below(HIDDEN)
-        known = self._columns or json.loads(notes.read_text(COLUMNS) or "{}")
-        wanted = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        changed = sorted(name for name in wanted if known.get(name, wanted[name]) != wanted[name])
-        if changed:
-            raise PipelineError(
-                f"The table at {self._lake.path} has other types than the flow that fills it ("
-                f"{', '.join(f'{name} is {known[name]}, not {wanted[name]}' for name in changed)}): write to another "
-                "path, and give the pipeline another storage to fill it from the beginning."
-            )
-        if not known.items() >= wanted.items():
-            notes.write_text(COLUMNS, json.dumps({**known, **wanted}))
-        self._columns = {**known, **wanted}
+        known = self._columns or known_columns(self._folder)
+        self._columns = evolved(self._lake, known, frame.schema)
+        if self._columns != known:
+            notes.write_text(COLUMNS, json.dumps(self._columns))
 
     def _decide(self, frame: DataFrame, batch: int) -> None:
         attempt = f"{batch}-{uuid.uuid4().hex}"
@@ -107,10 +99,44 @@ class LakeWriter:
 
     def _replaced(self, batch: int) -> PipelineError:
         return PipelineError(
-            f"Another run of this pipeline has written batch {batch} to {self._lake.path}, and this one stops: nothing "
-            "is lost, and nothing is there twice. Run a pipeline once at a time; if there is no other run, the "
-            "checkpoint is an old copy: give it another storage and another path."
+            f"Another run of this pipeline has written batch {batch} to {self._lake.path}, and this one stops: no "
+            "records are lost or duplicated. Start a pipeline only once at a time. Without another run, the checkpoint "
+            "is an old copy: use another storage and another path."
         )
+
+
+def known_columns(folder: HadoopFolder) -> dict[str, str]:
+    """Return the types of a table's columns; empty before its first batch."""
+    found: dict[str, str] = json.loads(folder.below(HIDDEN).read_text(COLUMNS) or "{}")
+    return found
+
+
+def evolved(lake: Lake, known: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """Return the columns of the table with those of the rows; PipelineError if it cannot hold both: files with two
+    types of a column cannot be read together."""
+    wanted = {field.name: field.dataType.simpleString() for field in schema.fields}
+    changed = sorted(name for name in wanted if known.get(name, wanted[name]) != wanted[name])
+    if changed:
+        raise PipelineError(
+            f"The table at {lake.path} has other types than the flow that fills it ("
+            f"{', '.join(f'{name} is {known[name]}, not {wanted[name]}' for name in changed)}): write to another "
+            "path, and give the pipeline another storage to fill it from the beginning."
+        )
+    new = sorted(wanted.keys() - known.keys())
+    if known and new and lake.schema_evolution == "fail":
+        raise PipelineError(
+            f"The table at {lake.path} lacks columns of the flow that fills it ({', '.join(new)}), and its "
+            "`schema_evolution` is `fail`: use `add`, or leave the columns out."
+        )
+    return {**known, **wanted}
+
+
+def check_schema(session: SparkSession, lake: Lake, schema: StructType) -> None:
+    """Raise PipelineError if the rows do not fit the existing table. Writes nothing."""
+    if lake.format == "iceberg":
+        check_iceberg(session, lake, schema)
+    else:
+        evolved(lake, known_columns(HadoopFolder(session, lake.path)), schema)
 
 
 def query_id(session: SparkSession, checkpoint: str) -> str:

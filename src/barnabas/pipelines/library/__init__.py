@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.pipelines.library.records import Generated
+    from barnabas.pipelines.library.records import Generated as Generated
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "records": "Generated",
-        },
-    )
-
-__all__ = ["Generated"]
+    __getattr__ = lazy_exports(__name__)

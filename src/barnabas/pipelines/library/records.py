@@ -1,4 +1,4 @@
-"""What generators make: records in the order in which a broker would receive them, the same for the same seed."""
+"""Records of generators, in the order in which a broker receives them; the same seed yields the same records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Generated(NamedTuple):
-    """One record. `time` is the moment of which it tells, in milliseconds; it arrives in the order of generation."""
+    """One record. `time` is the event time in milliseconds; records arrive in the order of generation."""
 
     topic: str
     """By the template's setting that names it, such as `activity.topic`."""

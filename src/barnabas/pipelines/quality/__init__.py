@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.pipelines.quality.letters import letters_of
+    from barnabas.pipelines.quality.letters import letters_of as letters_of
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "letters": "letters_of",
-        },
-    )
-
-__all__ = ["letters_of"]
+    __getattr__ = lazy_exports(__name__)

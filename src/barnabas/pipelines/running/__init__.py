@@ -7,52 +7,29 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.pipelines.running.broker_checks import require_broker
-    from barnabas.pipelines.running.metrics import pipeline_registry, pipelines_registry
-    from barnabas.pipelines.running.plan import PipelinePlan, Planned, ToBatches, location_of, storage_of
-    from barnabas.pipelines.running.progress import OBSERVATION, FlowProgress
-    from barnabas.pipelines.running.runner import LOOK_SECONDS, Runner
-    from barnabas.pipelines.running.sessions import FlowSession, pipeline_session, run_with_spark
-    from barnabas.pipelines.running.state_lock import StateLock
-    from barnabas.pipelines.running.status import PipelineStatus, StatusFile, as_reported, new_status
-    from barnabas.pipelines.running.status_reports import PipelineReport, Reports
+    from barnabas.pipelines.running.backfill import Backfill as Backfill
+    from barnabas.pipelines.running.broker_checks import require_broker as require_broker
+    from barnabas.pipelines.running.metrics import pipeline_registry as pipeline_registry
+    from barnabas.pipelines.running.metrics import pipelines_registry as pipelines_registry
+    from barnabas.pipelines.running.plan import PipelinePlan as PipelinePlan
+    from barnabas.pipelines.running.plan import Planned as Planned
+    from barnabas.pipelines.running.plan import ToBatches as ToBatches
+    from barnabas.pipelines.running.plan import location_of as location_of
+    from barnabas.pipelines.running.plan import storage_of as storage_of
+    from barnabas.pipelines.running.progress import OBSERVATION as OBSERVATION
+    from barnabas.pipelines.running.progress import FlowProgress as FlowProgress
+    from barnabas.pipelines.running.runner import LOOK_SECONDS as LOOK_SECONDS
+    from barnabas.pipelines.running.runner import Runner as Runner
+    from barnabas.pipelines.running.selection import FlowSelection as FlowSelection
+    from barnabas.pipelines.running.sessions import FlowSession as FlowSession
+    from barnabas.pipelines.running.sessions import pipeline_session as pipeline_session
+    from barnabas.pipelines.running.sessions import run_with_spark as run_with_spark
+    from barnabas.pipelines.running.state_lock import StateLock as StateLock
+    from barnabas.pipelines.running.status import PipelineStatus as PipelineStatus
+    from barnabas.pipelines.running.status import StatusFile as StatusFile
+    from barnabas.pipelines.running.status import as_reported as as_reported
+    from barnabas.pipelines.running.status import new_status as new_status
+    from barnabas.pipelines.running.status_reports import PipelineReport as PipelineReport
+    from barnabas.pipelines.running.status_reports import Reports as Reports
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "broker_checks": "require_broker",
-            "metrics": "pipeline_registry pipelines_registry",
-            "plan": "PipelinePlan Planned ToBatches location_of storage_of",
-            "progress": "FlowProgress OBSERVATION",
-            "runner": "LOOK_SECONDS Runner",
-            "sessions": "FlowSession pipeline_session run_with_spark",
-            "state_lock": "StateLock",
-            "status": "PipelineStatus StatusFile as_reported new_status",
-            "status_reports": "PipelineReport Reports",
-        },
-    )
-
-__all__ = [
-    "LOOK_SECONDS",
-    "OBSERVATION",
-    "FlowProgress",
-    "FlowSession",
-    "PipelinePlan",
-    "PipelineReport",
-    "PipelineStatus",
-    "Planned",
-    "Reports",
-    "Runner",
-    "StateLock",
-    "StatusFile",
-    "ToBatches",
-    "as_reported",
-    "location_of",
-    "new_status",
-    "pipeline_registry",
-    "pipeline_session",
-    "pipelines_registry",
-    "require_broker",
-    "run_with_spark",
-    "storage_of",
-]
+    __getattr__ = lazy_exports(__name__)

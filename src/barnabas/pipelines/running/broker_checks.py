@@ -71,7 +71,7 @@ def _is_readable(settings: SourceSettings) -> bool:
         re2.compile(settings.subscription.pattern or "")
     except re2.error as error:
         logger.warning(
-            "how far behind a stream is cannot be told: the pattern %r of its topics is none for RE2: %s",
+            "the lag of a stream cannot be computed: its topic pattern %r is not valid in RE2: %s",
             settings.subscription.pattern,
             error,
         )
@@ -113,7 +113,7 @@ class BrokerChecks:
             raise PipelineError(f"barnabas.{error}.") from None
         except ValueError as error:
             raise PipelineError(
-                f"barnabas.bootstrap.servers={bootstrap} is no list of HOST:PORT.", error
+                f"barnabas.bootstrap.servers={bootstrap} is not a list of HOST:PORT.", error
             ) from None
 
     def close(self) -> None:
@@ -130,12 +130,12 @@ class BrokerChecks:
                 error,
             ) from None
         except SecurityError as error:
-            raise PipelineError(f"The pipeline is not let in: {error}.") from None
+            raise PipelineError(f"The brokers reject the pipeline: {error}.") from None
         for name in sorted(names):
             if name not in known:
                 raise PipelineError(
-                    f"There is no topic {name} at {self._bootstrap}, and the pipeline reads it: "
-                    f"`barnabas topics create {name}` makes one, `barnabas topics list` shows what there is."
+                    f"The pipeline reads the topic {name}, which does not exist at {self._bootstrap}: "
+                    f"`barnabas topics create {name}` creates it, `barnabas topics list` lists all topics."
                 )
 
     def make_missing(self, wanted: Iterable[TopicWanted]) -> None:

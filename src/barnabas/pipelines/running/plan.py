@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.pipelines.flow import Flow
-from pyspark.pipelines.output import MaterializedView, Output, Sink, Table, TemporaryView
+from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, Table, TemporaryView
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from barnabas.pipelines.alarms.watching import WatchedGroup, grouped, windowed
 from barnabas.pipelines.connection import connection_options
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.graph import Graph
-from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode, PipelineSettings
+from barnabas.pipelines.definitions.settings import AlarmRule, FlowSettings, Lake, Mode
 from barnabas.pipelines.lake.iceberg_table import iceberg_of
+from barnabas.pipelines.lake.writer import check_schema
 from barnabas.pipelines.quality.columns import apply_rules, dead_letters
+from barnabas.pipelines.running.declarations import (
+    KEPT_FORMAT,
+    check_arguments,
+    check_formats,
+    check_names,
+    fit_schema,
+    quoted,
+    table_clauses,
+    table_schema,
+    with_properties,
+)
+from barnabas.pipelines.running.sessions import configured
 from barnabas.pipelines.training import PLANNING
-from barnabas.spark import HadoopFolder, PipelineError
+from barnabas.spark import HadoopFolder, PipelineError, jvm_of
 
 MISSING_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 DEAD_LETTERS = ".dead_letters"
+RESET_ALLOWED = "pipelines.reset.allowed"  # Spark's property
+SINK_FILES = "_spark_metadata"
+"""Folder of Spark's file sink: the list of the files that belong to a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,11 @@ class Planned:
     mode: Mode = "append"
     trigger: str | None = None
     level: int = 0
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """`spark_conf` of the flow."""
+    dataset: str = ""
+    reads: tuple[str, ...] = ()
+    """Tables of the pipeline."""
 
     @property
     def streaming(self) -> bool:
@@ -104,6 +126,8 @@ class PipelinePlan:
 
     queries: list[Planned] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
+    protected: list[str] = field(default_factory=list)
+    """Tables that must not be computed again."""
 
     @property
     def streams(self) -> list[Planned]:
@@ -123,7 +147,11 @@ class PipelinePlan:
 class PipelinePlanner:
     """Resolves one graph in one session. Tables are registered in a database of the pipeline."""
 
-    def __init__(self, files: PipelineFiles, graph: Graph, session: SparkSession) -> None:
+    def __init__(
+        self, files: PipelineFiles, graph: Graph, session: SparkSession, fresh: frozenset[str] = frozenset()
+    ) -> None:
+        """`fresh` names tables and flows whose files are deleted before the run."""
+        self._fresh = fresh
         self._files = files
         self._graph = graph
         self._session = session
@@ -148,6 +176,7 @@ class PipelinePlanner:
 
     def _planned(self) -> PipelinePlan:
         check_names(self._files.settings, self._graph)
+        check_arguments(self._graph, self._files.settings, self._session)
         self._prepare_database()
         for name in self._graph.outputs:
             self._provide(name)
@@ -162,7 +191,7 @@ class PipelinePlanner:
         self._session.sql(f"USE {self._database}")
         for name, output in self._graph.outputs.items():
             if isinstance(output, Table):
-                self._session.sql(f"DROP TABLE IF EXISTS {_quoted(name)}")  # its files stay
+                self._session.sql(f"DROP TABLE IF EXISTS {quoted(name)}")  # its files stay
 
     def _provide(self, name: str) -> None:
         """Make a dataset readable by name, after its dependencies."""
@@ -174,7 +203,10 @@ class PipelinePlanner:
             )
         self._under_way.append(name)
         output = self._graph.outputs[name]
-        frames = {flow.name: self._evaluate(flow) for flow in self._graph.flows_into(name)}
+        frames = {
+            flow.name: fit_schema(output, flow.name, self._evaluate(flow))
+            for flow in self._graph.flows_into(name)
+        }
         checked = {flow: self._under_rules(name, flow, frame) for flow, frame in frames.items()}
         self._frames[name] = next(iter(checked.values()))
         self._publish(output, checked)
@@ -184,7 +216,8 @@ class PipelinePlanner:
         """Call the author's function; provide a missing dataset first, then call it again."""
         while True:
             try:
-                return flow.func()
+                with configured(self._session, flow.spark_conf):
+                    return flow.func()
             except AnalysisException as error:
                 missing = self._dataset_missing_in(error)
                 if missing is None:
@@ -197,7 +230,8 @@ class PipelinePlanner:
 
     def _evaluate_again(self, dataset: str, flow: str) -> DataFrame:
         rules = [rule for rule in self._files.settings.quality if rule.dataset == dataset]
-        return apply_rules(dataset, self._evaluate(self._graph.flows[flow]), rules).kept
+        frame = fit_schema(self._graph.outputs[dataset], flow, self._evaluate(self._graph.flows[flow]))
+        return apply_rules(dataset, frame, rules).kept
 
     def _dataset_missing_in(self, error: AnalysisException) -> str | None:
         if error.getCondition() != MISSING_TABLE:
@@ -222,12 +256,14 @@ class PipelinePlanner:
             broker = {"kafka.bootstrap.servers": self._files.bootstrap}
             options = {**broker, **connection_options(self._files.configuration), "topic": topic}
             letters = dead_letters(dataset, checked.rejected)
-            self._add(Planned(f"{flow}{DEAD_LETTERS}", letters, ToSink("barnabas", options), lambda: letters))
+            name, conf = f"{flow}{DEAD_LETTERS}", self._graph.flows[flow].spark_conf
+            to = ToSink("barnabas", options)
+            self._add(Planned(name, letters, to, lambda: letters, conf=conf, dataset=dataset))
         return checked.kept
 
     def _publish(self, output: Output, frames: dict[str, DataFrame]) -> None:
         if isinstance(output, TemporaryView):
-            self._frames[output.name].createOrReplaceTempView(_quoted(output.name))
+            self._frames[output.name].createOrReplaceTempView(quoted(output.name))
             return
         target = self._target_of(output)
         for flow, frame in frames.items():
@@ -238,9 +274,11 @@ class PipelinePlanner:
                 )
             chosen = self._files.settings.flows.get(flow, FlowSettings())
             again = partial(self._evaluate_again, output.name, flow)
-            self._add(Planned(flow, frame, target, again, chosen.mode, chosen.trigger))
+            conf = self._graph.flows[flow].spark_conf
+            query = Planned(flow, frame, target, again, chosen.mode, chosen.trigger, conf=conf)
+            self._add(replace(query, dataset=output.name))
         if isinstance(output, Table):
-            self._create_table(output, target)
+            self._create_table(output, target, frames)
 
     def _target_of(self, output: Output) -> Target:
         if isinstance(output, Sink):
@@ -249,36 +287,63 @@ class PipelinePlanner:
         partitions = tuple(output.partition_cols or ())
         lake = self._files.settings.lake.get(output.name)
         if lake is not None:
-            return ToLake(lake, partitions)
-        return ToTable(
-            f"{storage_of(self._files)}/tables/{output.name}", output.format or "parquet", partitions
+            return ToLake(with_properties(lake, output), partitions)
+        location = f"{storage_of(self._files)}/tables/{output.name}"
+        kept = output.format in (None, KEPT_FORMAT) and isinstance(output, StreamingTable)
+        flows = self._graph.flows_into(output.name)
+        has_sink_files = (
+            kept and not self._is_fresh(output) and HadoopFolder(self._session, location).exists(SINK_FILES)
         )
+        check_formats(output, flows, has_sink_files=has_sink_files)
+        if kept and not has_sink_files:
+            return ToLake(Lake(path=location), partitions)
+        return ToTable(location, output.format or KEPT_FORMAT, partitions)
 
-    def _create_table(self, output: Table, target: Target) -> None:
-        frame = self._frames[output.name]
+    def _is_fresh(self, output: Output) -> bool:
+        flows = self._graph.flows_into(output.name)
+        return output.name in self._fresh or self._fresh.issuperset(flow.name for flow in flows)
+
+    def _create_table(self, output: Table, target: Target, frames: Mapping[str, DataFrame]) -> None:
+        if output.table_properties.get(RESET_ALLOWED, "true").lower() == "false":
+            self._plan.protected.append(output.name)
+        schema = table_schema(output, frames)
+        if isinstance(target, ToLake) and not self._is_fresh(output):
+            self._check_lake_schema(output, target, schema)
         if isinstance(target, ToLake) and target.lake.format == "iceberg":
-            self._provide_iceberg(output.name, frame, target.lake)
+            self._provide_iceberg(output.name, frames, target.lake)
             return
         location = target.lake.path if isinstance(target, ToLake) else getattr(target, "location", "")
-        kind = "parquet" if isinstance(target, ToLake) else getattr(target, "format", "parquet")
-        partitions = getattr(target, "partitions", ())
-        by = f" PARTITIONED BY ({', '.join(map(_quoted, partitions))})" if partitions else ""
+        kind = KEPT_FORMAT if isinstance(target, ToLake) else getattr(target, "format", KEPT_FORMAT)
         self._make_folder(location)
-        self._session.sql(
-            f"CREATE TABLE {_quoted(output.name)} ({frame._jdf.schema().toDDL()}) USING {kind}{by} "
-            f"LOCATION '{location}'"
-        )
-        self._table_levels[output.name] = self._level_of(frame)
+        columns = jvm_of(self._session).org.apache.spark.sql.types.DataType.fromJson(schema.json()).toDDL()
+        name = quoted(output.name)
+        try:
+            self._session.sql(
+                f"CREATE TABLE {name} ({columns}) USING {kind}{table_clauses(output)} LOCATION '{location}'"
+            )
+        except PySparkException as error:
+            raise PipelineError(f"The table {output.name} cannot be created.", error) from error
+        self._table_levels[output.name] = max(map(self._level_of, frames.values()))
         self._plan.tables.append(output.name)
 
-    def _provide_iceberg(self, name: str, frame: DataFrame, lake: Lake) -> None:
-        """Register the stream that fills the table under its name, because Spark cannot read the table."""
+    def _check_lake_schema(self, output: Table, target: ToLake, schema: StructType) -> None:
+        without = target.partitions if target.lake.format == "iceberg" else ()
+        fields = [field for field in schema.fields if field.name not in without]
+        try:
+            check_schema(self._session, target.lake, StructType(fields))
+        except PipelineError as error:
+            hint = f"`--full-refresh {output.name}` computes it again."
+            raise PipelineError(f"{error.sentence} {hint}", error.cause) from None
+
+    def _provide_iceberg(self, name: str, frames: Mapping[str, DataFrame], lake: Lake) -> None:
+        """Register the streams that fill the table under its name, because Spark cannot read the table."""
         iceberg_of(self._session)
+        frame = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames.values())
         if dict(frame.dtypes).get(str(lake.hours)) != "timestamp":
             raise PipelineError(
                 f"The lake {name} wants a column {lake.hours} of type timestamp in its table."
             )
-        frame.createOrReplaceTempView(_quoted(name))
+        frame.createOrReplaceTempView(quoted(name))
 
     def _make_folder(self, location: str) -> None:
         """Create the folder of a table: a stream over a table requires it, even if empty."""
@@ -299,16 +364,18 @@ class PipelinePlanner:
             frame = windowed(group.rules, source)
         except AnalysisException as error:
             raise PipelineError(f"An alarm does not fit the columns of {dataset}.", error) from error
-        self._add(Planned(group.name, frame, ToAlarms(group.rules), lambda: frame))
+        self._add(Planned(group.name, frame, ToAlarms(group.rules), lambda: frame, dataset=dataset))
 
     def _add(self, query: Planned) -> None:
-        level = self._level_of(query.frame)
-        self._plan.queries.append(replace(query, level=level))
+        reads = tuple(self._tables_read(query.frame))
+        self._plan.queries.append(replace(query, level=self._level_of(query.frame), reads=reads))
 
     def _level_of(self, frame: DataFrame) -> int:
-        plan = frame._jdf.queryExecution().analyzed().toString()
-        read = [name for name in self._table_levels if f".{self._database}.{name}\n" in plan.replace("`", "")]
-        return max((self._table_levels[name] + 1 for name in read), default=0)
+        return max((self._table_levels[name] + 1 for name in self._tables_read(frame)), default=0)
+
+    def _tables_read(self, frame: DataFrame) -> list[str]:
+        plan = frame._jdf.queryExecution().analyzed().toString().replace("`", "")
+        return [name for name in self._table_levels if f".{self._database}.{name}\n" in plan]
 
 
 def storage_of(files: PipelineFiles) -> str:
@@ -320,46 +387,3 @@ def _definition_failed(flow: Flow, error: Exception) -> PipelineError:
     location = flow.source_code_location
     where = f" ({location.filename}{f', line {location.line_number}' if location.line_number else ''})"
     return PipelineError(f"The definition of {flow.name}{where if location.filename else ''} fails.", error)
-
-
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part}`" for part in name.split("."))
-
-
-# -- Names in barnabas.yml -----------------------------------------------------------------------------
-
-
-def check_names(settings: PipelineSettings, graph: Graph) -> None:
-    """Check the names in `barnabas.yml` against the definitions: a rule for a missing dataset would have no effect."""
-    named = [("quality rule", rule.dataset) for rule in settings.quality]
-    named += [("alarm", rule.dataset) for rule in settings.alarms]
-    named += [("lake", name) for name in settings.lake]
-    named += [("topic of `publish`", name) for name in settings.publish]
-    for what, name in named:
-        if name not in graph.outputs:
-            known = ", ".join(sorted(graph.outputs))
-            raise PipelineError(f"The {what} for {name} has no dataset of that name; there are {known}.")
-    for name in settings.flows:
-        if name not in graph.flows:
-            known = ", ".join(sorted(graph.flows))
-            raise PipelineError(f"`flows` names {name}, which is none; there are {known}.")
-    for name in settings.lake:
-        _check_lake(graph.outputs[name])
-    for name in settings.publish:
-        if not isinstance(graph.outputs[name], MaterializedView):
-            raise PipelineError(
-                f"`publish` names {name}, which is no materialized view: a stream writes to a topic by a sink."
-            )
-
-
-def _check_lake(output: Output) -> None:
-    """Reject lakes that are not streaming tables: files of a lake are only appended."""
-    if isinstance(output, MaterializedView):
-        raise PipelineError(
-            f"The lake {output.name} is a materialized view, which is computed again each time; a lake wants a table "
-            f"that a stream fills: make {output.name} a streaming table, or take it out of `lake`."
-        )
-    if not isinstance(output, Table):
-        raise PipelineError(
-            f"The lake {output.name} is no table; make {output.name} one, or take it out of `lake`."
-        )

@@ -56,7 +56,9 @@ class ViewPublisher:
 
 def _keyed(view: str, rows: DataFrame) -> DataFrame:
     if "key" not in rows.columns or len(rows.columns) < 2:
-        raise PipelineError(f"`publish` wants a column `key` in {view}, a string, and others beside it.")
+        raise PipelineError(
+            f"`publish` needs a column `key` of type string in {view}, and at least one more column."
+        )
     rest = [F.col(f"`{name}`") for name in rows.columns if name != "key"]
     return rows.select(F.col("key").cast("string"), F.to_json(F.struct(*rest)).alias("value"))
 

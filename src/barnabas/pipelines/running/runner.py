@@ -11,6 +11,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from pyspark.errors import PySparkException
@@ -25,6 +27,7 @@ from barnabas.pipelines.connection import connection_options, security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
+from barnabas.pipelines.running.backfill import Backfill, range_name, range_option, range_text
 from barnabas.pipelines.running.broker_checks import BrokerChecks, topics_read
 from barnabas.pipelines.running.plan import (
     PipelinePlan,
@@ -36,10 +39,11 @@ from barnabas.pipelines.running.plan import (
 )
 from barnabas.pipelines.running.progress import FlowProgress, ViewPublisher, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
+from barnabas.pipelines.running.selection import FlowSelection, PipelineStorage
 from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.pipelines.running.starting import Starter, refresh_view
 from barnabas.pipelines.running.state_lease import lock_of
-from barnabas.spark import HadoopFolder, PipelineError
+from barnabas.spark import HadoopFolder, PipelineError, own_sentence
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +65,10 @@ class Plans(Protocol):
     def undo(self) -> None: ...
 
 
-def _plan_definitions(files: PipelineFiles, session: SparkSession) -> Plans:
-    return PipelinePlanner(files, load_graph(files, session), session)
+def _plan_definitions(
+    files: PipelineFiles, session: SparkSession, fresh: frozenset[str] = frozenset()
+) -> Plans:
+    return PipelinePlanner(files, load_graph(files, session), session, fresh)
 
 
 class Runner:
@@ -75,11 +81,18 @@ class Runner:
         *,
         watcher: Watcher | None = None,
         alarm_listener: AlarmTarget | None = None,
-        plans: Callable[[PipelineFiles, SparkSession], Plans] = _plan_definitions,
+        plans: Callable[[PipelineFiles, SparkSession], Plans] | None = None,
+        selection: FlowSelection | None = None,
+        backfill: Backfill | None = None,
     ) -> None:
         self.files = files
-        self._plans = plans
-        self.session: SparkSession = FlowSession.beside(session)
+        self._selection = selection or FlowSelection()
+        self._backfill = backfill
+        self._again: list[Planned] = []
+        self.remarks: list[str] = []
+        """What the run computes again, for people."""
+        self._plans = plans or partial(_plan_definitions, fresh=self._selection.full)
+        self.session = FlowSession.beside(session)
         self._watcher = watcher
         self._stopping = threading.Event()
         self.plan = PipelinePlan()
@@ -92,6 +105,7 @@ class Runner:
         security = security_of(files.configuration)
         targets = AlarmDelivery(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
+        self._state = PipelineStorage(self.session, files.name, storage_of(files))
         self._taken_over: PipelineError | None = None
         self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
 
@@ -101,9 +115,10 @@ class Runner:
         for name, value in self.files.configuration.items():
             if not name.startswith("spark.") or self.session.conf.isModifiable(name):
                 self.session.conf.set(name, value)
+        self._state.check_owner()
         self._planner = self._plans(self.files, self.session)
         try:
-            self.plan = self._planner.plan()
+            self.plan = self._select(self._planner.plan())
             if ask_broker:
                 self._ask_broker(make_topics)
         except BaseException:
@@ -114,6 +129,39 @@ class Runner:
             if isinstance(query.target, ToAlarms):
                 self._starter.watch(query, query.target)  # restores alarms that were firing before
         return self.plan
+
+    def _select(self, plan: PipelinePlan) -> PipelinePlan:
+        if self._backfill is not None:
+            return self._backfill_plan(self._backfill, plan)
+        self._again = self._selection.again(plan)
+        self.remarks = self._selection.described(plan)
+        return self._selection.selected(plan)
+
+    def _backfill_plan(self, backfill: Backfill, plan: PipelinePlan) -> PipelinePlan:
+        """Plan again with streams that read the range only; keep the queries of the flow, with other checkpoints."""
+        query = backfill.queries(plan)[0]
+        found = backfill.range_of(query, offsets_noted(self._checkpoint_of(query)))
+        self.remarks = [range_text(backfill.flow, found)]
+        self.undo()
+        self.session.span = range_option(found)
+        self._planner = self._plans(self.files, self.session)
+        planned = self._planner.plan()
+        suffix = f".backfill-{range_name(found)}"
+        queries = [replace(query, name=query.name + suffix) for query in backfill.queries(planned)]
+        return replace(planned, queries=queries)
+
+    def _checkpoint_of(self, query: Planned) -> HadoopFolder:
+        return HadoopFolder(self.session, self._starter.checkpoint_of(query))
+
+    def _take_state(self) -> None:
+        """Delete what is computed again; the caller has the lock."""
+        self._state.take()
+        if self._again:
+            self._state.forget(self._again, self._starter.checkpoint_of)
+            self._again = []
+            for query in self.plan.streams:
+                if isinstance(query.target, ToAlarms):
+                    self._starter.watch(query, query.target)  # without the alarms that were firing before
 
     @property
     def flows(self) -> dict[str, FlowProgress]:
@@ -133,6 +181,7 @@ class Runner:
     def run_once(self) -> None:
         """Process everything available now, in dependency order."""
         with self._lock:
+            self._take_state()
             for level in self.plan.levels():
                 self._start_all((query for query in level if query.streaming), every=None)
                 self._watch_until_ended()
@@ -155,6 +204,7 @@ class Runner:
         the time to first results, and the other streams start faster on a warm Spark.
         """
         self._lock.take()
+        self._take_state()
         every = self.files.settings.trigger
         streams = self.plan.streams
         if alone and streams:
@@ -249,8 +299,7 @@ class Runner:
 
     def _start(self, query: Planned, every: str | None) -> None:
         # A killed run may not have committed its last offsets, and this run may have nothing to read.
-        checkpoint = HadoopFolder(self.session, self._starter.checkpoint_of(query))
-        self._reporting.tell(query.name, offsets_noted(checkpoint), last=True)
+        self._reporting.tell(query.name, offsets_noted(self._checkpoint_of(query)), last=True)
         try:
             self._running[query.name] = self._starter.start(query, every)
         except PySparkException as error:
@@ -285,9 +334,10 @@ class Runner:
             return
         if error is not None:
             self.close()
+            why = own_sentence(error)
+            failed = f"The flow {name} has failed: {why}" if why else f"The flow {name} has failed."
             raise PipelineError(
-                f"The flow {name} has failed, and the pipeline was stopped; it goes on from here when started again.",
-                error,
+                f"{failed} The pipeline was stopped; after a restart it continues from here.", error
             )
 
     def _may_start_again(self, name: str) -> bool:
@@ -302,7 +352,7 @@ class Runner:
         try:
             for table in self.plan.tables:
                 self.session.catalog.refreshTable(table)
-            refresh_view(query)
+            refresh_view(self.session, query)
             self.session.catalog.refreshTable(query.name)
             if topic := self.files.settings.publish.get(query.name):
                 self._publisher_of(query.name, topic).publish(self.session.read.table(query.name))

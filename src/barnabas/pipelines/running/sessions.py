@@ -17,7 +17,16 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from barnabas.client.security import VARIABLE as REFERENCES
 from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
-from barnabas.spark import prepare_java, session_builder, with_libraries
+from barnabas.spark import (
+    Deployment,
+    PipelineError,
+    check_workers,
+    deployment_of,
+    prepare_java,
+    session_builder,
+    with_libraries,
+)
+from barnabas.spark.source.settings import SPAN
 
 # -- Session for evaluating definitions: the runner commits the progress of its streams ----------------
 
@@ -31,6 +40,9 @@ _CHOICES_OF_THE_AUTHOR = frozenset({"kafka.group.id", "groupidprefix", "commitpr
 class FlowSession(SparkSession):
     """A new session of the same Spark, which isolates the settings and views of pipelines."""
 
+    span: str | None = None
+    """Offsets of a backfill: streams defined meanwhile read this part of their topics."""
+
     @classmethod
     def beside(cls, session: SparkSession) -> FlowSession:
         return cls(session._sc, session._jsparkSession.newSession())
@@ -41,8 +53,9 @@ class FlowSession(SparkSession):
 
 
 class _FlowReader(DataStreamReader):
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: FlowSession) -> None:
         super().__init__(spark)
+        self._span = spark.span
         self._is_ours = False
         self._is_chosen = False
 
@@ -68,9 +81,27 @@ class _FlowReader(DataStreamReader):
         if format is not None:
             self.format(format)
         self.options(**options)
-        if self._is_ours and not self._is_chosen:
+        if self._is_ours and self._span is not None:
+            super().options(commitProgress="false", **{SPAN: self._span})
+        elif self._is_ours and not self._is_chosen:
             super().options(commitProgress="false", **{LEFT_TO_THE_FLOW: "true"})
         return super().load(path, schema=schema)
+
+
+@contextmanager
+def configured(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Apply `spark_conf` of a flow for the `with` block. A query keeps the settings with which it was started."""
+    before: dict[str, str | None] = {name: session.conf.get(name, None) for name in conf}
+    try:
+        for name, value in conf.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, earlier)
 
 
 # Only for Spark's runner, which loses its tables otherwise. Ours keeps tables as folders in the storage.
@@ -90,11 +121,13 @@ def pipeline_session(
     name: str,
     configuration: Mapping[str, str],
     *,
-    master: str = "local[*]",
+    master: str | None = None,
     java_options: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """Open a session with the pipeline's settings for the `with` block."""
+    """Open a session with the pipeline's settings for the `with` block. PipelineError if Spark cannot run Barnabas."""
     os.environ.setdefault(REFERENCES, "env,file")  # the author of a pipeline can read both anyway
+    deployment = deployment_of(master, configuration)
+    _require_jvm(deployment)
     catalog = tempfile.mkdtemp(prefix="barnabas-catalog-")
     settings = {
         **{key: value for key, value in with_libraries(configuration).items() if _for_session(key)},
@@ -104,12 +137,22 @@ def pipeline_session(
     builder = session_builder(name, master=master, settings=settings, java_options=options)
     session = builder.getOrCreate()
     try:
+        if deployment.is_submitted or not deployment.is_local:
+            check_workers(session)
         yield session
     finally:
         try:
             session.stop()
         finally:
             shutil.rmtree(catalog, ignore_errors=True)
+
+
+def _require_jvm(deployment: Deployment) -> None:
+    if deployment.remote:
+        raise PipelineError(
+            f"Barnabas' runner needs a driver with a JVM, and Spark Connect ({deployment.remote}) has none: run the "
+            "pipeline with Spark's runner (--spark), or unset SPARK_REMOTE and name a master."
+        )
 
 
 def _for_session(name: str) -> bool:

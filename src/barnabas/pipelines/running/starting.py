@@ -15,6 +15,7 @@ from barnabas.pipelines.alarms.watching import AlarmBatch
 from barnabas.pipelines.definitions.settings import interval_of
 from barnabas.pipelines.lake.writer import lake_writer
 from barnabas.pipelines.running.plan import Planned, ToAlarms, ToBatches, ToLake, ToTable
+from barnabas.pipelines.running.sessions import configured
 from barnabas.spark import BatchLog, BrokerLink, HadoopFolder, Options, PipelineError, jvm_of
 
 # -- Upserts: the driver writes rows to a topic by key -------------------------------------------------
@@ -89,7 +90,8 @@ class Starter:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=interval_of(chosen))
-        return self._to_target(writer, query).start()
+        with configured(self._session, query.conf):
+            return self._to_target(writer, query).start()
 
     def _to_target(self, writer: DataStreamWriter, query: Planned) -> DataStreamWriter:
         target = query.target
@@ -108,8 +110,13 @@ class Starter:
         return writer.format(target.format).options(**target.options)
 
 
-def refresh_view(query: Planned) -> None:
+def refresh_view(session: SparkSession, query: Planned) -> None:
     """Compute a materialized view again."""
+    with configured(session, query.conf):
+        _refresh(query)
+
+
+def _refresh(query: Planned) -> None:
     target = query.target
     assert isinstance(target, ToTable)
     frame = query.evaluate()

@@ -104,7 +104,7 @@ class StateLease:
             if now != first:
                 raise PipelineError(
                     f"{self._pipeline} runs already, in {now}: its state at {self._folder.url} is for one run at a "
-                    "time. Stop that one first, or give this one a `storage` of its own."
+                    "time. Stop that one first, or set a separate `storage` for this one."
                 )
             time.sleep(RENEW_SECONDS / 5)
         self._folder.delete(NAME)

@@ -65,7 +65,7 @@ class StateLock:
             os.close(file)
             raise PipelineError(
                 f"{self._pipeline} runs already, in process {process}: its state at {self._storage} is for one run at "
-                "a time. Stop that one first, or give this one a `storage` of its own."
+                "a time. Stop that one first, or set a separate `storage` for this one."
             ) from None
         except OSError:
             return file  # the file system does not support locks

@@ -36,11 +36,11 @@ def test_the_cursor_may_be_a_field_of_the_last_row_and_its_row_is_not_read_twice
 @pytest.mark.parametrize(
     ("answer", "layout", "sentence"),
     [
-        (b"<html>", BY_NEXT, "no JSON"),
-        (body([1]), BY_NEXT, "no list of rows at `data.items`"),
-        (body({"id": 1}), BY_FIELD, "no list of rows in the answer"),
+        (b"<html>", BY_NEXT, "not valid JSON"),
+        (body([1]), BY_NEXT, "No list of rows at `data.items`"),
+        (body({"id": 1}), BY_FIELD, "No list of rows in the response"),
         (body({"data": {"items": [{}]}, "meta": {}}), BY_NEXT, "no new cursor at `meta.next`"),
-        (body({"data": {"items": [{}]}, "meta": {"next": "c1"}}), BY_NEXT, "read again"),
+        (body({"data": {"items": [{}]}, "meta": {"next": "c1"}}), BY_NEXT, "reread"),
         (body([{"id": 1}, {"name": "x"}]), BY_FIELD, "A row has no `id`"),
         (body([{"id": 1}, 2]), BY_FIELD, "A row has no `id`"),
     ],

@@ -126,7 +126,7 @@ def test_an_endpoint_that_is_busy_or_breaks_off_is_asked_again_and_one_that_refu
     ("settings", "sentence"),
     [
         ({"url": "ftp://host/x"}, "`url` of a source `http`"),
-        ({"url": "http://user:pw@host/x"}, "secrets stand in `token`"),
+        ({"url": "http://user:pw@host/x"}, "set secrets in `token`"),
         ({"next": None}, "either `next`"),
         ({"field": "id"}, "either `next`"),
         ({"timeout": "soon"}, "`timeout`"),

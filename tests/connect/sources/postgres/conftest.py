@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from barnabas.testing import EmbeddedBroker
 from tests.connect.sources.postgres.micro_batches import Engine, delivered, settings
 from tests.connect.sources.postgres.workload import TABLES, Workload
 from tests.connect.support import consume
-from tests.connect.test_worker import DEADLINE, free_port, running
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs, requires_java
-from tests.postgres import PostgresServer
+from tests.connect.test_worker import DEADLINE, running
+from tests.support.databases.postgres import PostgresServer
+from tests.support.kafka.jars import kafka_libs, requires_java
+from tests.support.programs import PROJECT_ROOT, free_port
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1200), requires_java]

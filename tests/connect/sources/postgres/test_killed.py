@@ -10,7 +10,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.connect.processes import run
 from tests.connect.sources.postgres.workload import TABLES, Workload, folded, stored, witnessed
 from tests.connect.support import consume
-from tests.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1800)]
 

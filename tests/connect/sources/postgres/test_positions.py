@@ -57,11 +57,11 @@ def state(**changed: object) -> SlotState:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "is gone"),
+        (None, "does not exist any more"),
         (state(wal_status="lost"), r"is lost.*max_slot_wal_keep_size.*Start over"),
         (state(confirmed=101), "ahead of this connector"),
-        (state(plugin="wal2json"), "a `slot` of its own"),
-        (state(database="other"), "a `slot` of its own"),
+        (state(plugin="wal2json"), "set another `slot`"),
+        (state(database="other"), "set another `slot`"),
     ],
 )
 def test_a_slot_that_cannot_have_everything_is_refused(found: SlotState | None, said: str) -> None:

@@ -15,7 +15,7 @@ from barnabas.spark.errors import SourceError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.sources.postgres.micro_batches import Engine, delivered, settings
 from tests.connect.support import connector, consume, run_once
-from tests.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(300)
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barnabas.connect.sources.postgres.database import connect, types_of
 from barnabas.connect.sources.postgres.values import array, converter, spark_type
 from barnabas.spark.errors import SourceError
-from tests.postgres import PostgresServer
+from tests.support.databases.postgres import PostgresServer
 
 EXAMPLES = [
     ("true", "bool", True, "BOOLEAN"),

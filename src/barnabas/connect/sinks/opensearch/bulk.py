@@ -113,7 +113,7 @@ def _sort(answer: BulkResponse, document: Document, result: dict[str, Any]) -> N
         )
     elif status == NOT_FOUND:
         raise BulkError(
-            f"there is no index {document.target}, and the server does not make one: create it, or allow "
+            f"index {document.target} does not exist, and the server does not create it: create it, or allow "
             "action.auto_create_index"
         )
     else:

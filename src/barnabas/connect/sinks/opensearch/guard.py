@@ -54,12 +54,11 @@ class TopicGuard:
         what = (
             f"topic {topic} has {now.partitions} partitions, and had {before.partitions}"
             if before.id == now.id
-            else f"topic {topic} was deleted and made again"
+            else f"topic {topic} was deleted and created again"
         )
         return (
-            f"{what}: its offsets do not tell any more which document is newer. Write to a new index: give the "
-            "connector "
-            "another `name` and `index`, and it reads the topic from its beginning"
+            f"{what}: its offsets no longer identify the newer document. Write to a new index: set another "
+            "`name` and `index`, and the connector reads the topic from its beginning"
         )
 
     def _remembered(self, topic: str, now: TopicIdentity) -> TopicIdentity:

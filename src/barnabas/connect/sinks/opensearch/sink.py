@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from barnabas.common.durations import seconds_of
 from barnabas.connect.endpoints import DELETED, ERROR, ROUTE, ConnectorContext, ConnectorEndpoint, fields_of
-from barnabas.connect.http_address import Address
+from barnabas.connect.http_address import HttpAddress
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sinks.opensearch.bulk import Document
 from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
@@ -89,7 +89,7 @@ class OpenSearchWriter:
 class SendTask:
     """Function for `mapInArrow`, run in Spark's Python workers."""
 
-    address: Address
+    address: HttpAddress
     connector: str
     broker_options: Mapping[str, str]
     most_bytes: int
@@ -162,10 +162,10 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
         self._check(columns)
         return OpenSearchWriter(self, context, columns)
 
-    def address(self) -> Address:
+    def address(self) -> HttpAddress:
         parts = urlsplit(self.url)
         url = self.url if parts.port else parts._replace(netloc=f"{parts.netloc}:{PORT}").geturl()
-        return Address(url, self.user, self.password, self.api_key, self.ca)
+        return HttpAddress(url, self.user, self.password, self.api_key, self.ca)
 
     def patience_seconds(self) -> float:
         return seconds_of(self.patience)
@@ -174,7 +174,7 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise PipelineError(
-                "`url` of a sink `opensearch` is as `https://host:9200`; user and password stand in `user` and "
+                "`url` of a sink `opensearch` must be like `https://host:9200`; set user and password in `user` and "
                 "`password`."
             )
         if any(name not in columns for name in NEEDED):

@@ -39,7 +39,7 @@ def read_reply(stream: BinaryIO) -> Reply:
     if kind == b"-":
         return RedisError(rest.decode(errors="replace"))
     if kind not in b":$*" or not rest.lstrip(b"-").isdigit():
-        raise RedisError(f"this is no answer of Redis: {line[:100]!r}")
+        raise RedisError(f"not a valid Redis response: {line[:100]!r}")
     number = int(rest)
     if kind == b":":
         return number

@@ -147,8 +147,8 @@ class RedisSink(ConnectorEndpoint, frozen=True):
         parts = urlsplit(self.url)
         if parts.scheme not in ("redis", "rediss") or not parts.hostname or parts.username or parts.password:
             raise PipelineError(
-                "`url` of a sink `redis` is as `redis://host:6379/0`, or `rediss://` with TLS; user and password stand "
-                "in `user` and `password`."
+                "`url` of a sink `redis` must be like `redis://host:6379/0`, or `rediss://` for TLS; set user and "
+                "password in `user` and `password`."
             )
         if (self.kind == "stream") != bool(self.stream) or bool(self.keys) == (self.kind == "stream"):
             raise PipelineError(

@@ -131,7 +131,7 @@ class RedisWriter:
             b"none",
             b"stream",
         ):
-            raise PipelineError(f"The key {self._shape.stream} of Redis is no stream but {kind!r}.")
+            raise PipelineError(f"The Redis key {self._shape.stream} is not a stream but {kind!r}.")
 
     def _failed(self, error: Exception) -> PipelineError:
         said = str(error) or type(error).__name__

@@ -38,11 +38,11 @@ def page_of(body: bytes, layout: PageLayout, cursor: Cursor) -> ResponsePage:
     try:
         answer = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise PipelineError(f"The answer is no JSON: {body[:200]!r}.", error) from None
+        raise PipelineError(f"The response is not valid JSON: {body[:200]!r}.", error) from None
     rows = at_path(answer, layout.rows)
     if not isinstance(rows, list):
-        where = f"at `{layout.rows}` of the answer" if layout.rows else "in the answer"
-        raise PipelineError(f"There is no list of rows {where}: see `rows` of the source.")
+        where = f"at `{layout.rows}` of the response" if layout.rows else "in the response"
+        raise PipelineError(f"No list of rows {where}: check `rows` of the source.")
     if layout.field is not None:
         return _by_field(rows, layout.field, cursor)
     following = _text(at_path(answer, layout.next or ""))
@@ -50,8 +50,8 @@ def page_of(body: bytes, layout: PageLayout, cursor: Cursor) -> ResponsePage:
         following = cursor
     if rows and following == cursor:
         raise PipelineError(
-            f"An answer with {len(rows)} rows has no new cursor at `{layout.next}`: the same rows would be read again. "
-            "The endpoint must say with every answer where to go on, or `field` names what grows in the rows."
+            f"A response with {len(rows)} rows has no new cursor at `{layout.next}`: the same rows would be reread. "
+            "Every response must contain the next cursor, or `field` must name an increasing field of the rows."
         )
     return ResponsePage([_encode(row) for row in rows], following)
 

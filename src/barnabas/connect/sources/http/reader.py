@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from barnabas.common.http_client import HttpResponse
 from barnabas.connect.endpoints import ORDER
-from barnabas.connect.http_address import Address
+from barnabas.connect.http_address import HttpAddress
 from barnabas.connect.sources.http.pages import Cursor, PageLayout, ResponsePage, page_of
 from barnabas.connect.staging import Incoming
 from barnabas.spark import PipelineError
@@ -28,7 +28,7 @@ class PageFeeder:
     def __init__(
         self,
         session: SparkSession,
-        address: Address,
+        address: HttpAddress,
         parameter: str,
         start: Cursor,
         layout: PageLayout,

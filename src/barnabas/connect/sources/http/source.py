@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from barnabas.connect.http_address import Address
+    from barnabas.connect.http_address import HttpAddress
 
 
 class HttpPollSource(ConnectorEndpoint, frozen=True):
@@ -63,11 +63,11 @@ class HttpPollSource(ConnectorEndpoint, frozen=True):
         wrong = F.when(F.col(CORRUPT).isNotNull(), F.lit("the row is not the JSON that its schema says"))
         return feeder.incoming.stream(feeder.stored).withColumn(ERROR, wrong)
 
-    def _address(self) -> Address:
-        from barnabas.connect.http_address import Address
+    def _address(self) -> HttpAddress:
+        from barnabas.connect.http_address import HttpAddress
 
         others = tuple({"Accept": "application/json", **self.headers}.items())
-        return Address(
+        return HttpAddress(
             self.url, self.user, self.password, ca=self.ca, timeout=seconds_of(self.timeout), token=self.token,
             others=others, largest=self.max_bytes,
         )  # fmt: skip
@@ -76,12 +76,12 @@ class HttpPollSource(ConnectorEndpoint, frozen=True):
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise PipelineError(
-                "`url` of a source `http` is as `https://host/path`; secrets stand in `token`, or in `user` and "
+                "`url` of a source `http` must be like `https://host/path`; set secrets in `token`, or in `user` and "
                 "`password`."
             )
         if (self.next is None) == (self.field is None):
             raise PipelineError(
-                "A source `http` has either `next`, where the next cursor stands in an answer, or `field`, the field "
+                "A source `http` needs either `next`, the path of the next cursor in a response, or `field`, the field "
                 "of the last row that is the cursor."
             )
         try:

@@ -132,6 +132,6 @@ def columns_of(connection: Connection, schema: str, name: str) -> tuple[Column, 
     found = connection.execute(query, (schema, name)).fetchone()
     if found is None:
         raise SourceError(
-            f"there is no table {schema}.{name}: check `tables`, and that `url` names the right database"
+            f"table {schema}.{name} does not exist: check `tables`, and that `url` names the right database"
         )
     return describe_table(connection, found[0], schema, name, found[1]).columns

@@ -153,11 +153,11 @@ def check_state(
     where = "" if position is None else f" Changes behind {lsn_text(position)} may be missing."
     over = " Start over: a new `slot`, a new `storage` and an empty topic, so that the tables are read again as a whole"
     if state is None:
-        raise SourceError(f"slot {slot.name} is gone: somebody dropped it.{where}{over}")
+        raise SourceError(f"slot {slot.name} does not exist any more: it was dropped.{where}{over}")
     if (state.plugin, state.database) != ("pgoutput", database):
         raise SourceError(
-            f"slot {slot.name} belongs to something else (plugin {state.plugin}, database {state.database}): give this "
-            "connector a `slot` of its own"
+            f"slot {slot.name} has another owner (plugin {state.plugin}, database {state.database}): set another "
+            "`slot` for this connector"
         )
     if state.wal_status == "lost":
         raise SourceError(
@@ -168,7 +168,7 @@ def check_state(
     if position is not None and state.confirmed > position:
         raise SourceError(
             f"slot {slot.name} is at {lsn_text(state.confirmed)}, ahead of this connector, which has read up to "
-            f"{lsn_text(position)}: the slot was dropped and made again, or somebody else reads from "
+            f"{lsn_text(position)}: the slot was dropped and created again, or another client reads from "
             f"it.{where}{over}; if two "
             "connectors share the slot, give each its own"
         )

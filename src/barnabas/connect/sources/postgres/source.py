@@ -140,7 +140,7 @@ def _problem() -> Column:
     """Error of a change that the shape `rows` cannot represent."""
     from pyspark.sql import functions as F
 
-    truncated = F.lit("the table was truncated, which is no change of a row: use `shape: envelope`")
+    truncated = F.lit("the table was truncated, which is not a row change: use `shape: envelope`")
     unchanged = F.concat(
         F.lit("PostgreSQL does not log large values that did not change: "),
         F.concat_ws(", ", "unchanged"),

@@ -147,7 +147,7 @@ def _create(connection: Connection, publication: str, wanted: list[tuple[str, st
         sql.Identifier(publication), tables
     )
     with explained(
-        f"publication {publication} cannot be made: the owner of the tables, who has CREATE on the database, runs "
+        f"publication {publication} cannot be created: as owner of the tables, with CREATE on the database, run "
         f"{statement.as_string(connection)}"
     ):
         connection.execute(statement)

@@ -90,9 +90,9 @@ def array(text: str, element: Converter, delimiter: str = ",") -> list[Any]:
     try:
         values, end = _array(text, 0, element, delimiter)
     except IndexError:
-        raise SourceError(f"this is no array of PostgreSQL: {text[:100]!r}") from None
+        raise SourceError(f"Not a PostgreSQL array: {text[:100]!r}") from None
     if end != len(text):
-        raise SourceError(f"this is no array of PostgreSQL: {text[:100]!r}")
+        raise SourceError(f"Not a PostgreSQL array: {text[:100]!r}")
     return values
 
 

@@ -1,7 +1,7 @@
-"""Log files of a few applications, line by line, from a seed: with stack traces, personal data and broken lines.
+"""Log lines of several applications, generated from a seed, with stack traces, personal data and broken lines.
 
-Everything happens that the template has to do with: times and levels in several forms, files without a name, lines of
-another process in the middle of a trace, bytes that are no text, tombstones, times that cannot be.
+Covers all cases that the template handles: times and levels in several formats, files without a name, lines of
+another process within a stack trace, invalid UTF-8, tombstones and impossible times.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What visitors may like: items seen together, and preferences learnt from the warehouse."""
+"""Recommendations for visitors: items viewed together, and preferences learnt from the warehouse."""

@@ -1,6 +1,6 @@
-"""Visitors of a shop with tastes, from a seed: most of what one looks at is of one taste, the rest is what all look at.
+"""Events of a shop's visitors, from a seed. Each visitor prefers items of one taste; the other views are random.
 
-The tastes are planted, so that what a recommendation is worth can be measured: `taste_of` tells an item's.
+The known tastes allow tests to measure the quality of recommendations: `taste_of` returns the taste of an item.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TASTES = 12
 ITEMS = 600
 VISITORS = 1_500
 OWN_TASTE = 0.8
-"""The share of events that is of the visitor's own taste."""
+"""Share of events with items of the visitor's taste."""
 EVENTS_PER_VISIT = 6
 KINDS, WEIGHTS = ("view", "click", "cart", "order"), (70, 18, 8, 4)
 BAD_VALUE = b'{"id": "broken", "time": '
@@ -52,7 +52,7 @@ def records(seed: int, start: int, per_second: float, bad_share: float = 0.0) ->
 
 
 def _item(chance: random.Random, visitor: str) -> str:
-    """Some items are looked at far more often than others, within a taste and in the whole shop."""
+    """Choose an item; popularity is skewed, both within a taste and in the whole shop."""
     if chance.random() < OWN_TASTE:
         rank = min(int(chance.expovariate(0.08)), ITEMS // TASTES - 1)
         return f"i{rank * TASTES + taste_of_visitor(visitor)}"

@@ -61,7 +61,7 @@ def customers() -> DataFrame:
 
 @dp.append_flow(name="enriched", target="enriched_topic")
 def enriched() -> DataFrame:
-    """Orders of customers that the table does not know go on without their facts."""
+    """Join orders with customers. Orders of unknown customers are kept, without customer fields."""
     joined = spark.readStream.table("orders").join(spark.read.table("customers"), "customer", "left")
     row = F.struct("order", "customer", "amount", "time", "name", "city", "level")
     return joined.select(F.col("order").cast("string").alias("key"), F.to_json(row).alias("value"))

@@ -1,6 +1,6 @@
-"""Lines become entries: those of a stack trace join the line above them, and entries are taken apart and masked.
+"""Join log lines into entries: lines of a stack trace belong to the line above. Entries are parsed and masked.
 
-What lines look like is in the tables below: change them to what your applications write.
+The tables below define the log format: adapt them to your applications.
 """
 
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ BEGINS = (
     rf"\[?(?P<time>{TIME})\]?\s+((?P<context>{CONTEXT})\s+)?"
     rf"\[?(?P<level>{'|'.join(LEVELS)})\]?:?(?!\S)(?:[ \t]+-(?!\S))?[ \t]*(?P<message>.*)"
 )
-# A line that looks like one of these continues the entry above it. Any other line goes to the dead letters by itself.
+# A line that matches one of these continues the entry above it. Any other line goes to the dead letters.
 CONTINUES = {
     "blank": r"\s*$",
     "indented": r"\s",
     "a frame, as Java writes it": r"at \S",
     "what caused an exception": r"(Caused by|Suppressed): ",
     "frames that are left out": r"\.\.\. \d+ (more|common frames omitted)",
-    "an exception that nobody caught": r'Exception in thread "',
+    "an uncaught exception": r'Exception in thread "',
     "a trace, as Python writes it": r"Traceback \(",
     "a frame, as Python writes it": r'File "',
     "between two traces of Python": r"(During handling of the|The) above exception",
@@ -53,7 +53,7 @@ CONTINUES = {
     "a panic of Go": r"panic: |goroutine \d+ \[",
     "closing brackets": r"[)\]}]+[,;]?\s*$",
 }
-# What must not be kept, in entries and in dead letters, and what stands there instead.
+# Personal data in entries and dead letters, and its replacement.
 MASKS = {
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+": "<email>",
     r"\b\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}\b": "<card>",
@@ -77,8 +77,8 @@ JOINED = (
 
 
 class JoinLines(StatefulProcessor):
-    """Keeps the entry of each file that may still go on. It is over when the next one begins, or when no line of its
-    file has come for a while: the last words of a program that has ended are worth knowing, too."""
+    """Keeps the open entry of each file. An entry ends when the next one begins, or when its file had no new lines for
+    `logs.idle`, so that the last entry of a terminated program is written too."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -87,7 +87,7 @@ class JoinLines(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         entry, _, timer = self.kept()
         joiner = Joiner(RULES, entry)
-        # The lines of a file are in order in its partition, not in what a shuffle hands over.
+        # A partition keeps the order of a file's lines; a shuffle does not.
         for row in sorted(rows, key=lambda row: row["_offset"]):
             for found in joiner.take(row["_offset"], row["_value"]):
                 yield entry_row(key, found) if isinstance(found, Entry) else letter_row(found, row)
@@ -156,8 +156,8 @@ def joined_lines() -> DataFrame:
 
 
 def source_of(key: Column) -> Column:
-    """Which file a line is of. A key that is no text is shown in hexadecimal digits, and a long one as its beginning
-    with a digest of all of it: lines of two files are not mixed up because their keys begin alike."""
+    """File of a line, from the record key. Keys that are not UTF-8 are shown in hexadecimal; long keys are truncated
+    and get a digest, so that files whose keys have a common prefix stay separate."""
     text = key.cast("string")
     shown = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(key)))
     digest = F.substring(F.sha2(key, 256), 1, 16)
@@ -167,19 +167,21 @@ def source_of(key: Column) -> Column:
 
 
 def readable(headers: Column) -> Column:
-    """Names of headers are text, says Kafka, but nobody checks it, and Python would stop at one that is none."""
+    """Replace invalid UTF-8 in header names: Kafka does not validate them, and Python would fail to decode them."""
     return F.transform(
         headers, lambda one: F.struct(F.make_valid_utf8(one["key"]).alias("key"), one["value"].alias("value"))
     )
 
 
-# Not within the definition of the view: there Spark's own runner lets nobody ask for columns, as the join does.
+# Outside of the view's definition: within it, Spark's own runner does not allow access to columns, which the join
+# needs.
 JOINED_LINES = joined_lines()
 
 
 @dp.temporary_view
 def entries() -> DataFrame:
-    """And the records that belong to none: those have a `problem`. A time without an offset is of Spark's time zone."""
+    """Entries, and records outside of entries, which have a `problem`. Times without UTC offset are in
+    Spark's time zone."""
     return JOINED_LINES.withColumn("time", F.to_timestamp("time"))
 
 
@@ -188,8 +190,8 @@ dp.create_sink("topics", "barnabas", BROKER)
 
 @dp.append_flow(name="by_level", target="topics")
 def by_level() -> DataFrame:
-    """Each entry to the topic of its level, as JSON, keyed by the file that it is of; each other record to the dead
-    letters. One query for both, with one state: what is no part of an entry here is a dead letter and nowhere else."""
+    """Write entries to the topic of their level, as JSON, keyed by file, and other records to the dead letters. One
+    query with one state does both, so that each line is either part of an entry or a dead letter."""
     is_entry = F.col("problem").isNull()
     row = F.struct(
         "time", "source", "level", "message", "lines", "omitted_lines", "omitted_bytes",

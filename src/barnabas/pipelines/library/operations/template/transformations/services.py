@@ -1,4 +1,4 @@
-"""What the services report, and how each of them did in each minute."""
+"""Reports of the services, and statistics per service and minute."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""What visitors do with items, from the topic into the warehouse, by the hour."""
+"""Events of visitors with items, from the topic into the warehouse, partitioned by hour."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ def events() -> DataFrame:
 
 @dp.table(partition_cols=["date", "hour"])
 def behaviour() -> DataFrame:
-    """Each event once. An order says more of a preference than a look."""
+    """Each event once. Orders have a higher weight than views."""
     weight = F.expr("CASE kind WHEN 'order' THEN 5 WHEN 'cart' THEN 3 WHEN 'click' THEN 2 ELSE 1 END")
     kept = spark.readStream.table("events").select("visitor", "item", "time", weight.alias("weight"))
     return kept.withColumns({"date": F.to_date("time"), "hour": F.hour("time")})

@@ -1,4 +1,4 @@
-"""Per item: what is looked at in the same visits, more often than chance would have it."""
+"""Similar items: items viewed in the same visits more often than by chance."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.active()
 
-MAX_ITEMS_PER_VISIT = 50  # items: a crawler looks at everything, and its pairs say nothing
+MAX_ITEMS_PER_VISIT = 50  # items; ignores crawlers, which view everything
 MIN_VISITS = 2
 
 

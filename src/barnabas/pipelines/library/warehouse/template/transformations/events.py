@@ -1,7 +1,7 @@
-"""Every record of the topics, as it is, in folders by the hour of its timestamp.
+"""Store every record of the topics unchanged, in folders by the hour of its timestamp.
 
-The columns are those of Spark's Kafka source. `warehouse.keys` and `warehouse.values` say what `key` and `value` are:
-bytes, text, or the fields of JSON, CSV or Avro. What is no such text or no such value stays as bytes beside it.
+The columns are those of Spark's Kafka source. `warehouse.keys` and `warehouse.values` set the type of `key` and
+`value`: bytes, text, or the fields of JSON, CSV or Avro. Invalid text and values are kept as bytes in a second column.
 """
 
 from pyspark import pipelines as dp
@@ -15,7 +15,7 @@ from barnabas.pipelines.source.ddl import parse_ddl
 spark = SparkSession.active()
 
 FORMATS = ("json", "csv", "avro")
-# What belongs to the record, as the source names it beside the fields of a value.
+# Columns of the record, as the source names them next to the fields of a value.
 RECORD = {
     "_key": "BINARY",
     "_value": "BINARY",
@@ -40,13 +40,13 @@ def _source() -> DataStreamReader:
 
 
 def _with_text(records: DataFrame, name: str) -> DataFrame:
-    """Text instead of bytes; the bytes of what is not UTF-8 go into a column of their own."""
+    """Convert a column to text; bytes that are not UTF-8 go into a second column."""
     text = F.try_validate_utf8(F.col(name).cast("string"))
     return records.withColumns({name: text, f"{name}_bytes": F.when(text.isNull(), F.col(name))})
 
 
 def _typed(values: str) -> DataFrame:
-    """The fields as a struct `value`, NULL for tombstones and for what does not fit: that stands in `value_bytes`."""
+    """The fields as a struct `value`. It is NULL for tombstones and invalid values; the latter are in `value_bytes`."""
     # `warehouse.value.csv.delimiter` is the source's option `value.csv.delimiter`, and so on.
     given = {name: text for name, text in spark.conf.getAll.items() if name.startswith("warehouse.value.")}
     options = {name.removeprefix("warehouse."): text for name, text in given.items()}

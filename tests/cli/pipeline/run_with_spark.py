@@ -1,6 +1,6 @@
 """Spark's own runner (the program behind `spark-pipelines run`) over several folders, in one Python and one JVM.
 
-python -m tests.pipelines.library.run_with_spark FOLDER...
+python -m tests.cli.pipeline.run_with_spark FOLDER...
 """
 
 import os
