@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.cli.audit import in_words
+from barnabas.cli.audit import describe_event
 from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 
@@ -30,8 +30,10 @@ def test_the_last_events_are_shown(audited: EmbeddedBroker) -> None:
     assert lines[0].endswith("allowed  User:ANONYMOUS from 127.0.0.1 CreateTopics: CREATE TOPIC orders")
 
 
-def test_events_are_told_in_words() -> None:
+def test_events_are_formatted_as_lines() -> None:
     start = {"time": "2026-11-17T04:00:00.000+00:00", "node": 1}
-    assert in_words({**start, "event": "lost", "count": 7}).endswith("broker 1  7 events were lost")
+    assert describe_event({**start, "event": "lost", "count": 7}).endswith("broker 1  7 events were lost")
     login = {"event": "login", "principal": None, "host": "10.0.0.1", "mechanism": "PLAIN", "allowed": False}
-    assert in_words({**start, **login}).endswith("DENIED  somebody from 10.0.0.1 logs in with PLAIN")
+    assert describe_event({**start, **login}).endswith(
+        "DENIED  unknown user from 10.0.0.1 logs in with PLAIN"
+    )

@@ -9,9 +9,9 @@ import typer
 from barnabas.cli import options as command_config
 from barnabas.cli.main import make_app
 from barnabas.security.authn.credentials import Secret
-from tests.cli.conftest import Cli
-from tests.kafka_jars import requires_java
-from tests.secured_kafka import SCRAM_LOGIN, SecuredKafka
+from tests.support.cli import Cli
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.secured import SCRAM_LOGIN, SecuredKafka
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def test_a_topics_setting_is_set_shown_and_taken_back(cli: Cli, topic: str) -> None:

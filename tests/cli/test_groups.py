@@ -3,8 +3,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.cli.conftest import Cli
-from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Processed
+from tests.support.cli import Cli
+from tests.support.consumers import ConfluentWorker, ConsumerProtocolWorker, Processed
 from tests.support.waiting import until
 
 

@@ -1,4 +1,4 @@
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def test_producing_and_consuming_are_measured(cli: Cli, topic: str) -> None:

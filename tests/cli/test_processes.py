@@ -13,7 +13,8 @@ import typer
 
 from barnabas.cli.main import make_app
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import answers_api_versions, free_port
+from tests.support.kafka.broker import answers_api_versions
+from tests.support.programs import free_port
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 

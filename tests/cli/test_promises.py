@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from barnabas.cli.main import make_app
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 # These stream, or run until they are stopped; what they say about themselves is for people.
 WITHOUT_OUTPUT_OPTION = {
@@ -48,7 +48,7 @@ def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
     local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
     local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "jars"), ("pipeline", "status")}
-    local |= {("console", "password"), ("console", "token")}
+    local |= {("console", "password"), ("console", "token"), ("pipeline", "pack")}
     local |= {("connect", word) for word in ("pause", "resume", "restart", "offsets")}
     for path, command in ALL:
         names = {name for option in command.params for name in option.opts}

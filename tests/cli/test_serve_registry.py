@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apache_kafka import free_port
-from tests.broker_process import BrokerProcess
-from tests.services.registry.rest import Rest
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import free_port
+from tests.support.registry import Rest
 from tests.support.waiting import until
 
 READY = "The schema registry is ready on"

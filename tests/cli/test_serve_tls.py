@@ -18,7 +18,7 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.testing.client_settings import ClientSettings
-from tests.broker_process import BrokerProcess
+from tests.support.brokers import BrokerProcess
 
 SECONDS = 60
 

@@ -1,8 +1,8 @@
 import asyncio
 
-from tests.cli.conftest import Cli
-from tests.groups.streams.building import sent_topology, subtopology
 from tests.groups.streams.test_same_answers_as_kafka import StreamsTalk, commit
+from tests.support.builders.streams import sent_topology, subtopology
+from tests.support.cli import Cli
 
 
 async def join(cli: Cli, group: str, topic: str) -> None:

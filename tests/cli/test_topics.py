@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 NewName = Callable[[], str]
 

@@ -9,7 +9,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_open_transactions_are_listed(cli: Cli, name: str, hanging: Producer) ->
     listed = cli.ok("transactions", "list", "--state", "Ongoing", "--pattern", name, "-o", "json").json
     assert [(one["id"], one["state"], one["coordinator"]) for one in listed] == [(name, "Ongoing", 1)]
     assert name in cli.ok("transactions", "list").out
-    assert "no such transactions" in cli.ok("transactions", "list", "--state", "PrepareCommit").err
+    assert "No matching transactions" in cli.ok("transactions", "list", "--state", "PrepareCommit").err
     assert (
         cli.ok("transactions", "list", "--longer-than", "3600", "--state", "Ongoing", "-o", "json").json == []
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
+from tests.support.kafka.broker import ApacheKafka
 
 # Members are told what has changed when they send a heartbeat: here soon, instead of every five seconds.
 SETTINGS = {

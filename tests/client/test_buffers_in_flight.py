@@ -26,7 +26,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 from tests.support.waiting import async_until
 
 PARTITIONS = 6

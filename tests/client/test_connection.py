@@ -17,8 +17,8 @@ from barnabas.client.errors import (
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse, MetadataRequest
-from tests.apache_kafka import free_port
-from tests.protocol.responses import encode_response
+from tests.support.builders.messages import encode_response
+from tests.support.programs import free_port
 
 Answer = Callable[[int, int, int], bytes | None]
 

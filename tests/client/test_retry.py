@@ -15,7 +15,7 @@ from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ from barnabas.client.share.acquired import AcknowledgeType
 from barnabas.client.share.consumer import ShareConsumer
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import MetadataRequest
-from tests.certificates import Authority
-from tests.kafka_jars import requires_java
-from tests.secured_kafka import PASSWORD, PLAIN_LOGIN, SCRAM_LOGIN, SESSION_MS, USER, SecuredKafka
+from tests.support.certificates import Authority
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.secured import PASSWORD, PLAIN_LOGIN, SCRAM_LOGIN, SESSION_MS, USER, SecuredKafka
 
 pytestmark = requires_java
 

@@ -26,7 +26,7 @@ from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing import protobuf_columns
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.tables.conftest import DEADLINE
 
 ADDRESS = 'syntax = "proto3"; package shop; message Address { string city = 1; }'

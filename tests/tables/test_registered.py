@@ -21,7 +21,7 @@ from barnabas.spark.source import make_reader, schema_of
 from barnabas.spark.source.stream import BatchReader
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.tables.conftest import DEADLINE
 
 OLD = {

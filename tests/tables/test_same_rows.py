@@ -12,8 +12,8 @@ import pytest
 import barnabas
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
+from tests.support.kafka.broker import ApacheKafka
 from tests.tables.conftest import SCHEMA, SETTINGS, Cluster, fill
 from tests.tables.polled_rows import (
     COLUMNS,

@@ -17,7 +17,7 @@ from barnabas.tables.sql import query
 from barnabas.tables.table import Table
 from barnabas.testing import EmbeddedBroker
 from tests.cli.tiering.conftest import TIERED
-from tests.sasl_broker import login, sasl_settings
+from tests.support.sasl import login, sasl_settings
 from tests.support.waiting import until
 from tests.tables.conftest import DEADLINE, NOW, SCHEMA, order
 

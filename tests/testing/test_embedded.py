@@ -14,7 +14,7 @@ from barnabas.client import admin
 from barnabas.client.cluster import Client
 from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 FEW_SECONDS = 60.0
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from barnabas.cluster.zookeeper.process import answers
 from barnabas.testing import EmbeddedCluster
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 

@@ -14,7 +14,7 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.testing import EmbeddedCluster
 from barnabas.testing.client_settings import ClientSettings
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 SECONDS = 60
 USERS = {"alice": "her secret", "bob": "another"}

@@ -15,8 +15,8 @@ from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.client_settings import ClientSettings
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
 
 SECONDS = 60
 USERS = {"alice": 'her "secret"; with \\ and \'', "bob": "another"}

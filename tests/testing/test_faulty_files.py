@@ -125,11 +125,11 @@ def test_a_full_disk_refuses_a_write_and_leaves_the_file_as_it_was() -> None:
     with pytest.raises(OSError, match="space") as refusal:
         file.append(b"abc")
     assert refusal.value.errno == errno.ENOSPC
-    assert (file.size, fs.read_bytes("/a"), fs.free_bytes("/")) == (8, b"12345678", 2)
+    assert (file.size, fs.read_bytes("/a"), fs.capacity("/")[1]) == (8, b"12345678", 2)
     file.truncate(4)
-    assert fs.free_bytes("/") == 6
+    assert fs.capacity("/")[1] == 6
     fs.remove("/a")
-    assert fs.free_bytes("/") == 10
+    assert fs.capacity("/")[1] == 10
 
 
 def test_missing_files_and_folders_are_told_apart(fs: FaultyFileSystem) -> None:

@@ -10,7 +10,7 @@ import pytest
 from barnabas.testing.objects import Fault, MemoryObjectStore
 from barnabas.tiering.stores.store import MissingObjectError, StoreDeniedError, StoreUnavailableError
 from simulation.loop import VirtualLoop
-from tests.tiering.stores import pieces
+from tests.support.tiering.stores import pieces
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> float:

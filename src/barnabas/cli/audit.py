@@ -1,4 +1,4 @@
-"""`barnabas audit`: what the audit log says."""
+"""`barnabas audit`: read the audit log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def audit() -> None:
 
 @app.command()
 def tail(
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the last events.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with events as they come.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Number of recent events to show.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new events.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -58,19 +58,19 @@ def _as_json(record: ConsumedRecord) -> bytes:
 
 def _as_line(record: ConsumedRecord) -> bytes:
     try:
-        line = in_words(json.loads(record.value or b"{}"))
+        line = describe_event(json.loads(record.value or b"{}"))
     except ValueError:
-        line = "an event that cannot be read"
+        line = "unreadable event"
     return line.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n"
 
 
-def in_words(event: dict[str, Any]) -> str:
-    """An event for people, in one line."""
+def describe_event(event: dict[str, Any]) -> str:
+    """Format an event as one line of text."""
     start = f"{event.get('time', '?')}  broker {event.get('node', '?')}  "
     kind = event.get("event")
     if kind == "lost":
         return f"{start}{event.get('count')} events were lost"
-    who = f"{event.get('principal') or 'somebody'} from {event.get('host')}"
+    who = f"{event.get('principal') or 'unknown user'} from {event.get('host')}"
     outcome = "allowed" if event.get("allowed") else "DENIED"
     if kind == "login":
         return f"{start}{outcome}  {who} logs in with {event.get('mechanism')}"

@@ -1,4 +1,4 @@
-"""What commands have in common that also run beside a broker (`serve --registry`, `serve --console`)."""
+"""Shared code of commands that also run next to a broker (`serve --registry`, `serve --console`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.security.authz.acls import AclBinding
 
 OPTION = "--companion"
-HELP = "Of a broker, which says the rest over standard input."
+HELP = "Set by a broker, which sends the rest over standard input."
 
 
 async def beside(
@@ -28,7 +28,7 @@ async def beside(
     rights: Sequence[AclBinding],
     config: Path | None = None,
 ) -> Companion:
-    """A companion with a login that the broker makes for it, or that `config` has."""
+    """A companion whose login is created by the broker or configured in `config`."""
     from barnabas.broker import Companion
     from barnabas.broker.security import login_of
     from barnabas.client.security import read_properties
@@ -45,7 +45,7 @@ async def beside(
 
 
 def read_greeting() -> tuple[str, ClientSecurity]:
-    """What the broker says over the pipe; the reads are of single bytes, so that nothing behind it is lost."""
+    """Read the broker's greeting from the pipe byte by byte, so that nothing after it is consumed."""
     import os
 
     from barnabas.client.security import parse_security
@@ -54,13 +54,13 @@ def read_greeting() -> tuple[str, ClientSecurity]:
     while (byte := os.read(0, 1)) not in (b"", b"\n"):
         line += byte
     if not line:
-        raise typer.BadParameter("only `barnabas serve` says this", param_hint=OPTION)
+        raise typer.BadParameter("only `barnabas serve` may use this option", param_hint=OPTION)
     told = json.loads(line)
     return told["bootstrap"], parse_security(told["settings"])
 
 
 def check_installed(what: str, extra: str, modules: Sequence[str]) -> None:
-    """Web servers are extras."""
+    """Raise if modules of an optional extra are missing."""
     from importlib.util import find_spec
 
     missing = [name for name in modules if not _is_there(find_spec, name)]

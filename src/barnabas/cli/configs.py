@@ -1,4 +1,4 @@
-"""`barnabas configs`: settings of topics, brokers and groups, while they run."""
+"""`barnabas configs`: dynamic settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConfigResource(StrEnum):
 
 RESOURCE_TYPES = {ConfigResource.TOPIC: 2, ConfigResource.BROKER: 4, ConfigResource.GROUP: 32}
 
-KindArgument = Annotated[ConfigResource, typer.Argument(help="What has the settings.")]
+KindArgument = Annotated[ConfigResource, typer.Argument(help="The type of the resource.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help=f"Topic, group or broker id; `{ALL_BROKERS}` for all brokers.")
 ]
@@ -46,14 +46,14 @@ def list_resources(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show what has settings of its own.
+    """List the topics, brokers and groups with changed settings.
 
     Example:
 
       barnabas configs list --kind topic
     """
     rows = with_client(bootstrap, lambda client: _list(client, [kind] if kind else list(ConfigResource)))
-    show_rows(output, rows, ("kind", "name"), empty="Nothing has settings of its own.")
+    show_rows(output, rows, ("kind", "name"), empty="No topic, broker or group has changed settings.")
 
 
 @app.command()
@@ -61,13 +61,13 @@ def describe(
     kind: KindArgument,
     name: NameArgument,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Settings with default values too.")
+        bool, typer.Option("--all", "-a", help="Include settings with default values.")
     ] = False,
-    docs: Annotated[bool, typer.Option("--docs", help="What each setting means.")] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Show the documentation of each setting.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show settings and where their values come from.
+    """Show settings and the source of each value.
 
     Examples:
 
@@ -90,12 +90,12 @@ def set_configs(
     kind: KindArgument,
     name: NameArgument,
     settings: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="What to set, by Kafka's names.")
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings, by Kafka's names.")
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Change settings; others stay as they are.
+    """Change settings. Other settings are unchanged.
 
     Examples:
 
@@ -114,12 +114,12 @@ def unset(
     kind: KindArgument,
     name: NameArgument,
     settings: Annotated[
-        list[str], typer.Argument(metavar="SETTING...", help="What to return to its default.")
+        list[str], typer.Argument(metavar="SETTING...", help="Settings to reset to the default.")
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Take changes back, so that the default holds again.
+    """Reset settings to their defaults.
 
     Example:
 

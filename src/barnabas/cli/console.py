@@ -1,4 +1,4 @@
-"""`barnabas console`: the web console for any Kafka; `serve --console` starts the same beside a broker."""
+"""`barnabas console`: the web console for any Kafka; `serve --console` starts it next to a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.cli import companion as companions
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFormat, command_security
-from barnabas.cli.output import show_done
+from barnabas.cli.output import say, show_json
 
 if TYPE_CHECKING:
     from barnabas.broker import Broker, Companion
@@ -44,16 +44,16 @@ def console(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", "-d", metavar="DIR", help="Where curves and logs are kept [~/.local/state]."),
+        typer.Option("--data", "-d", metavar="DIR", help="The folder for charts and logs [~/.local/state]."),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Nobody changes anything.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable all changes.")] = False,
     exporter_only: Annotated[
         bool, typer.Option("--exporter-only", help="Only /metrics, as kafka_exporter has them; no pages.")
     ] = False,
     tokens: Annotated[
         Path | None,
         typer.Option(
-            "--tokens", metavar="FILE", help="With --exporter-only: lines that bearers send to be let in."
+            "--tokens", metavar="FILE", help="With --exporter-only: accepted bearer tokens, one per line."
         ),
     ] = None,
     publish_metrics: Annotated[
@@ -65,7 +65,7 @@ def console(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     companion: Annotated[bool, typer.Option(companions.OPTION, hidden=True, help=companions.HELP)] = False,
 ) -> None:
-    """Show a cluster in a browser: topics, records, groups, curves, logs. For Barnabas and for Apache Kafka.
+    """Show a cluster in a browser: topics, records, groups, charts, logs. For Barnabas and Apache Kafka.
 
     It prints `The console is ready on URL` when pages are served, and runs until Ctrl-C or SIGTERM.
 
@@ -87,8 +87,8 @@ def console(
     if not exporter_only:
         check_console()
     log_to_stderr()
-    # A refresh of a large cluster makes 100,000 objects that live on: looking at all of them, as Python does each time
-    # there are a quarter more, takes longer than a page may wait.
+    # A refresh of a large cluster creates 100,000 long-lived objects. A full garbage collection, which Python starts
+    # whenever a quarter more exist, would delay pages too long.
     gc.set_threshold(20_000, 20, 100)
     security = command_security()
     if companion:
@@ -122,7 +122,7 @@ def _run_exporter(
 
 
 async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
-    """The console as a companion of a broker; its curves are in the broker's first data folder."""
+    """The console as a companion of a broker. It stores its charts in the broker's first data folder."""
     from barnabas.services.console import needed_acls
 
     user = f"barnabas-console-{broker.config['node.id']}"
@@ -135,7 +135,7 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
 
 @app.command()
 def password(output: Output = OutputFormat.TABLE) -> None:
-    """Make the hash of a password, for `users` in console.yml. It asks for it, or reads a line from a pipe.
+    """Hash a password for `users` in console.yml. The password is prompted for, or read as a line from a pipe.
 
     Example:
 
@@ -148,12 +148,15 @@ def password(output: Output = OutputFormat.TABLE) -> None:
     if not given:
         raise typer.BadParameter("the password is empty")
     made = str(hash_of(given))
-    show_done(output, made, {"password": made})
+    if output is OutputFormat.JSON:
+        show_json({"password": made})
+    else:
+        print(made)
 
 
 @app.command()
 def token(output: Output = OutputFormat.TABLE) -> None:
-    """Make a token for a program that uses the API, and its digest, for `tokens` in console.yml.
+    """Create an API token, and its digest for `tokens` in console.yml.
 
     Example:
 
@@ -162,10 +165,11 @@ def token(output: Output = OutputFormat.TABLE) -> None:
     from barnabas.services.console.access import new_token
 
     made, digest = new_token()
-    text = (
-        f"token:  {made}  (it is not shown again: send it as `Authorization: Bearer TOKEN`)\ndigest: {digest}"
-    )
-    show_done(output, text, {"token": made, "digest": digest})
+    if output is OutputFormat.JSON:
+        show_json({"token": made, "digest": digest})
+        return
+    say("The token is not shown again; send it as `Authorization: Bearer TOKEN`.")
+    print(f"token:  {made}\ndigest: {digest}")
 
 
 def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
@@ -175,7 +179,7 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
 
 
 def check_exposure(listen: Address, config: Path | None, option: str) -> None:
-    """Before a broker is started: what the console itself would refuse."""
+    """Check, before a broker is started, what the console would refuse."""
     from barnabas.common.addresses import is_loopback
     from barnabas.services.console.access import ExposedConsoleError
 

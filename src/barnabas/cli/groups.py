@@ -1,4 +1,4 @@
-"""`barnabas groups`: who consumes what, how far behind, why it was rebalanced, and starting from elsewhere."""
+"""`barnabas groups`: members, lag, rebalances and committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = Outpu
         output,
         rows,
         ("group", "state", "type", "protocol", "coordinator"),
-        empty="There are no groups. A consumer with a group.id makes one.",
+        empty="No groups. A consumer with a group.id creates one.",
     )
 
 
@@ -89,14 +89,14 @@ def describe(
 @app.command()
 def history(
     name: Name,
-    hours: Annotated[float, typer.Option("--hours", help="How far to look back.")] = HOURS_OF_HISTORY,
+    hours: Annotated[float, typer.Option("--hours", help="Hours of history to read.")] = HOURS_OF_HISTORY,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show when a group was rebalanced, and why.
+    """Show when and why a group was rebalanced.
 
-    It is read from the internal topic, as far as that has not been compacted. Brokers of Apache Kafka do not
-    write down the reasons.
+    The history is read from __consumer_offsets, as far as that has not been compacted. Apache Kafka does not record
+    the reasons.
 
     Example:
 
@@ -127,7 +127,7 @@ def reset(
         typer.Option(
             "--topic",
             "-t",
-            help="Only this topic [all that it has committed]; may be repeated.",
+            help="Only this topic [all with committed offsets]; may be repeated.",
             autocompletion=complete_topic,
         ),
     ] = None,
@@ -135,7 +135,7 @@ def reset(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Let a group go on from elsewhere. Its consumers must be stopped first.
+    """Reset the committed offsets of a group. Stop its consumers first.
 
     Examples:
 
@@ -158,7 +158,7 @@ def reset(
 
     rows = [reset._asdict() for reset in with_client(bootstrap, work)]
     if not rows:
-        raise typer.BadParameter(f"{name} has committed nothing; say --topic TOPIC", param_hint="--topic")
+        raise typer.BadParameter(f"{name} has no committed offsets; give --topic TOPIC", param_hint="--topic")
     show_rows(output, rows, ("topic", "partition", "before", "after"))
     verb = "would change" if dry_run else "changed"
     say(f"{count(len(rows), 'offset')} of {name} {verb}.")
@@ -171,7 +171,7 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Delete groups and what they have committed. Their consumers must be stopped first.
+    """Delete groups and their committed offsets. Stop their consumers first.
 
     Example:
 

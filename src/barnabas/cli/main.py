@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -16,13 +16,18 @@ from barnabas.cli.output import show_json
 
 # -- The command group at the top: turns expected errors into messages and exit codes ------------------
 
-INTERRUPTED = 130  # what shells say for a program that Ctrl-C has ended
+INTERRUPTED = 130  # the exit code of shells for a program that Ctrl-C ended
 
 
 class FriendlyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         add_to_commands(self)
+        self._command: tuple[str, ...] = ()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._command = tuple(args[:2])
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -34,17 +39,17 @@ class FriendlyGroup(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
-            code = _report(error)
+            code = _report(error, self._command)
             if code is None:
                 raise
             raise typer.Exit(code) from error
 
 
-def _report(error: Exception) -> int | None:
+def _report(error: Exception, command: tuple[str, ...]) -> int | None:
     """Print what a person can use and return the exit code; None for usage errors and bugs."""
     from barnabas.cli.failures import explain
 
-    explained = explain(error)
+    explained = explain(error, command)
     if explained is None:
         return None
     text, code = explained
@@ -91,7 +96,7 @@ GROUPS = {
 
 
 def version(output: Output = OutputFormat.TABLE) -> None:
-    """Show which Barnabas this is."""
+    """Show the versions of Barnabas and Python."""
     import platform
 
     from barnabas import __version__
@@ -103,25 +108,40 @@ def version(output: Output = OutputFormat.TABLE) -> None:
         print(f"barnabas {facts['version']} (Python {facts['python']}, {facts['system']})")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+def top_level(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Barnabas: a Kafka that installs with pip."""
+
+
 def make_app(asked: str = "") -> typer.Typer:
     """All commands, or only the one that was asked for: the others take 0.1 s to import and to build."""
     app = typer.Typer(
         name="barnabas",
         cls=FriendlyGroup,
-        help="Barnabas: a Kafka that installs with pip.",
         epilog=EPILOG,
         no_args_is_help=True,
         rich_markup_mode=None,  # rich would double the time that --help takes
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+    app.callback(epilog=EPILOG, no_args_is_help=True)(top_level)
     names = [asked] if asked in COMMANDS or asked in GROUPS else [*COMMANDS, *GROUPS]
     for name in names:
         if name in COMMANDS:
             app.command(name)(getattr(_module(COMMANDS[name]), name))
         else:
             app.add_typer(_module(GROUPS[name]).app, name=name)
-    app.command("version")(version)  # with a single command typer would expect no name
+    app.command("version")(version)
     return app
 
 

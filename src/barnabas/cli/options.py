@@ -1,4 +1,4 @@
-"""Options that many commands share, so that they are spelt and explained alike everywhere."""
+"""Options that many commands share, with the same names and help texts everywhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command_config() -> Path | None:
 
 
 def command_security() -> ClientSecurity:
-    """SecuritySettingError, which names the setting, for what is wrong in the file."""
+    """Parse the file. Raises SecuritySettingError with the name of a wrong setting."""
     from barnabas.client.security import parse_security, read_properties
 
     file = command_config()
@@ -82,7 +82,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="BARNABAS_BOOTSTRAP",
         metavar="HOST:PORT",
-        help="A broker of the cluster; several may be given, separated by commas.",
+        help="Brokers of the cluster, comma-separated.",
     ),
 ]
 
@@ -96,7 +96,7 @@ Settings = Annotated[
     typer.Option("--set", "-X", metavar="NAME=VALUE", help="A setting by Kafka's name; may be repeated."),
 ]
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before data are removed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 Headers = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="May be repeated.")
@@ -104,7 +104,7 @@ Headers = Annotated[
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:
-    """`["retention.ms=1000"]` as a mapping; a usage error for what is no pair."""
+    """Parse `["retention.ms=1000"]` as a mapping. Raises a usage error for text without `=`."""
     settings = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
@@ -163,12 +163,12 @@ async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def complete_topic(ctx: Any, incomplete: str) -> list[str]:
-    """Names of topics that begin with what is typed, for the shell's Tab: nothing if the broker does not answer."""
+    """Complete topic names for the shell; empty if the broker does not answer."""
     import asyncio
 
     try:
         return asyncio.run(_topics(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, incomplete))
-    except Exception:  # whatever it is, a traceback in the middle of a command line helps nobody
+    except Exception:  # any error: a traceback in the middle of a command line does not help
         return []
 
 

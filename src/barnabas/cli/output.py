@@ -1,4 +1,4 @@
-"""Results as tables for people or as JSON for programs. The JSON's names are promises: they only grow."""
+"""Results as tables or as JSON. The field names of the JSON are stable: fields are only added."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class ProgressBar:
 
 Row = Mapping[str, Any]
 
-WIDE = 10_000  # columns when nobody looks: a pipe must not get wrapped or shortened lines
+WIDE = 10_000  # columns without a terminal: a pipe must not get wrapped or truncated lines
 
 
 def show_rows(output: OutputFormat, rows: Sequence[Row], columns: Sequence[str], empty: str = "") -> None:
-    """A list of alike things: `columns` of each in a table, all of it in JSON."""
+    """Print rows: only `columns` in a table, all fields in JSON."""
     if output is OutputFormat.JSON:
         show_json(list(rows))
     elif rows:
@@ -82,7 +82,7 @@ def show_json(document: Any) -> None:
 
 
 def show_done(output: OutputFormat, text: str, document: Any) -> None:
-    """What a command has changed: a sentence for people, the facts for programs."""
+    """Show the result of a change: a sentence, or with JSON the document."""
     if output is OutputFormat.JSON:
         show_json(document)
     else:
@@ -90,7 +90,7 @@ def show_done(output: OutputFormat, text: str, document: Any) -> None:
 
 
 def show_table(rows: Sequence[Row], columns: Sequence[str], titles: Sequence[str] | None = None) -> None:
-    """`titles` stand above the columns; without them their names in capitals."""
+    """Print a table. `titles` are the column headers; the default is the column names in capitals."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -124,7 +124,7 @@ def show_definitions(rows: Sequence[Row], term: str, description: str) -> None:
 
 
 def say(text: str) -> None:
-    """Something for the person, not for the program that reads the output."""
+    """Print a message to standard error, apart from the output that programs read."""
     print(text, file=sys.stderr)
 
 

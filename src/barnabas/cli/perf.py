@@ -1,4 +1,4 @@
-"""`barnabas perf`: how fast a broker takes and gives records, measured with our own client."""
+"""`barnabas perf`: measure produce and consume throughput with Barnabas's client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Latencies:
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The time within which this part of the measurements lies."""
+        """The latency that this percentage of the measurements does not exceed."""
         wanted, seen = self.count * percent / 100, 0
         for bucket, times in sorted(self._buckets.items()):
             seen += times
@@ -73,7 +73,7 @@ class Latencies:
 
 app = typer.Typer(help="Measure how fast a broker is.", no_args_is_help=True)
 
-PROGRESS_EVERY = 1000  # records between two looks at the clock and the bar
+PROGRESS_EVERY = 1000  # records between two checks of the clock and updates of the progress bar
 SAMPLE_EVERY = 100  # every so many records, one is timed until it is acknowledged
 IDLE_SECONDS = 5.0  # a consumer that has got nothing for so long is at the end
 
@@ -105,7 +105,7 @@ def produce(
         Compression, typer.Option("--compression", "-z", help="Of batches.")
     ] = Compression.NONE,
     batch_size: Annotated[int, typer.Option(min=1, help="Bytes of a batch.")] = 64 * 1024,
-    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for company.")] = 5.0,
+    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -162,7 +162,7 @@ async def _produce(client: Client, load: Load) -> dict[str, Any]:
 async def _send_all(
     producer: Producer, load: Load, latencies: Latencies, progress: ProgressBar
 ) -> list[asyncio.Task[None]]:
-    """Returns the measurements that are still under way."""
+    """Returns the measurements that are still in progress."""
     import asyncio
 
     samples = []

@@ -1,4 +1,4 @@
-"""`barnabas registry run`: a schema registry for any Kafka; `serve --registry` starts the same beside a broker."""
+"""`barnabas registry run`: a schema registry for any Kafka; `serve --registry` starts it next to a broker."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def run_registry(
         bool,
         typer.Option(
             "--open",
-            help="Serve everybody, although the brokers know clients by certificates.",
+            help="Serve all clients without authentication, even if the brokers authenticate clients by certificate.",
         ),
     ] = False,
     limit: Annotated[
@@ -111,8 +111,8 @@ def run_registry(
 ) -> None:
     """Run a schema registry until Ctrl-C or SIGTERM. Several may run: one of them writes, the others forward to it.
 
-    It prints `The schema registry is ready on URL` when schemas can be looked up. With brokers that ask for a name,
-    --command-config says how it logs in, and its clients give name and password (or a token) of their own.
+    It prints `The schema registry is ready on URL` when it serves requests. If the brokers require authentication, set
+    its login in --command-config. Its clients then send their credentials or a token.
 
     Examples:
 
@@ -171,7 +171,7 @@ async def beside(broker: Broker, options: Sequence[str], config: Path | None) ->
 
 
 def _is_known_by_certificate(broker: Broker, config: Path | None) -> bool:
-    """Whether the broker knows the registry, and so its clients, by certificates."""
+    """Return True if the broker authenticates the registry, and so its clients, by certificate."""
     from barnabas.client.security import parse_security, read_properties
 
     if config is not None:

@@ -1,9 +1,9 @@
-"""`barnabas serve`: run a broker until it is told to stop."""
+"""`barnabas serve`: run a broker until a signal stops it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ class TlsOption(StrEnum):
 def serve(
     data: Annotated[
         Path | None,
-        typer.Option("--data", "-d", metavar="DIR", help="The folder for the records; made if missing."),
+        typer.Option("--data", "-d", metavar="DIR", help="The data folder; created if missing."),
     ] = None,
     listen: Annotated[
         str | None,
@@ -103,7 +103,8 @@ def serve(
     registry_open: Annotated[
         bool,
         typer.Option(
-            "--registry-open", help="It serves everybody, beside listeners that know clients by certificates."
+            "--registry-open",
+            help="The registry serves all clients without authentication, even if listeners use certificates.",
         ),
     ] = False,
     registry_limit: Annotated[
@@ -131,8 +132,8 @@ def serve(
 ) -> None:
     """Run a broker.
 
-    It prints `Barnabas is ready on HOST:PORT` when clients can connect, and stops in order on Ctrl-C or SIGTERM.
-    Options win over --set, and --set over the file.
+    It prints `Barnabas is ready on HOST:PORT` when clients can connect, and shuts down cleanly on Ctrl-C or SIGTERM.
+    Options override --set, and --set overrides the file.
 
     Examples:
 
@@ -153,6 +154,7 @@ def serve(
     given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
     properties = collect_properties(data, listen, config, given, tls, users=users)
     broker_config = BrokerConfig.load(properties)
+    _check_folders(broker_config.log_dirs)
     _log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
@@ -167,6 +169,15 @@ def serve(
     if console is not None:
         companions.append(_console(console, console_config))
     run(broker_config, partial(_announce, users=users), companions)
+
+
+def _check_folders(folders: Iterable[str]) -> None:
+    """A file given as data folder is a mistake of the command line, not a failed disk."""
+    for folder in map(Path, folders):
+        if folder.exists() and not folder.is_dir():
+            raise typer.BadParameter(
+                f"{folder} is not a folder; --data (log.dirs) names the folder of the data"
+            )
 
 
 def _import_broker() -> Callable[..., None]:
@@ -215,7 +226,7 @@ def _console(listen: str, config: Path | None) -> MakeCompanion:
 
 
 async def _announce(broker: Broker, *, users: bool) -> None:
-    """What scripts wait for, and what people like to read."""
+    """Print the ready message, which scripts wait for, and the first user and certificate."""
     if users:
         await _print_first_user(broker)
     if broker.config["barnabas.tls.auto"]:
@@ -244,7 +255,7 @@ def _print_trust(config: BrokerConfig) -> None:
 
 
 def _membership(node_id: int | None, zookeeper: str | None) -> dict[str, str]:
-    """What the options say about the cluster, as settings."""
+    """The settings for --node-id and --zookeeper."""
     options = {"node.id": node_id, "zookeeper.connect": zookeeper}
     return {name: str(value) for name, value in options.items() if value is not None}
 
@@ -270,7 +281,7 @@ def collect_properties(
     if tls is not None:
         properties["barnabas.tls.auto"] = "true"
     if "log.dirs" not in properties and "log.dir" not in properties:
-        raise typer.BadParameter("say where the records go: --data DIR (or log.dirs in the file)")
+        raise typer.BadParameter("no data folder: give --data DIR (or log.dirs in the file)")
     return properties
 
 

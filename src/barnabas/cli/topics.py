@@ -1,4 +1,4 @@
-"""`barnabas topics`: what topics there are, and making, growing, emptying and removing them."""
+"""`barnabas topics`: list, create, describe, alter, purge and delete topics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "begin",
 
 @dataclass(frozen=True, slots=True)
 class NewTopicOptions:
-    """How topics shall be created."""
+    """Options of `topics create`."""
 
     partitions: int | None
     replicas: int | None
@@ -69,7 +69,7 @@ def list_topics(
         output,
         rows,
         ("name", "partitions", "replication_factor", "id"),
-        empty="There are no topics yet. `barnabas topics create NAME` makes one.",
+        empty="No topics yet. `barnabas topics create NAME` creates one.",
     )
 
 
@@ -86,7 +86,7 @@ def create(
         ),
     ] = None,
     settings: Settings = None,
-    if_not_exists: Annotated[bool, typer.Option(help="Do not mind a topic that is there.")] = False,
+    if_not_exists: Annotated[bool, typer.Option(help="Accept existing topics.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check whether it would work.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
@@ -187,7 +187,7 @@ def purge(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Remove the records of a topic, but not the topic. Offsets go on where they were.
+    """Delete the records of a topic, but not the topic. New records continue at the next offset.
 
     Examples:
 

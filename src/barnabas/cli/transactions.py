@@ -1,4 +1,4 @@
-"""`barnabas transactions`: what is open, since when, and ending what its owner does not."""
+"""`barnabas transactions`: list, describe and abort transactions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def list_transactions(
         output,
         with_client(bootstrap, work),
         ("id", "state", "producer_id", "open_ms", "timeout_ms", "two_phase", "coordinator"),
-        empty="There are no such transactions.",
+        empty="No matching transactions.",
     )
 
 
@@ -132,9 +132,9 @@ def abort(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Abort the transaction of an id, or one that hangs in a partition because nobody remembers its id.
+    """Abort the transaction of a transactional id, or a hanging transaction of a partition.
 
-    The producer that has the id is shut out, as if a new instance of it had started.
+    The producer with this id is fenced, as if a new instance had started.
 
     Examples:
 
@@ -159,7 +159,9 @@ def _fence(bootstrap: str, name: str) -> None:
     async def work(client: Client) -> None:
         from barnabas.client import transactions
 
-        await transactions.describe_transaction(client, name)  # an id that nobody uses is not brought to life
+        await transactions.describe_transaction(
+            client, name
+        )  # fails for an unknown id, which would otherwise be created
         await transactions.fence(client, name)
 
     with_client(bootstrap, work)

@@ -25,6 +25,8 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def parse_address(text: str) -> Address:
+    if text.isdecimal():
+        raise ValueError(f"{text!r} is a port without a host; write HOST:PORT, for example 127.0.0.1:{text}")
     host, port = _split(text.partition("://")[2] or text)
     if not host:
         raise ValueError(f"{text!r} has no host name; write HOST:PORT, for example 127.0.0.1:9092")

@@ -254,9 +254,16 @@ async def _send_to_owner(client: Client, resource_type: int, name: str, request:
     """Send broker configuration requests to that broker, others to any broker."""
     if resource_type not in (BROKER, BROKER_LOGGER) or not name:
         return await client.send_to_any(request)
-    if not name.isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is not a valid broker id: expected a number")
+    if not is_broker_id(name):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{name[:20]!r} is not a valid broker id: expected a number"
+        )
     return await client.send_to_broker(int(name), request)
+
+
+def is_broker_id(text: str) -> bool:
+    """True for a number of 32 bits: longer texts are rejected before they are converted."""
+    return text.isascii() and text.isdecimal() and len(text) <= 10
 
 
 def _timeout_ms(client: Client) -> int:

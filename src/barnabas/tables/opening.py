@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from barnabas.tables.sources import OpenSource
     from barnabas.tables.table import Table
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+class TableOptions(TypedDict, total=False):
+    """Options of `barnabas.table`, which documents them."""
+
+    bootstrap: str | None
+    data: str | None
+    remote: str | None
+    schema: Any
+    format: str | None
+    registry: str | None
+    delimiter: str
+    config: Mapping[str, str] | None
+    notify: Callable[[str], None] | None
 
 
 def open_table(
@@ -26,13 +40,7 @@ def open_table(
     config: Mapping[str, str] | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Table:
-    """Open a topic of a cluster (`bootstrap`), a data folder (`data`) or an object store (`remote`) as a table.
-
-    `schema` is DDL (`"user STRING, amount DOUBLE"`) or a pyarrow schema; with `format="avro"` an Avro schema.
-    Otherwise the schema comes from the registry; without a registry it is inferred from JSON and reported through
-    `notify`, which writes to standard error.
-    `config` holds TLS and SASL settings by Kafka's names for brokers, and options of the object store.
-    """
+    """`barnabas.table`, without the message about a missing package."""
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 

@@ -276,9 +276,6 @@ class FaultyFileSystem:
                 remaining.append(change)
         self._journal = remaining
 
-    def free_bytes(self, path: str) -> int:
-        return self.capacity(path)[1]
-
     def capacity(self, path: str) -> tuple[int, int]:
         plenty = 1 << 40
         return plenty, plenty if self.space is None else self.space

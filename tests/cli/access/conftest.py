@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
-from tests.sasl_broker import sasl_settings
+from tests.support.cli import Cli
+from tests.support.sasl import sasl_settings
 
 
 @pytest.fixture(scope="package")

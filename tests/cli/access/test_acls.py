@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.security.authz.acls import AclBinding
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def rules(broker: EmbeddedBroker) -> set[AclBinding]:
@@ -54,7 +54,7 @@ def test_rules_are_listed_by_what_they_decide_and_removed_as_they_were_made(
     }
     assert "payments" not in cli.ok("acls", "list", "--topic", "orders.eu").out
     assert len(cli.ok("acls", "list", "--principal", "User:alice", "-o", "json").json) == 4
-    assert "no such rules" in cli.ok("acls", "list", "--group", "x").err
+    assert "No matching rules" in cli.ok("acls", "list", "--group", "x").err
     kept = cli("acls", "remove", "User:alice", "write", "--topic", "orders.*", stdin="n\n")
     assert (kept.code, len(rules(guarded))) == (1, 5)
     cli.ok("acls", "remove", "User:alice", "write", "--topic", "orders.*", "--yes")

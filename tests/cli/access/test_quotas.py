@@ -5,7 +5,7 @@ import pytest
 from barnabas.cli.access.quotas import parse_rate
 from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def test_limits_are_set_listed_and_removed(cli: Cli, guarded: EmbeddedBroker) -> None:
@@ -38,7 +38,7 @@ def test_limits_are_set_listed_and_removed(cli: Cli, guarded: EmbeddedBroker) ->
     cli.ok("quotas", "remove", "--user", "default", "--client-id", "default")
     cli.ok("quotas", "remove", "--ip", "10.0.0.1")
     assert not guarded.broker.image.client_quotas
-    assert "Nobody is limited" in cli.ok("quotas", "list").err
+    assert "No quotas are set" in cli.ok("quotas", "list").err
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_rates_are_read_as_people_write_them(text: str, bytes_a_second: float) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("set", "--user", "a"), "say what to limit"),
-        (("set", "--produce", "1MB/s"), "say whom"),
-        (("set", "--user", "a", "--ip", "::1", "--produce", "1"), "by itself"),
-        (("set", "--user", "a", "--produce", "much"), "is no rate"),
-        (("set", "--user", "a", "--requests", "half"), "no percentage"),
+        (("set", "--user", "a"), "give at least one of --produce"),
+        (("set", "--produce", "1MB/s"), "give --user, --client-id or --ip"),
+        (("set", "--user", "a", "--ip", "::1", "--produce", "1"), "--ip cannot be combined"),
+        (("set", "--user", "a", "--produce", "much"), "not a valid rate"),
+        (("set", "--user", "a", "--requests", "half"), "not a valid percentage"),
     ],
 )
 def test_wrong_use_says_what_to_write(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from barnabas.testing import EmbeddedBroker
 from tests.cli.access.conftest import port_of
-from tests.cli.conftest import Cli
-from tests.sasl_broker import add_user, java_login, properties
+from tests.support.cli import Cli
+from tests.support.sasl import add_user, java_login, properties
 
 HOUR = 3_600_000
 
@@ -45,7 +45,7 @@ def test_a_token_is_made_listed_renewed_and_ended(
     cli.ok("tokens", "expire", password, "--after", "30m", *alice)
     cli.ok("tokens", "expire", password, *alice)
     assert not guarded.broker.image.delegation_tokens
-    assert "no tokens" in cli.ok("tokens", "list", *alice).err
+    assert "No visible tokens" in cli.ok("tokens", "list", *alice).err
 
 
 def test_refusals_say_what_to_do(cli: Cli, alice: list[str]) -> None:

@@ -11,8 +11,8 @@ from barnabas.security.authn.credentials import ScramMechanism
 from barnabas.security.authn.scram import matches
 from barnabas.testing import EmbeddedBroker
 from tests.cli.access.conftest import port_of
-from tests.cli.conftest import Cli
-from tests.sasl_broker import login, sasl_settings
+from tests.support.cli import Cli
+from tests.support.sasl import login, sasl_settings
 
 
 def can_log_in(broker: EmbeddedBroker, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> bool:
@@ -69,7 +69,7 @@ def test_a_given_password_is_not_printed_and_logs_in(
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("password", "nobody"), "no user nobody"),
+        (("password", "nobody"), "user nobody does not exist"),
         (("delete", "nobody", "--yes"), "user nobody does not exist"),
     ],
 )
@@ -82,9 +82,9 @@ def test_wrong_use_says_what_to_write(cli: Cli, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
     cases = {
-        ("users", "create", "a", "--password-file", str(empty)): "first line is empty",
+        ("users", "create", "a", "--password-file", str(empty)): "first line must be the password",
         ("users", "create", "a", "--data", "x", "--zookeeper", "y"): "not both",
-        ("users", "create", "a", "--set", "x=y"): "--data and --zookeeper",
+        ("users", "create", "a", "--set", "x=y"): "need --data or --zookeeper",
         ("users", "create", "a", "--iterations", "1000"): "4096",
     }
     for arguments, words in cases.items():

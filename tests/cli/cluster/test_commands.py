@@ -1,6 +1,6 @@
 from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL, level_of
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def test_the_cluster_is_described(cli: Cli, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess, answers
-from tests.apache_kafka import answers_api_versions, free_port
-from tests.zookeeper import require_zookeeper
+from tests.support.kafka.broker import answers_api_versions
+from tests.support.programs import free_port
+from tests.support.zookeeper import require_zookeeper
 
 BARNABAS = [sys.executable, "-m", "barnabas"]
 SECONDS = 60
@@ -100,9 +102,13 @@ def test_cluster_start_runs_three_brokers_and_stops_them_all(tmp_path: Path) -> 
         assert len(pids) == 4
         assert run("produce", "greetings", "-b", bootstrap, stdin="hello\n").returncode == 0
         os.kill(pids[0], signal.SIGKILL)
-        assert "broker 1 has ended with -9" in lines_until(process, "broker 1 has ended")[-1]
+        assert "broker 1 exited with code -9" in lines_until(process, "broker 1 exited")[-1]
         read = run("consume", "greetings", "--from", "beginning", "--exit-at-end", "-b", bootstrap)
         assert (read.stdout, read.stderr) == ("hello\n", "")
+        command = lines_until(process, "start it again with: ")[-1].partition(": ")[2]
+        restarted = start(*shlex.split(command)[1:])
+        assert lines_until(restarted, "Barnabas is ready on ")[-1].split()[-1] == bootstrap.split(",")[0]
+        end(restarted)
     finally:
         end(process)
     assert process.returncode == 0

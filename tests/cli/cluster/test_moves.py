@@ -13,9 +13,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.placement import reassignments
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedCluster
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_the_status_counts_what_brokers_hold_and_lead(cluster: EmbeddedCluster, 
 def test_a_plan_changes_nothing_until_it_is_confirmed(cli: Cli, topic: str) -> None:
     before = replicas(cli, topic)
     shown = cli.ok("cluster", "move", topic, "--to", "3,2,1")
-    assert "--yes carries this out" in shown.err
+    assert "--yes carries out the plan" in shown.err
     assert "6 partitions to change" in shown.out
     assert replicas(cli, topic) == before
 
@@ -103,11 +103,11 @@ def test_a_topic_on_more_brokers_has_more_replicas_and_leaders_everywhere(cli: C
 
 def test_a_drained_broker_holds_nothing(cli: Cli, topic: str) -> None:
     drained = cli.ok("cluster", "drain", "3", "--yes")
-    assert "may be stopped" in drained.err
+    assert "has no replicas left" in drained.err
     assert all(3 not in brokers for brokers in replicas(cli, topic))
     until(lambda: Counter(leaders(cli, topic)) == {1: 3, 2: 3})
     assert records(cli, topic) == ALL_RECORDS
-    assert cli.ok("cluster", "drain", "3").err.startswith("Broker 3 holds nothing")
+    assert cli.ok("cluster", "drain", "3").err.startswith("Broker 3 has no replicas left")
 
 
 def test_a_broker_that_nobody_can_replace_is_not_drained(cli: Cli, topic: str) -> None:
@@ -185,7 +185,7 @@ def until_seen(cli: Cli, what: str) -> Any:
 def test_wrong_use_is_refused_with_a_reason(cli: Cli, topic: str) -> None:
     for arguments, reason in (
         ((topic,), "either --to"),
-        ((topic, "--to", "1,1"), "different broker ids"),
+        ((topic, "--to", "1,1"), "not a list of distinct broker ids"),
         ((topic, "--to", "1", "--replicas", "2"), "need as many brokers"),
         (("nothing-here", "--to", "1"), "does not exist"),
         ((topic, "--to", "1", "-p", "77"), "there is no 77"),
@@ -194,3 +194,10 @@ def test_wrong_use_is_refused_with_a_reason(cli: Cli, topic: str) -> None:
         refused = cli("cluster", "move", *arguments)
         assert refused.code != 0
         assert reason in refused.err
+
+
+def test_a_move_below_min_insync_replicas_is_warned_about(cli: Cli, topic: str) -> None:
+    cli.ok("configs", "set", "topic", topic, "min.insync.replicas=2")
+    warned = cli.ok("cluster", "move", topic, "--to", "1").err
+    assert f"{topic}-0 would have fewer replicas than its min.insync.replicas=2" in warned
+    assert "min.insync.replicas" not in cli.ok("cluster", "move", topic, "--to", "1,3").err

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
-from tests.tiering.lost_cluster import (
+from tests.support.cli import Cli
+from tests.support.tiering.lost_cluster import (
     PARTITIONS,
     Lost,
     Store,
@@ -17,7 +17,8 @@ from tests.tiering.lost_cluster import (
     committed_offsets,
     lose_cluster,
 )
-from tests.tiering.stores import BUCKET, moto_server
+from tests.support.tiering.stores import BUCKET, moto_server
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module", params=["file", "s3"])
@@ -49,8 +50,12 @@ def test_topics_records_and_offsets_come_back(cli: Cli, store: Store, lost: Lost
         ["state"],
     )
     assert planned["cluster_id"] == lost.image.cluster_id
+    assert planned["newest_record_ms"] > 0
+    shown = cli.ok(*command, "--dry-run").err
+    assert "will be missing: the tail of each partition" in shown
+    assert "The newest copied record is of 20" in shown
     refused = cli(*command, "--yes")
-    assert (refused.code, "return empty: state" in refused.err, "--accept-loss" in refused.err) == (
+    assert (refused.code, "restored empty: state" in refused.err, "--accept-loss" in refused.err) == (
         1,
         True,
         True,
@@ -86,7 +91,7 @@ def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
         "is this the right bucket": (f"file://{tmp_path}/foreign", *new),
         "several clusters; say which with --cluster-id:\n  one\n  two": (f"file://{tmp_path}/several", *new),
         "holds nothing of cluster three": (f"file://{tmp_path}/several", *new, "--cluster-id", "three"),
-        "no metadata: it has written none down yet": (
+        "no metadata: it has not written any yet": (
             f"file://{tmp_path}/several",
             *new,
             "--cluster-id",
@@ -117,4 +122,14 @@ def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
 def test_a_bucket_that_is_missing_is_said(cli: Cli, store: Store, tmp_path: Path) -> None:
     new = ("--data", str(tmp_path / "new"), "--yes")
     missing = cli("cluster", "restore", "s3://no-such-bucket", *new, *store.arguments)
-    assert (missing.code, "There is no bucket" in missing.err) == (1, True), missing
+    assert (missing.code, "does not exist" in missing.err) == (1, True), missing
+
+
+def test_a_node_killed_soon_after_its_start_can_be_restored(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    url = f"file://{tmp_path}/bucket"
+    settings = {"remote.log.storage.system.enable": "true", "barnabas.remote.storage.url": url}
+    planned = ("cluster", "restore", url, "--data", str(tmp_path / "new"), "--dry-run")
+    with EmbeddedBroker(settings, data_dir=tmp_path / "data"):
+        # Within less than barnabas.remote.state.interval.ms, a minute.
+        until(lambda: cli(*planned).code == 0, seconds=30)

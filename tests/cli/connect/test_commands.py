@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from barnabas.client.status import STATUS_TOPIC, ProcessStatus, StatusPart
 from barnabas.connect.control_files import ControlFiles, LocalFolder
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 COPY = """
 name: copy
@@ -36,14 +36,16 @@ def test_a_file_is_checked_without_spark(cli: Cli, file: Path) -> None:
     file.write_text(COPY.replace("schema", "shema"))
     wrong = cli("connect", "validate", "--no-spark", str(file))
     assert wrong.code == 1
-    assert "line 3: `shema` is no word of this section; did you mean `schema`?" in " ".join(wrong.err.split())
+    assert "line 3: unknown key `shema` in this section; did you mean `schema`?" in " ".join(
+        wrong.err.split()
+    )
 
 
 def test_a_connector_is_paused_resumed_and_restarted_by_files(cli: Cli, file: Path) -> None:
     orders = ControlFiles(state(file))
-    assert "rests" in cli.ok("connect", "pause", str(file)).err
+    assert "pauses" in cli.ok("connect", "pause", str(file)).err
     assert orders.is_paused()
-    assert "goes on" in cli.ok("connect", "resume", str(file)).err
+    assert "resumed" in cli.ok("connect", "resume", str(file)).err
     assert not orders.is_paused()
     assert "was not paused" in cli.ok("connect", "resume", str(file)).err
     cli.ok("connect", "restart", str(file))
@@ -51,7 +53,7 @@ def test_a_connector_is_paused_resumed_and_restarted_by_files(cli: Cli, file: Pa
 
 
 def test_offsets_are_shown_and_set(cli: Cli, file: Path) -> None:
-    assert "has not done a batch yet" in cli.ok("connect", "offsets", str(file)).err
+    assert "has not completed a batch yet" in cli.ok("connect", "offsets", str(file)).err
     checkpoint = state(file).below("checkpoints/rows")
     checkpoint.below("offsets").write_text("0", ENTRY)
     checkpoint.below("commits").write_text("0", "v1")

@@ -8,7 +8,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.producer import Producer, ProducerSettings
 from barnabas.records.batch import iterate_headers
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 BATCHES = 6
 RECORDS_IN_A_BATCH = 10

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 _numbers = itertools.count()
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import eventually
 
 _numbers = itertools.count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 ORDERS = "".join(json.dumps({"country": country, "amount": amount}) + "\n" for country, amount in (
     ("DE", 5), ("AT", 20), ("DE", 15), ("FR", 1),

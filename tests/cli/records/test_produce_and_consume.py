@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 def test_lines_become_records_and_records_become_lines(cli: Cli, topic: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.client.schemas.client import Schema, SchemaClient
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 AVRO = (
     '{"type":"record","name":"Order","fields":['

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 QUERY = 'select country, sum(amount) as total from "{topic}" group by 1 order by 1'
 

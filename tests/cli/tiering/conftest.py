@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 TIMEOUT = 60

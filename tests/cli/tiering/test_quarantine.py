@@ -8,8 +8,8 @@ from barnabas.testing import EmbeddedBroker
 from barnabas.tiering.objects.layout import parse_partition_prefix
 from barnabas.tiering.objects.manifest import Manifest, decode, encode
 from barnabas.tiering.objects.manifest_changes import cut
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import Tiered
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 NOW = 1_700_000_000_000

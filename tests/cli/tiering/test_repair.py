@@ -12,10 +12,10 @@ from barnabas.cli.tiering.plans import holes
 from barnabas.client.tiers import PartitionTiers
 from barnabas.common.types import TopicPartition as Place
 from barnabas.tiering.repair import REPAIRER
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.builders.segments import manifest_of
+from tests.support.cli import Cli
 from tests.support.waiting import until
-from tests.tiering.support import manifest_of
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.broker.security.test_acls_decide import EVERYBODY, STANDARD, change
-from tests.cli.conftest import Cli
+from tests.support.cli import Cli
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_topic_and_brokers_are_shown_to_those_who_may_describe_them(broker: Em
     facts = cli.ok("tier", "status", "clicks", "-o", "json").json
     assert facts["partitions"][0]["copying"]["state"]
     assert facts["brokers"] is None
-    assert "to who may describe the cluster" in cli.ok("tier", "status", "clicks").out
+    assert "need Describe on the cluster" in cli.ok("tier", "status", "clicks").out
 
     change(broker, allow(ResourceType.CLUSTER, "kafka-cluster", Operation.DESCRIBE))
     (told,) = cli.ok("tier", "status", "clicks", "-o", "json").json["brokers"]

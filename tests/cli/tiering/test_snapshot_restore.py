@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import TIERED, TIMEOUT, Tiered
+from tests.support.cli import Cli
+from tests.support.tiering.lost_cluster import produce, read
 from tests.support.waiting import until
-from tests.tiering.lost_cluster import produce, read
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_p
     cli.ok("snapshot", "create", "fourth", "--topics", topic, *store_of(tiered))
     restore = ("snapshot", "restore", "fourth")
     refusals = {
-        "there is no snapshot never": ("snapshot", "restore", "never", "--to", "x", *store_of(tiered)),
+        "snapshot never does not exist": ("snapshot", "restore", "never", "--to", "x", *store_of(tiered)),
         f"There is a topic {topic} already": (*restore, "--to", topic, *store_of(tiered)),
         "has no topic nothing": (*restore, "--topics", "nothing", "--to", "x", *store_of(tiered)),
         "not in file://": (*restore, "--to", "x", "--store", f"file://{tmp_path}"),

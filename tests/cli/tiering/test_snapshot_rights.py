@@ -6,11 +6,11 @@ from pathlib import Path
 
 from barnabas.testing import EmbeddedBroker
 from tests.cli.access.conftest import port_of
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import TIERED, Tiered
-from tests.sasl_broker import add_user, java_login, properties, sasl_settings
+from tests.support.cli import Cli
+from tests.support.sasl import add_user, java_login, properties, sasl_settings
+from tests.support.tiering.lost_cluster import Store, produce
 from tests.support.waiting import until
-from tests.tiering.lost_cluster import Store, produce
 
 
 def test_without_the_rights_nothing_is_made(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 
@@ -33,7 +33,7 @@ def test_what_a_snapshot_keeps_outlives_its_topic_until_the_snapshot_is_deleted(
     assert tiered.segments(topic) == segments
     assert "Deleted the snapshot friday." in cli.ok("snapshot", "delete", "friday", *store, "--yes").err
     assert tiered.segments(topic) == []
-    assert "There are no snapshots." in cli.ok("snapshot", "list", *store).err
+    assert "No snapshots." in cli.ok("snapshot", "list", *store).err
 
 
 def test_copying_goes_on_after_a_snapshot(cli: Cli, tiered: Tiered, topic: str) -> None:
@@ -49,7 +49,7 @@ def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_p
     cli.ok(*create, "--store", tiered.url)
     refusals = {
         "there is a snapshot twice already": (*create, "--store", tiered.url),
-        "there is no snapshot never": ("snapshot", "delete", "never", "--yes", "--store", tiered.url),
+        "snapshot never does not exist": ("snapshot", "delete", "never", "--yes", "--store", tiered.url),
         "a snapshot's name has up to": ("snapshot", "create", "a/b", "--store", tiered.url),
         "it is empty": (*create, "--store", f"file://{tmp_path}"),
         "UNKNOWN_TOPIC": ("snapshot", "create", "x", "--topics", "no-such-topic", "--store", tiered.url),

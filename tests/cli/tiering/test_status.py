@@ -10,8 +10,8 @@ import pytest
 from barnabas.cli.tiering.status import totals_of
 from barnabas.client.tiers import PartitionTiers
 from barnabas.common.types import TopicPartition
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import RECORDS, Tiered
+from tests.support.cli import Cli
 from tests.support.waiting import until
 
 TP = TopicPartition("t", 0)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import Tiered
+from tests.support.cli import Cli
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from barnabas.client.offsets import Start
 from barnabas.client.security.parsing import parse_security
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.testing import EmbeddedBroker
-from tests.sasl_broker import login, sasl_settings
+from tests.support.sasl import login, sasl_settings
 
 
 def test_without_read_on_the_group_nobody_joins() -> None:

@@ -23,8 +23,8 @@ from barnabas.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesR
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from barnabas.transactions.transaction import LAST_EPOCH
-from tests.frame_proxy import FrameProxy, proxied_broker
-from tests.spark.sink.reading import read_committed
+from tests.support.proxies import FrameProxy, proxied_broker
+from tests.support.topics import read_committed
 
 NAME, TIMEOUT_MS = "payments", 60_000
 SAFE_DOWNGRADE = 2

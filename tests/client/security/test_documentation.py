@@ -1,7 +1,7 @@
 """Every setting of TLS and SASL is on its page."""
 
 from barnabas.client.security.settings import UNDERSTOOD
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 PAGE = PROJECT_ROOT / "docs" / "tls-and-sasl.md"
 

@@ -9,8 +9,8 @@ import pytest
 from barnabas.client.security.parsing import parse_security
 from barnabas.client.security.tls import tls_context
 from barnabas.security.authn.credentials import SecuritySettingError
-from tests.certificates import Authority
-from tests.kafka_jars import requires_java
+from tests.support.certificates import Authority
+from tests.support.kafka.jars import requires_java
 
 AUTHORITY = Authority()
 OURS = AUTHORITY.sign("client")

@@ -20,7 +20,7 @@ from barnabas.client.security.tokens import fetch_token
 from barnabas.common.http_client import MAX_BYTES
 from barnabas.security.authn.credentials import Secret
 from barnabas.security.endpoints import problem_with
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -19,7 +19,7 @@ from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer, judge
 from barnabas.security.context import RequestContext
 from barnabas.security.principal import Principal
-from tests.security.authz.acl_sets import (
+from tests.support.builders.acls import (
     ALICE,
     BOB,
     acl_sets,

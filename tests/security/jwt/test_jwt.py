@@ -16,7 +16,7 @@ from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.jwt.jwk import parse_keys
 from barnabas.security.jwt.jwks import KeySource, key_source
 from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, check_token
-from tests.identity_provider import AUDIENCE, ISSUER, SigningKey, claims, encoded
+from tests.support.identity_providers import AUDIENCE, ISSUER, SigningKey, claims, encoded
 
 RULES = JwtRules(ISSUER, frozenset({AUDIENCE}))
 RSA, EC = SigningKey("rsa"), SigningKey("ec", curve=ec.SECP256R1())

@@ -13,8 +13,8 @@ import pytest
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.security.tls.server import ListenerTls, explain_client, listener_tls, server_context
-from tests.certificates import Authority
-from tests.kafka_jars import requires_java
+from tests.support.certificates import Authority
+from tests.support.kafka.jars import requires_java
 
 AUTHORITY = Authority()
 OWN = AUTHORITY.sign("localhost", "127.0.0.1")

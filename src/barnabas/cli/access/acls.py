@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from barnabas.security.authz.acls import AclBinding
 
 app = typer.Typer(
-    help="Allow and deny, by principal and resource; the brokers need authorizer.class.name.",
+    help="Manage ACLs by principal and resource. The brokers need authorizer.class.name.",
     no_args_is_help=True,
 )
 
 COLUMNS = ("permission", "principal", "operation", "resource", "name", "host")
-NAMED = "A trailing * means every name that begins so; a * alone means every name. May be repeated."
+NAMED = "A trailing * matches a prefix, a * alone matches every name. May be repeated."
 
 PrincipalArgument = Annotated[
-    str, typer.Argument(metavar="PRINCIPAL", help="As User:alice; User:* means everyone.")
+    str, typer.Argument(metavar="PRINCIPAL", help="For example User:alice; User:* matches every principal.")
 ]
 OperationsArgument = Annotated[
     str,
     typer.Argument(
         metavar="OPERATIONS",
-        help="Separated by commas: read, write, create, delete, alter, describe, describe-configs, alter-configs, "
+        help="Comma-separated: read, write, create, delete, alter, describe, describe-configs, alter-configs, "
         "cluster-action, idempotent-write, create-tokens, describe-tokens, two-phase-commit, all.",
     ),
 ]
@@ -40,11 +40,11 @@ Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="NAME
 Groups = Annotated[list[str] | None, typer.Option("--group", "-g", metavar="NAME", help=f"Groups. {NAMED}")]
 Transactions = Annotated[
     list[str] | None,
-    typer.Option("--transactional-id", metavar="ID", help="Transactional ids, as --topic."),
+    typer.Option("--transactional-id", metavar="ID", help="Transactional ids; patterns as for --topic."),
 ]
 Users = Annotated[
     list[str] | None,
-    typer.Option("--user", metavar="PRINCIPAL", help="For whom tokens are made or seen, as User:bob."),
+    typer.Option("--user", metavar="PRINCIPAL", help="Owner of delegation tokens, for example User:bob."),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Hosts = Annotated[
@@ -55,7 +55,7 @@ Hosts = Annotated[
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Words that mean nothing are a wrong use of the command."""
+    """Report unknown operations, principals and resources as usage errors."""
     from barnabas.client.access import WordsError
 
     try:
@@ -77,7 +77,7 @@ def allow(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Allow a principal operations on resources. Each resource gets those of the operations that it knows.
+    """Allow a principal operations on resources. Each resource type gets the operations that apply to it.
 
     Read, write, delete and alter include describe; alter-configs includes describe-configs.
 
@@ -112,7 +112,7 @@ def deny(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Deny a principal operations on resources, whatever else allows them.
+    """Deny a principal operations on resources. A deny rule overrides every allow rule.
 
     Example:
 
@@ -159,18 +159,19 @@ def _add(
 @app.command("list")
 def list_acls(
     principal: Annotated[
-        str | None, typer.Option("--principal", "-p", metavar="PRINCIPAL", help="Only of this one.")
+        str | None,
+        typer.Option("--principal", "-p", metavar="PRINCIPAL", help="Only rules of this principal."),
     ] = None,
     topics: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="NAME", help="Only what decides about this topic.")
+        str | None, typer.Option("--topic", "-t", metavar="NAME", help="Only rules that match this topic.")
     ] = None,
     groups: Annotated[
-        str | None, typer.Option("--group", "-g", metavar="NAME", help="Only what decides about this group.")
+        str | None, typer.Option("--group", "-g", metavar="NAME", help="Only rules that match this group.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the rules: all of them, those of a principal, or those that decide about a topic or group.
+    """List ACLs: all, those of a principal, or those that match a topic or group.
 
     Examples:
 
@@ -184,7 +185,7 @@ def list_acls(
     rules = with_client(
         bootstrap, lambda client: acls.describe_acls(client, _selected(principal, topics, groups))
     )
-    show_rows(output, [words.row(acl) for acl in rules], COLUMNS, empty="There are no such rules.")
+    show_rows(output, [words.row(acl) for acl in rules], COLUMNS, empty="No matching rules.")
 
 
 def _selected(principal: str | None, topic: str | None, group: str | None) -> AclFilter:
@@ -204,7 +205,7 @@ def _selected(principal: str | None, topic: str | None, group: str | None) -> Ac
 def remove(
     principal: PrincipalArgument,
     operations: Annotated[
-        str | None, typer.Argument(metavar="[OPERATIONS]", help="Only rules about these; all by default.")
+        str | None, typer.Argument(metavar="[OPERATIONS]", help="Only rules for these operations [all].")
     ] = None,
     topics: Topics = None,
     groups: Groups = None,
@@ -215,9 +216,9 @@ def remove(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Remove rules of a principal: those on the resources that are named as they were when the rules were made.
+    """Remove the rules of a principal on the given resources. Name each resource exactly as the rule does.
 
-    Without a resource, all rules of the principal are meant. What allowed and what denied goes alike.
+    Without a resource, all rules of the principal are removed. Allow and deny rules are both removed.
 
     Examples:
 
@@ -242,11 +243,11 @@ def remove(
     if found:
         confirm(f"Remove {count(len(found), 'rule')} of {principal}?", yes)
         found = with_client(bootstrap, lambda client: acls.delete_acls(client, filters))
-    show_rows(output, [words.row(acl) for acl in found], COLUMNS, empty="There are no such rules.")
+    show_rows(output, [words.row(acl) for acl in found], COLUMNS, empty="No matching rules.")
 
 
 def _exactly(principal: str, on: list[Pattern], operations: list[int]) -> list[AclFilter]:
-    """Filters for these patterns as they are, or for everything."""
+    """Filters that match exactly these patterns, or all of them if none are given."""
     from barnabas.security.authz import ANY, AclFilter
 
     wanted = AclFilter(principal=principal)
@@ -266,7 +267,7 @@ def explain(
     operation: Annotated[str, typer.Argument(metavar="OPERATION", help="One operation, such as write.")],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A topic, or what --kind says; not for the cluster."),
+        typer.Argument(metavar="[NAME]", help="The topic, or a resource of --kind; omit it for the cluster."),
     ] = None,
     kind: Annotated[
         str,
@@ -274,11 +275,13 @@ def explain(
             "--kind", "-k", help="topic, group, cluster, transactional-id, delegation-token or user."
         ),
     ] = "topic",
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="From where.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="The client's address.")
+    ] = "127.0.0.1",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Say whether a principal may do something, and which rule decides.
+    """Show whether a principal is allowed an operation, and which rule decides.
 
     Examples:
 

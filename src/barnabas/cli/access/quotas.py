@@ -1,4 +1,4 @@
-"""`barnabas quotas`: how much clients may take."""
+"""`barnabas quotas`: client quotas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from barnabas.client import Client
     from barnabas.security.quotas.filters import QuotaEntity
 
-app = typer.Typer(help="Limit what users, clients and addresses may take.", no_args_is_help=True)
+app = typer.Typer(help="Manage quotas of users, client ids and IP addresses.", no_args_is_help=True)
 
 DEFAULT = "default"
 PRODUCE, FETCH, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
@@ -22,15 +22,16 @@ MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
 User = Annotated[
     str | None,
     typer.Option(
-        "--user", "-u", metavar="NAME", help=f"Of this user; `{DEFAULT}`: of each user without one."
+        "--user", "-u", metavar="NAME", help=f"Quota of this user; `{DEFAULT}` is for users without a quota."
     ),
 ]
 ClientId = Annotated[
     str | None,
-    typer.Option("--client-id", metavar="ID", help=f"Of this client id; `{DEFAULT}` as for --user."),
+    typer.Option("--client-id", metavar="ID", help=f"Quota of this client id; `{DEFAULT}` as for --user."),
 ]
 Address = Annotated[
-    str | None, typer.Option("--ip", metavar="ADDRESS", help=f"Of this address; `{DEFAULT}` as for --user.")
+    str | None,
+    typer.Option("--ip", metavar="ADDRESS", help=f"Quota of this address; `{DEFAULT}` as for --user."),
 ]
 
 
@@ -40,24 +41,25 @@ def set_quotas(
     client_id: ClientId = None,
     address: Address = None,
     produce: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Bytes written, as 10MB/s or 512KiB/s.")
+        str | None, typer.Option(metavar="RATE", help="Produce rate, for example 10MB/s or 512KiB/s.")
     ] = None,
-    fetch: Annotated[str | None, typer.Option(metavar="RATE", help="Bytes read, as --produce.")] = None,
+    fetch: Annotated[str | None, typer.Option(metavar="RATE", help="Fetch rate, for example 20MB/s.")] = None,
     requests: Annotated[
-        str | None, typer.Option(metavar="PERCENT", help="Time of the broker's loop, as 50%.")
+        str | None,
+        typer.Option(metavar="PERCENT", help="Share of the broker's request time, for example 50%."),
     ] = None,
     mutations: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="Partitions created and deleted in a second.")
+        float | None, typer.Option(metavar="NUMBER", help="Partitions created or deleted per second.")
     ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, metavar="NUMBER", help="Connections made in a second; with --ip.")
+        int | None, typer.Option(min=1, metavar="NUMBER", help="New connections per second; with --ip.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Limit a user, a client id, both together, or an address; other limits of it stay as they are.
+    """Set quotas of a user, a client id, both together, or an address. Quotas that you do not name are unchanged.
 
-    The most special one counts: of user and client id, then of the user, then of the client id, then the defaults.
+    The most specific quota applies: user and client id, then user, then client id, then the defaults.
 
     Examples:
 
@@ -77,7 +79,7 @@ def set_quotas(
     wanted = {key: float(value) for key, value in given.items() if value is not None}
     if not wanted:
         raise typer.BadParameter(
-            "say what to limit: --produce, --fetch, --requests, --mutations, --connections"
+            "give at least one of --produce, --fetch, --requests, --mutations, --connections"
         )
     _alter(bootstrap, _entity(user, client_id, address), dict(wanted))
     row = _row(_entity(user, client_id, address), wanted)
@@ -86,7 +88,7 @@ def set_quotas(
 
 @app.command("list")
 def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
-    """Show all limits.
+    """List all quotas.
 
     Example:
 
@@ -104,7 +106,7 @@ def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = Outpu
     rows = with_client(bootstrap, work)
     if output is OutputFormat.TABLE:
         rows = [{**row, "limits": _shown(row["limits"])} for row in rows]
-    show_rows(output, rows, ("user", "client_id", "ip", "limits"), empty="Nobody is limited.")
+    show_rows(output, rows, ("user", "client_id", "ip", "limits"), empty="No quotas are set.")
 
 
 @app.command()
@@ -114,12 +116,12 @@ def remove(
     address: Address = None,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--limit", metavar="KEY", help="Only this one, by Kafka's name; may be repeated."),
+        typer.Option("--limit", metavar="KEY", help="Only this quota, by Kafka's name; may be repeated."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Remove limits of a user, a client id, both together, or an address.
+    """Remove quotas of a user, a client id, both together, or an address.
 
     Examples:
 
@@ -131,18 +133,18 @@ def remove(
     every = [CONNECTIONS] if address is not None else [PRODUCE, FETCH, REQUESTS, MUTATIONS]
     _alter(bootstrap, entity, dict.fromkeys(keys or every))
     row = _row(entity, {})
-    show_done(output, f"{_who(row)}: the limits are removed.", {**row, "removed": keys or every})
+    show_done(output, f"{_who(row)}: quotas removed.", {**row, "removed": keys or every})
 
 
 def parse_rate(text: str, option: str) -> float:
-    """`10MB/s` as bytes in a second. MB are a million bytes, MiB are 1024 * 1024."""
+    """Parse `10MB/s` as bytes per second. 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576 bytes."""
     import re
 
     units = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "KI": 1024, "MI": 1024**2, "GI": 1024**3}
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?(?:/S)?\s*", text.upper())
     if found is None:
         raise typer.BadParameter(
-            f"{text!r} is no rate; write for example 10MB/s or 512KiB/s", param_hint=option
+            f"not a valid rate: {text!r} (examples: 10MB/s, 512KiB/s)", param_hint=option
         )
     return float(round(float(found[1]) * units[found[2] or ""]))
 
@@ -152,7 +154,7 @@ def parse_percent(text: str) -> float:
         return float(text.strip().removesuffix("%"))
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no percentage; write for example 50%", param_hint="--requests"
+            f"not a valid percentage: {text!r} (example: 50%)", param_hint="--requests"
         ) from None
 
 
@@ -160,9 +162,9 @@ def _entity(user: str | None, client_id: str | None, address: str | None) -> Quo
     from barnabas.security.quotas.filters import QuotaEntity
 
     if address is not None and (user is not None or client_id is not None):
-        raise typer.BadParameter("an address is limited by itself: give --ip without --user and --client-id")
+        raise typer.BadParameter("--ip cannot be combined with --user or --client-id")
     if user is None and client_id is None and address is None:
-        raise typer.BadParameter("say whom: --user, --client-id or --ip")
+        raise typer.BadParameter("give --user, --client-id or --ip")
     return QuotaEntity(*("" if name == DEFAULT else name for name in (user, client_id, address)))
 
 

@@ -1,4 +1,4 @@
-"""`barnabas tokens`: delegation tokens, with which others log in as their owner."""
+"""`barnabas tokens`: delegation tokens, which authenticate a client as their owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.security.authn import DelegationToken
 
 app = typer.Typer(
-    help="Delegation tokens: log in with --command-config, and let others log in as you for a while.",
+    help="Manage delegation tokens: temporary credentials of a user. Log in with --command-config.",
     no_args_is_help=True,
 )
 
@@ -25,7 +25,7 @@ AT_ONCE = -1
 Hmac = Annotated[
     str,
     typer.Argument(
-        metavar="HMAC", help="The token's password, as it was printed; - reads it from standard input."
+        metavar="HMAC", help="The token's HMAC, as printed by `create`; - reads it from standard input."
     ),
 ]
 
@@ -33,22 +33,22 @@ Hmac = Annotated[
 @app.command()
 def create(
     owner: Annotated[
-        str | None, typer.Option(metavar="PRINCIPAL", help="Whose token, as User:bob; yours by default.")
+        str | None, typer.Option(metavar="PRINCIPAL", help="The token's owner, for example User:bob [you].")
     ] = None,
     renewers: Annotated[
         list[str] | None,
-        typer.Option("--renewer", metavar="PRINCIPAL", help="Who may renew it; may be repeated."),
+        typer.Option(
+            "--renewer", metavar="PRINCIPAL", help="A principal that may renew the token; may be repeated."
+        ),
     ] = None,
     lifetime: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help="It ends after this time, such as 12h, however often it is renewed."
-        ),
+        typer.Option(metavar="TIME", help="Maximum lifetime, for example 12h. Renewing does not extend it."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make a token and print its password, once. One logs in with both over SCRAM, with tokenauth=true.
+    """Create a token and print its password, once. Clients log in with id and password over SCRAM and tokenauth=true.
 
     Example:
 
@@ -67,19 +67,20 @@ def create(
         show_json({**_row(token), "hmac": password})
         return
     say(f"Token {token.token_id} of {token.owner} expires at {_time(token.expires_ms)}.")
-    say("Its password is printed this once:")
+    say("The password is shown only once:")
     print(password)
 
 
 @app.command("list")
 def list_tokens(
     owners: Annotated[
-        list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of these; may be repeated.")
+        list[str] | None,
+        typer.Option("--owner", metavar="PRINCIPAL", help="Only tokens of this owner; may be repeated."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the tokens that you may see, without their passwords.
+    """List the tokens that you are allowed to describe, without their passwords.
 
     Example:
 
@@ -98,7 +99,7 @@ def list_tokens(
         output,
         rows,
         ("id", "owner", "renewers", "expires", "ends"),
-        empty="There are no tokens for you to see.",
+        empty="No visible tokens.",
     )
 
 
@@ -107,12 +108,12 @@ def renew(
     hmac: Hmac,
     period: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="For how long, such as 2h; else the brokers' default."),
+        typer.Option("--for", metavar="TIME", help="New lifetime, for example 2h [the brokers' default]."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Let a token live longer, up to the end that it was made with.
+    """Renew a token, up to its maximum lifetime.
 
     Example:
 
@@ -132,12 +133,12 @@ def renew(
 def expire(
     hmac: Hmac,
     after: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not at once, but after this time, such as 10m.")
+        str | None, typer.Option(metavar="TIME", help="Expire after this time, for example 10m [now].")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """End a token. Connections that were made with it stay open until they authenticate again.
+    """Expire a token. Open connections that use it stay open until they reauthenticate.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Where users are managed: at a running broker, or in the metadata of brokers that are stopped."""
+"""Stores of SCRAM users: a running broker, or the metadata of stopped brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class UserStore(Protocol):
     def check_keeps_secrets(self) -> None:
-        """KafkaError where others could read what is kept of passwords."""
+        """Raise KafkaError if the credentials would be stored where others can read them."""
         ...
 
     def users(self, names: Iterable[str] = ()) -> list[User]: ...
@@ -33,7 +33,7 @@ class OnlineUsers:
         self._bootstrap = bootstrap
 
     def check_keeps_secrets(self) -> None:
-        """The broker looks itself."""
+        """Skip the check: the broker makes it."""
 
     def users(self, names: Iterable[str] = ()) -> list[User]:
         return with_client(self._bootstrap, lambda client: online.describe_users(client, names))

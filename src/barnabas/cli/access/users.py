@@ -1,4 +1,4 @@
-"""`barnabas users`: who may log in with a password (SCRAM)."""
+"""`barnabas users`: users with SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from barnabas.cli.output import say, show_done, show_json, show_rows
 if TYPE_CHECKING:
     from barnabas.cli.access.user_stores import UserStore
 
-app = typer.Typer(
-    help="Create, list and delete users that log in with a password (SCRAM).", no_args_is_help=True
-)
+app = typer.Typer(help="Manage users that log in with a password (SCRAM).", no_args_is_help=True)
 
 
 class ScramMechanisms(StrEnum):
@@ -34,21 +32,22 @@ class ScramMechanisms(StrEnum):
     BOTH = "both"
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 MechanismOption = Annotated[
-    ScramMechanisms, typer.Option("--mechanism", "-m", help="Which mechanisms the user can log in with.")
+    ScramMechanisms,
+    typer.Option("--mechanism", "-m", help="The SCRAM mechanisms that the user can log in with."),
 ]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="The password is the first line of this file; - for standard input. Made up and printed once by default.",
+        help="Read the password from the first line of this file; - is standard input. [generated and printed once]",
     ),
 ]
 Iterations = Annotated[
     int,
-    typer.Option(min=4096, max=16_384, help="How often the password is hashed: more makes guessing slower."),
+    typer.Option(min=4096, max=16_384, help="SCRAM iterations. More make guessing the password slower."),
 ]
 Data = Annotated[
     Path | None,
@@ -56,7 +55,7 @@ Data = Annotated[
         "--data",
         "-d",
         metavar="DIR",
-        help="Instead of a broker: the folder of a node that is stopped, or new.",
+        help="Instead of a broker: the data folder of a single node that is stopped, or a new one.",
     ),
 ]
 ZooKeeper = Annotated[
@@ -65,7 +64,7 @@ ZooKeeper = Annotated[
         "--zookeeper",
         "-z",
         metavar="HOST:PORT,.../PATH",
-        help="Instead of a broker: the ZooKeeper of a cluster whose brokers are all stopped.",
+        help="Instead of a broker: the ZooKeeper of a cluster. All its brokers must be stopped.",
     ),
 ]
 ConfigFile = Annotated[
@@ -89,11 +88,10 @@ def create(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Create a user. Its password is made up and printed, once, unless you give one.
+    """Create a user. Without --password-file a password is generated and printed once.
 
-    The password is not sent to the broker and not kept anywhere: brokers get keys that are derived from it. The first
-    users, and those that brokers log in with among themselves, are made with --data or --zookeeper, while no broker
-    runs.
+    The password is neither sent to a broker nor stored: brokers get keys that are derived from it. Use --data or
+    --zookeeper, while no broker runs, to create the first users and the users of inter-broker connections.
 
     Examples:
 
@@ -110,7 +108,7 @@ def create(
 
         raise KafkaError(
             ErrorCode.DUPLICATE_RESOURCE,
-            f"there is a user {name} already: `barnabas users password {name}` gives it another password",
+            f"user {name} exists already; `barnabas users password {name}` changes its password",
         )
     _set(store, name, mechanism, password_file, iterations, output, "created")
 
@@ -128,7 +126,7 @@ def password(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Give a user another password. Connections that are open stay open until they authenticate again, unless
+    """Change a user's password. Open connections stay open until they reauthenticate, unless
     barnabas.credential.change.ends.sessions is true.
 
     Examples:
@@ -143,7 +141,8 @@ def password(
         from barnabas.common.errors import ErrorCode, KafkaError
 
         raise KafkaError(
-            ErrorCode.RESOURCE_NOT_FOUND, f"there is no user {name}: `barnabas users create {name}`"
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"user {name} does not exist; create it with `barnabas users create {name}`",
         )
     _set(store, name, mechanism, password_file, iterations, output, "changed")
 
@@ -171,10 +170,10 @@ def _set(
     if output is OutputFormat.JSON:
         show_json(facts)
     elif given is None:
-        say(f"User {name} is {done}. Its password is printed this once:")
+        say(f"User {name} {done}. The password is shown only once:")
         print(made)
     else:
-        say(f"User {name} is {done}.")
+        say(f"User {name} {done}.")
 
 
 def _read_password(path: Path) -> str:
@@ -183,7 +182,7 @@ def _read_password(path: Path) -> str:
     lines = (sys.stdin.read() if str(path) == "-" else path.read_text()).splitlines()
     if not lines or not lines[0]:
         raise typer.BadParameter(
-            "its first line is empty, and must be the password", param_hint="--password-file"
+            "the first line must be the password, and it is empty", param_hint="--password-file"
         )
     return lines[0]
 
@@ -197,7 +196,7 @@ def list_users(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the users and how they can log in.
+    """List the users and their SCRAM mechanisms.
 
     Example:
 
@@ -211,7 +210,7 @@ def list_users(
         }
         for user in _store(bootstrap, data, zookeeper, config, settings).users()
     ]
-    show_rows(output, rows, ("user", "mechanisms", "iterations"), empty="There are no users.")
+    show_rows(output, rows, ("user", "mechanisms", "iterations"), empty="No users.")
 
 
 @app.command()
@@ -225,7 +224,7 @@ def delete(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Delete a user, who cannot log in any more. ACLs and quotas of the name stay: see `barnabas acls remove`.
+    """Delete a user's credentials. Its ACLs and quotas stay: remove them with `acls remove` and `quotas remove`.
 
     Example:
 
@@ -233,7 +232,7 @@ def delete(
     """
     confirm(f"Delete user {name}?", yes)
     _store(bootstrap, data, zookeeper, config, settings).delete(name)
-    show_done(output, f"User {name} is deleted.", {"user": name})
+    show_done(output, f"User {name} deleted.", {"user": name})
 
 
 def _store(
@@ -249,10 +248,10 @@ def _store(
 
     if data is None and zookeeper is None:
         if config is not None or settings:
-            raise typer.BadParameter("--config and --set are for --data and --zookeeper")
+            raise typer.BadParameter("--config and --set need --data or --zookeeper")
         return OnlineUsers(bootstrap)
     if data is not None and zookeeper is not None:
-        raise typer.BadParameter("give --data for a node alone, or --zookeeper for a cluster, not both")
+        raise typer.BadParameter("give --data for a single node or --zookeeper for a cluster, not both")
     given = {} if config is None else parse_properties(config.read_text(encoding="utf-8"))
     given |= parse_settings(settings)
     if data is not None:

@@ -1,4 +1,4 @@
-"""`barnabas cluster adopt`: a node that ran alone grows into a cluster."""
+"""`barnabas cluster adopt`: turn a single node into the first broker of a cluster."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from barnabas.config.broker import BrokerConfig
 
 ADOPTED = ".adopted"
-"""What the name of the folder with the former metadata ends in from then on."""
+"""Suffix of the folder with the former metadata."""
 
 
 class NothingToAdoptError(RuntimeError):
-    """The folder is not that of a node that ran alone."""
+    """The folder does not belong to a single node."""
 
 
 def adopt(config: BrokerConfig) -> dict[str, Any]:
-    """Move the metadata in this node's folder into its ZooKeeper; what was moved."""
+    """Move the metadata of this node into its ZooKeeper. Returns a summary."""
     return asyncio.run(_adopt(config))
 
 

@@ -1,4 +1,4 @@
-"""`barnabas cluster`: the brokers and what they hold."""
+"""`barnabas cluster`: brokers, metadata and the placement of replicas."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from barnabas.cli.output import show_done, show_json, show_table, size
 if TYPE_CHECKING:
     from barnabas.client import Client
 
-app = typer.Typer(
-    help="Start a cluster, look at it as a whole, and move what it holds.", no_args_is_help=True
-)
+app = typer.Typer(help="Start, inspect, rebalance and restore a cluster.", no_args_is_help=True)
 
 app.command("status")(cluster_status.status)
 app.command("move")(cluster_moves.move)
@@ -39,7 +37,7 @@ app.command("restore")(cluster_restoring.restore)
 
 @app.command()
 def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
-    """Show the brokers, the controller, versions and how much is stored.
+    """Show the brokers, the controller, feature levels and stored bytes.
 
     Example:
 
@@ -66,19 +64,24 @@ def describe(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFo
 @app.command()
 def start(
     data: Annotated[
-        Path, typer.Option("--data", "-d", metavar="DIR", help="The folder for everything; made if missing.")
+        Path, typer.Option("--data", "-d", metavar="DIR", help="The folder for all data; created if missing.")
     ],
-    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=16, help="How many brokers.")] = 3,
+    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=16, help="Number of brokers.")] = 3,
     listen: Annotated[
         str,
-        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Of the first broker; the others follow."),
+        typer.Option(
+            "--listen",
+            "-l",
+            metavar="HOST:PORT",
+            help="Address of the first broker; the others use the next ports.",
+        ),
     ] = DEFAULT_BOOTSTRAP,
     settings: Settings = None,
 ) -> None:
-    """Run a cluster on this machine: a ZooKeeper and several brokers, each a process of its own.
+    """Run a test cluster on this machine: ZooKeeper and several brokers, each in a separate process.
 
-    For trying out: kill a broker and see what happens. Ctrl-C stops everything, in order. Each process logs to a file
-    in DIR. The ZooKeeper is the one of `barnabas zookeeper start`.
+    Use it for experiments, for example to kill a broker. Ctrl-C stops all processes, brokers first. Each process logs
+    to a file in DIR. ZooKeeper is that of `barnabas zookeeper start`.
 
     Examples:
 
@@ -89,9 +92,11 @@ def start(
     from barnabas.cli.cluster.local_cluster import BrokerChild, LocalCluster, StopSignal
     from barnabas.client import parse_address
 
-    def tell(broker: BrokerChild) -> None:
+    def report(broker: BrokerChild) -> None:
         typer.echo(
-            f"broker {broker.node_id} has ended with {broker.exit_code}; see {broker.output}", err=True
+            f"broker {broker.node_id} exited with code {broker.exit_code}; see {broker.output}\n"
+            f"start it again with: {broker.restart_command}",
+            err=True,
         )
 
     try:
@@ -105,7 +110,7 @@ def start(
         typer.echo(f"ZooKeeper: {cluster.zookeeper.address} (pid {cluster.zookeeper.pid})")
         typer.echo(f"The cluster is ready on {cluster.bootstrap_servers}")
         sys.stdout.flush()
-        stop.wait(lambda: cluster.report_exits(tell))
+        stop.wait(lambda: cluster.report_exits(report))
         typer.echo("stopping")
 
 
@@ -113,7 +118,9 @@ def start(
 def adopt(
     data: Annotated[
         Path,
-        typer.Option("--data", "-d", metavar="DIR", help="The folder of the node, which must be stopped."),
+        typer.Option(
+            "--data", "-d", metavar="DIR", help="The data folder of the node, which must be stopped."
+        ),
     ],
     zookeeper: Annotated[
         str,
@@ -124,10 +131,10 @@ def adopt(
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Grow a node that ran alone into a cluster: its metadata moves into ZooKeeper, its records stay where they are.
+    """Turn a single node into a cluster: move its metadata to ZooKeeper. Its records stay in place.
 
-    Afterwards start it, and other brokers, with `barnabas serve --zookeeper`. The former metadata are kept in DIR under
-    the name __barnabas_metadata.adopted.
+    Then start this broker and others with `barnabas serve --zookeeper`. The former metadata is kept in DIR as
+    __barnabas_metadata.adopted.
 
     Example:
 
@@ -147,10 +154,10 @@ def adopt(
 
 @app.command()
 def upgrade(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
-    """Let the cluster use what this version of Barnabas has brought, once all its brokers run it.
+    """Raise the metadata version, once all brokers run this version of Barnabas.
 
-    A cluster that was upgraded broker by broker goes on as before until then, so that brokers can still be downgraded.
-    From here on they cannot. The same as `kafka-features upgrade --feature barnabas.metadata.version=LEVEL`.
+    Until then an upgraded broker can be downgraded, and new features are off. Afterwards a downgrade is not possible.
+    Equivalent to `kafka-features upgrade --feature barnabas.metadata.version=LEVEL`.
 
     Example:
 
@@ -176,10 +183,10 @@ def secure(
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Protect what a cluster has in ZooKeeper: from now on only its brokers read and change it.
+    """Set ACLs on the cluster's ZooKeeper nodes, so that only its brokers can read and change them.
 
-    It needs the credentials that the brokers have for ZooKeeper, and zookeeper.set.acl=true. Let all brokers have these
-    settings before: a broker without them is shut out. It may run while brokers do.
+    It needs the brokers' ZooKeeper credentials and zookeeper.set.acl=true. Configure all brokers first: a broker
+    without these settings loses access. Brokers may be running.
 
     Example:
 
@@ -194,9 +201,9 @@ def secure(
     if zookeeper is not None:
         given["zookeeper.connect"] = zookeeper
     if not given.get("zookeeper.connect"):
-        raise typer.BadParameter("say which ZooKeeper: --zookeeper, or zookeeper.connect in the file")
+        raise typer.BadParameter("give --zookeeper, or zookeeper.connect in the file")
     count = protect(BrokerConfig.load(given))
-    show_done(output, f"{count} nodes in ZooKeeper belong to the brokers alone now.", {"nodes": count})
+    show_done(output, f"{count} ZooKeeper nodes are now restricted to the brokers.", {"nodes": count})
 
 
 async def _describe(client: Client) -> dict[str, Any]:

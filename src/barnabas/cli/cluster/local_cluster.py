@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ LOOK_SECONDS = 0.5
 
 
 class BrokerDidNotStartError(RuntimeError):
-    """With what it said last."""
+    """The message has the broker's last lines of output."""
 
 
 class BrokerChild:
@@ -36,8 +37,9 @@ class BrokerChild:
         self.exit_reported = False
         self._ready = threading.Event()
         self._log = self.output.open("ab")
+        self._arguments = arguments
         command = [sys.executable, "-m", "barnabas", "serve", *arguments]
-        # In a group of its own: Ctrl-C is for the command, which stops its brokers in order.
+        # In a separate process group: Ctrl-C reaches only the command, which then stops the brokers.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -67,6 +69,15 @@ class BrokerChild:
     def exit_code(self) -> int | None:
         return self._process.poll()
 
+    @property
+    def restart_command(self) -> str:
+        """Starts the broker again, on the port that it had."""
+        position = self._arguments.index("--listen") + 1
+        listen = self.address or self._arguments[position]
+        return shlex.join(
+            ["barnabas", "serve", *self._arguments[:position], listen, *self._arguments[position + 1 :]]
+        )
+
     def wait_until_ready(self) -> None:
         self._ready.wait(START_SECONDS)
         if not self.address:
@@ -88,7 +99,7 @@ class BrokerChild:
 
 
 class LocalCluster:
-    """Node ids from 1 on, ports one after the other, folders beside each other in `folder`."""
+    """Brokers with node ids from 1 on, consecutive ports and one subfolder of `folder` each."""
 
     def __init__(self, brokers: int, folder: Path, host: str, port: int, settings: Mapping[str, str]) -> None:
         self.zookeeper = ZooKeeperProcess(folder / "zookeeper")
@@ -129,16 +140,16 @@ class LocalCluster:
             arguments += ["--set", f"{name}={value}"]
         return BrokerChild(node_id, self._folder, arguments)
 
-    def report_exits(self, tell: Callable[[BrokerChild], None]) -> bool:
-        """Tell of every broker that has ended, once; whether any is left."""
+    def report_exits(self, report: Callable[[BrokerChild], None]) -> bool:
+        """Report each exited broker once. Returns True while a broker runs."""
         for broker in self.brokers:
             if broker.exit_code is not None and not broker.exit_reported:
                 broker.exit_reported = True
-                tell(broker)
+                report(broker)
         return any(broker.exit_code is None for broker in self.brokers)
 
     def stop(self) -> None:
-        """One broker after the other, so that each can hand over what it leads; then ZooKeeper."""
+        """Stop the brokers one by one, so that each can hand over its leaders; then ZooKeeper."""
         for broker in self.brokers:
             broker.end()
         self.zookeeper.stop()
@@ -156,7 +167,7 @@ def _replicated(brokers: int) -> dict[str, str]:
 
 
 class StopSignal:
-    """SIGINT and SIGTERM, from its construction on: before a line says that the command is ready to be stopped."""
+    """Waits for SIGINT or SIGTERM. The handlers are installed by the constructor, before the command reports ready."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -166,7 +177,7 @@ class StopSignal:
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self._event.set()
 
-    def wait(self, go_on: Callable[[], bool]) -> None:
-        """Return after a signal, or when there is nothing to wait for any longer."""
-        while go_on() and not self._event.wait(LOOK_SECONDS):
+    def wait(self, is_running: Callable[[], bool]) -> None:
+        """Return after a signal, or when `is_running` returns False."""
+        while is_running() and not self._event.wait(LOOK_SECONDS):
             pass

@@ -1,4 +1,4 @@
-"""`barnabas cluster move|drain|unregister|rebalance`: partitions change brokers. Plans wait for a --yes."""
+"""`barnabas cluster move|drain|unregister|rebalance`: reassign partitions. Plans are carried out with --yes."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from barnabas.client import Client
     from barnabas.client.placement import ClusterLayout, ReassignmentPlan
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Carry the plan out; without this it is only shown.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Carry out the plan; without it the plan is only shown.")
+]
 AtOnce = Annotated[
-    int, typer.Option("--at-once", min=1, metavar="N", help="How many partitions move at the same time.")
+    int,
+    typer.Option("--at-once", min=1, metavar="N", help="Number of partitions that move at the same time."),
 ]
 BrokerIds = Annotated[
     str | None,
     typer.Option("--to", metavar="ID,ID,...", help="The brokers; the first is the preferred leader."),
 ]
-DEFAULT_AT_ONCE = 50  # enough to keep disks busy, few enough to call off
+DEFAULT_AT_ONCE = 50  # enough to keep disks busy, few enough to cancel
 
 
 def move(
@@ -44,18 +47,20 @@ def move(
     replicas: Annotated[
         int | None,
         typer.Option(
-            "--replicas", "-r", min=1, help="So many for each partition [as many as brokers named]."
+            "--replicas", "-r", min=1, help="Replicas of each partition [the number of brokers in --to]."
         ),
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Call off the moves under way instead.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel the reassignments in progress instead.")
+    ] = False,
     yes: Yes = False,
     at_once: AtOnce = DEFAULT_AT_ONCE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Move a topic, or one partition of it, to the brokers you name. More brokers than before make more replicas.
+    """Move a topic, or one of its partitions, to the given brokers. More brokers than before add replicas.
 
-    The partitions of a topic take turns in where their replicas begin, so that the brokers lead alike.
+    The preferred leaders of the topic's partitions are spread evenly over these brokers.
 
     Examples:
 
@@ -89,11 +94,11 @@ def drain(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Empty a broker before it is removed: each of its replicas goes to a broker that holds few.
+    """Move all replicas off a broker before it is removed, to the brokers with the fewest replicas.
 
     Replicas of a partition stay on different hosts and in different racks as far as the other brokers allow it.
-    Hosts are those that brokers advertise.
-    Stopped in the middle, it can be run again. Topics that are created meanwhile may come to the broker: run it again.
+    Hosts are the advertised ones.
+    Run it again if it was interrupted, or if topics were created on the broker meanwhile.
 
     Examples:
 
@@ -112,14 +117,14 @@ def drain(
 
 
 def unregister(
-    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of a broker that is stopped.")],
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="The id of a stopped broker.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Forget a broker that will not come back: the last step after `drain` and stopping it.
+    """Remove a stopped broker from the cluster: the last step after `drain`.
 
-    One that still has replicas takes the last copy of what only it had with it.
+    Records whose only replica is on this broker are lost.
 
     Example:
 
@@ -131,7 +136,7 @@ def unregister(
 
         await admin.unregister_broker(client, broker)
 
-    confirm(f"Forget broker {broker} and the replicas that it may still have?", yes)
+    confirm(f"Unregister broker {broker} and give up its remaining replicas?", yes)
     with_client(bootstrap, work)
     show_done(output, f"Broker {broker} is no longer part of the cluster.", {"id": broker})
 
@@ -142,9 +147,9 @@ def rebalance(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Even out what brokers hold and lead, with as few copies as possible: after a broker has come, for example.
+    """Spread replicas and leaders evenly over the brokers with as few copies as possible, for example after adding one.
 
-    Replicas are counted, not bytes. Hosts and racks are respected. Brokers that are down keep what they have.
+    It balances the number of replicas, not bytes, and respects hosts and racks. Stopped brokers keep their replicas.
 
     Examples:
 
@@ -169,16 +174,21 @@ def _plan(
     yes: bool,
     at_once: int,
 ) -> bool:
-    """Show a plan, and carry it out if that is wanted; whether there is nothing left to do."""
+    """Show a plan and, with `yes`, carry it out. Returns True if nothing is left to do."""
 
     async def work(client: Client) -> tuple[ReassignmentPlan, dict[str, str], int | None]:
         from barnabas.cli.cluster.plans import carry_out, show_plan
-        from barnabas.client.placement import arrived_bytes, describe_layout, with_copies
+        from barnabas.client.placement import arrived_bytes, below_min_isr, describe_layout, with_copies
 
         layout = await describe_layout(client)
         plan = await with_copies(client, layout, planned(layout))
         if output is OutputFormat.TABLE:
             show_plan(plan)
+        for tp, minimum in (await below_min_isr(client, plan)).items():
+            say(
+                f"Warning: {tp} would have fewer replicas than its min.insync.replicas={minimum}: producers with "
+                "acks=all would be refused. Name more brokers with --to, or lower the setting."
+            )
         if not yes:
             return plan, {}, None
         return plan, await carry_out(client, plan, at_once), await arrived_bytes(client, plan)
@@ -187,18 +197,18 @@ def _plan(
     if output is OutputFormat.JSON:
         show_json({**plan.document(), "carried_out": yes, "arrived_bytes": arrived, "not_elected": failed})
     elif arrived:
-        say(f"{size(arrived)} lie on the brokers that have got replicas.")
+        say(f"{size(arrived)} stored on the brokers that received replicas.")
     for tp, reason in failed.items():
-        say(f"{tp} has not got its preferred leader: {reason}")
+        say(f"{tp} did not get its preferred leader: {reason}")
     if plan.is_empty:
         return True
     if not yes:
-        say("Nothing was changed: --yes carries this out.")
+        say("Nothing was changed. --yes carries out the plan.")
     return yes
 
 
 def _say_whether_empty(bootstrap: str, broker: int) -> None:
-    """Asked afresh: a topic may have been created while others were moved."""
+    """Count the replicas again: a topic may have been created during the moves."""
 
     async def work(client: Client) -> int:
         from barnabas.client.placement import describe_layout, replicas_on
@@ -207,9 +217,9 @@ def _say_whether_empty(bootstrap: str, broker: int) -> None:
 
     left = with_client(bootstrap, work)
     if left:
-        say(f"Broker {broker} has got {count(left, 'replica')} meanwhile: drain it again.")
+        say(f"Broker {broker} received {count(left, 'replica')} meanwhile: drain it again.")
         raise typer.Exit(1)
-    say(f"Broker {broker} holds nothing any more: it may be stopped, and then `cluster unregister {broker}`.")
+    say(f"Broker {broker} has no replicas left. Stop it, then run `barnabas cluster unregister {broker}`.")
 
 
 def _cancel(bootstrap: str, output: OutputFormat, topic: str, partition: int | None) -> None:
@@ -226,7 +236,7 @@ def _cancel(bootstrap: str, output: OutputFormat, topic: str, partition: int | N
         return [str(tp) for tp in partitions]
 
     cancelled: Sequence[str] = with_client(bootstrap, work)
-    text = f"{count(len(cancelled), 'move')} called off." if cancelled else "Nothing of it is on the move."
+    text = f"{count(len(cancelled), 'move')} cancelled." if cancelled else "No reassignment in progress."
     show_done(output, text, {"cancelled": cancelled})
 
 
@@ -234,6 +244,6 @@ def _parse_ids(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
         raise typer.BadParameter(
-            f"{text!r} is no list of different broker ids such as 1,2,3", param_hint="--to"
+            f"not a list of distinct broker ids: {text!r} (example: 1,2,3)", param_hint="--to"
         )
     return [int(part) for part in parts]

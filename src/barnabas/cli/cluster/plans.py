@@ -13,7 +13,7 @@ SHOWN = 30  # moves that a table names; JSON has all of them
 
 def show_plan(plan: ReassignmentPlan) -> None:
     if plan.is_empty:
-        print("Everything is as it should be.")
+        print("Nothing to do.")
         return
     rows = [
         {**row, "copied": size(row["copied_bytes"]) if row["copied_bytes"] else "-"}
@@ -29,7 +29,7 @@ def show_plan(plan: ReassignmentPlan) -> None:
         f"({size(plan.copied_bytes)}), {count(len(plan.elections), 'leader')} to elect"
     )
     if plan.remote_bytes:
-        print(f"{size(plan.remote_bytes)} in the object store are not copied")
+        print(f"{size(plan.remote_bytes)} in the object store stay there")
 
 
 async def carry_out(client: Client, plan: ReassignmentPlan, at_once: int) -> dict[str, str]:
@@ -38,7 +38,9 @@ async def carry_out(client: Client, plan: ReassignmentPlan, at_once: int) -> dic
         with ProgressBar("moving", len(plan.moves), unit="partitions") as progress:
             await reassignments.carry_out(client, plan.moves, at_once, progress.reached)
     except asyncio.CancelledError:
-        say("Stopped. What has begun goes on (`barnabas cluster status`); the rest stays where it is.")
+        say(
+            "Stopped. Reassignments in progress continue (`barnabas cluster status`); the others were not started."
+        )
         raise
     failed = await reassignments.elect_preferred(client, plan.elections)
     return {str(tp): reason for tp, reason in failed.items()}

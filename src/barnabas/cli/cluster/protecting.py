@@ -1,4 +1,4 @@
-"""`barnabas cluster secure`: nodes in ZooKeeper get the rights that new ones are made with."""
+"""`barnabas cluster secure`: set the ACLs of new nodes on existing ZooKeeper nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.config.broker import BrokerConfig
 
 
 def protect(config: BrokerConfig) -> int:
-    """How many nodes there are; KafkaError where they would stay open, because the settings ask for no protection."""
+    """Set the ACLs and return the number of nodes. Raises KafkaError if the settings do not enable ACLs."""
     check_hides_secrets(config)
     return asyncio.run(_protect(config))
 

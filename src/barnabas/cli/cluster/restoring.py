@@ -1,7 +1,8 @@
-"""`barnabas cluster restore`: a cluster comes back from its object store."""
+"""`barnabas cluster restore`: restore a cluster from its object store."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,12 @@ def restore(
     ],
     data: Annotated[
         Path | None,
-        typer.Option("--data", "-d", metavar="DIR", help="One node: its folder, which must be new or empty."),
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DIR",
+            help="For a single node: its data folder, which must be new or empty.",
+        ),
     ] = None,
     zookeeper: Annotated[
         str | None,
@@ -35,39 +41,40 @@ def restore(
             "--zookeeper",
             "-z",
             metavar="HOST:PORT,.../PATH",
-            help="A cluster: its ZooKeeper, without a cluster.",
+            help="For a cluster: its ZooKeeper. The path must not hold a cluster.",
         ),
     ] = None,
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", metavar="ID", help="Where the store holds several clusters.")
+        str | None,
+        typer.Option("--cluster-id", metavar="ID", help="Needed if the store holds several clusters."),
     ] = None,
     node_id: Annotated[
-        int | None, typer.Option("--node-id", min=0, help="Of the one node [the setting's].")
+        int | None, typer.Option("--node-id", min=0, help="The id of the single node [the setting's].")
     ] = None,
     brokers: Annotated[
         str | None,
         typer.Option(
             "--brokers",
             metavar="ID,ID,...",
-            help="With --zookeeper: the brokers there will be [those there were].",
+            help="With --zookeeper: ids of the new brokers [the former ones].",
         ),
     ] = None,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on although some topics return empty, or shorter.")
+        bool,
+        typer.Option("--accept-loss", help="Continue even if some topics are restored empty or truncated."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would come back.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be restored.")] = False,
     option: StoreOptions = None,
     settings: Settings = None,
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """All brokers are lost: bring topics, settings, ACLs, users, quotas and the offsets of groups back from the object
-    store.
+    """Restore a lost cluster from its object store: topics, settings, ACLs, users, quotas and committed offsets.
 
-    Records come back as far as they were copied; nothing is downloaded. Then start the brokers, with empty folders and
-    with the settings of tiered storage that they had. A cluster that was thought lost, and still runs, is fenced: it
-    can copy and delete nothing any more. Needs the rights to get, put, delete and list objects, and none of a cluster.
-    If it is interrupted, run it again.
+    Records are restored up to the last copied one; nothing is downloaded. Then start the brokers with empty folders and
+    their former tiered-storage settings. A former cluster that still runs is fenced: it can neither copy nor delete
+    objects. Needs the rights to get, put, delete and list objects, and no rights in a cluster. If it is interrupted,
+    run it again.
 
     Examples:
 
@@ -86,7 +93,7 @@ def restore(
     _refuse_loss(plan, facts, accept_loss)
     if not yes:
         _describe(facts)
-    confirm(f"Restore cluster {plan.cluster_id}, and fence the one that was?", yes)
+    confirm(f"Restore cluster {plan.cluster_id}, and fence the former one?", yes)
     done = with_store(url, option, lambda store: _carry_out(store, plan, target), "URL")
     _show(output, facts, {"incarnation": done.incarnation, "offsets": done.offsets})
     if output is OutputFormat.TABLE:
@@ -108,7 +115,7 @@ def _target(
     from barnabas.config.broker import BrokerConfig
 
     if (data is None) == (zookeeper is None):
-        raise typer.BadParameter("say where to: --data DIR for one node, or --zookeeper HOST:PORT/PATH")
+        raise typer.BadParameter("give a target: --data DIR for a single node, or --zookeeper HOST:PORT/PATH")
     if zookeeper is not None:
         ids = _broker_ids(brokers)
         return ZooKeeperTarget(BrokerConfig.load({**settings, "zookeeper.connect": zookeeper}), ids)
@@ -134,14 +141,14 @@ async def _plan(store: ObjectStore, url: str, wanted: str | None, target: Restor
     await target.check()
     cluster_id = await choose_cluster(store, url, wanted)
     with _Bars() as bars:
-        return await make_plan(store, cluster_id, bars.tell())
+        return await make_plan(store, cluster_id, bars.callbacks())
 
 
 async def _carry_out(store: ObjectStore, plan: RestorePlan, target: RestoreTarget) -> Restored:
     from barnabas.broker.restore import restore_cluster
 
     with _Bars() as bars:
-        return await restore_cluster(store, plan, target, bars.tell())
+        return await restore_cluster(store, plan, target, bars.callbacks())
 
 
 class _Bars:
@@ -157,10 +164,10 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def tell(self) -> Any:
-        from barnabas.broker.restore import Tell
+    def callbacks(self) -> Any:
+        from barnabas.broker.restore import RestoreProgress
 
-        return Tell(self._begin, self._one)
+        return RestoreProgress(self._begin, self._one)
 
     def _begin(self, what: str, total: int) -> None:
         self._end()
@@ -178,7 +185,7 @@ class _Bars:
             self._bar = None
 
 
-# -- what it says -------------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------------------
 
 
 def plan_facts(plan: RestorePlan) -> dict[str, Any]:
@@ -191,6 +198,7 @@ def plan_facts(plan: RestorePlan) -> dict[str, Any]:
         "topics": list(topics.restored),
         "adopted": list(topics.adopted),
         "empty": list(topics.empty),
+        "newest_record_ms": newest_timestamp(plan),
         "deleted": list(topics.deleted),
         "left_alone": sorted({topic.name for topic in topics.unnamed}),
         "cut": [
@@ -205,20 +213,25 @@ def plan_facts(plan: RestorePlan) -> dict[str, Any]:
     }
 
 
+def newest_timestamp(plan: RestorePlan) -> int | None:
+    """Largest timestamp of the copied records; None if the store has none."""
+    return max((part.largest_timestamp for each in plan.kept for part in each.manifest.parts), default=None)
+
+
 def _refuse_loss(plan: RestorePlan, facts: dict[str, Any], accepted: bool) -> None:
     if not plan.loses or accepted:
         return
     from barnabas.broker.restore import RestoreRefusedError
 
     raise RestoreRefusedError(
-        "\n".join([*_losses(facts), "Nothing was changed. --accept-loss goes on with that."])
+        "\n".join([*_losses(facts), "Nothing was changed. --accept-loss restores the cluster anyway."])
     )
 
 
 def _losses(facts: dict[str, Any]) -> list[str]:
     lines = []
     if facts["empty"]:
-        lines.append(f"These topics are not in the store and return empty: {_some(facts['empty'])}")
+        lines.append(f"These topics are not in the store and are restored empty: {_some(facts['empty'])}")
     lines += [
         f"{cut['topic']}-{cut['partition']} ends at offset {cut['offset']}: {cut['why']}"
         for cut in facts["cut"][:SHOWN]
@@ -239,13 +252,24 @@ def _describe(facts: dict[str, Any]) -> None:
         f"{count(len(facts['topics']) + len(facts['adopted']), 'topic')} with {size(facts['bytes'])}"
     )
     if facts["adopted"]:
-        say(f"Only the store knows these topics; they come back, too: {_some(facts['adopted'])}")
+        say(f"These topics are only in the store, and are restored too: {_some(facts['adopted'])}")
     if facts["deleted"]:
-        say(f"These topics were deleted, and stay so: {_some(facts['deleted'])}")
+        say(f"These topics were deleted, and are not restored: {_some(facts['deleted'])}")
     if facts["left_alone"]:
-        say(f"Older topics of these names stay in the store, untouched: {_some(facts['left_alone'])}")
+        say(f"Older topics with these names stay in the store, unchanged: {_some(facts['left_alone'])}")
+    say(
+        "Records that were not copied before the loss are not in the store and will be missing: the tail of each "
+        f"partition, of untiered topics everything. {_newest(facts['newest_record_ms'])}"
+    )
     for line in _losses(facts):
         say(line)
+
+
+def _newest(timestamp_ms: int | None) -> str:
+    if timestamp_ms is None:
+        return "The store has no records."
+    newest = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return f"The newest copied record is of {newest:%Y-%m-%d %H:%M:%S} UTC."
 
 
 def _show(output: OutputFormat, facts: dict[str, Any], done: dict[str, Any]) -> None:

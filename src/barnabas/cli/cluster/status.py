@@ -1,4 +1,4 @@
-"""`barnabas cluster status`: is everything where it should be, and if not, what is missing or on the move."""
+"""`barnabas cluster status`: replicas of each broker, and partitions that are offline, under-replicated or moving."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SHOWN = 20  # partitions in trouble that a table names; JSON has all of them
 
 
 def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
-    """Show what each broker holds and leads, and every partition that is not as it should be.
+    """Show the replicas and leaders of each broker, and all partitions that are offline, under-replicated or moving.
 
-    Under-replicated: a replica is missing or behind. Offline: there is no leader, so nobody can read or write it.
+    Under-replicated: a replica is missing or behind. Offline: without a leader, so clients cannot read or write.
 
     Examples:
 

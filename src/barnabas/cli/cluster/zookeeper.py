@@ -1,4 +1,4 @@
-"""`barnabas zookeeper`: a ZooKeeper to try clusters with."""
+"""`barnabas zookeeper`: a ZooKeeper for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="A ZooKeeper to try clusters with. For real ones, use an ensemble of three or more.",
+    help="A ZooKeeper for tests. In production, use an ensemble of three or more.",
     no_args_is_help=True,
 )
 
@@ -18,16 +18,16 @@ DEFAULT_PORT = 2181
 
 @app.callback()
 def zookeeper() -> None:
-    """A callback keeps `start` a command of its own although it is the only one."""
+    """Keep `start` a subcommand: typer would otherwise merge the only command into its group."""
 
 
 @app.command()
 def start(
     data: Annotated[
-        Path, typer.Option("--data", "-d", metavar="DIR", help="The folder for its data; made if missing.")
+        Path, typer.Option("--data", "-d", metavar="DIR", help="The folder for its data; created if missing.")
     ],
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Where brokers connect; 0 for a free port.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="The port to listen on; 0 for a free port.")
     ] = DEFAULT_PORT,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
 ) -> None:
@@ -50,5 +50,5 @@ def start(
         stop.wait(lambda: process.is_running)
         ended_by_itself = not process.is_running
     if ended_by_itself:
-        typer.echo(f"ZooKeeper has ended by itself; {process.output} says why.", err=True)
+        typer.echo(f"ZooKeeper exited unexpectedly; see {process.output}.", err=True)
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`barnabas connect`: connectors, which are pipelines written in one YAML file each."""
+"""`barnabas connect`: connectors, each a pipeline defined in a YAML file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(metavar="NAME.yml", help="The connector's file.")]
 Files = Annotated[list[Path], typer.Argument(metavar="NAME.yml...", help="The connectors' files.")]
 Master = Annotated[
-    str, typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://...")
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs: local[*], spark://HOST:PORT, yarn or k8s://... [that of spark-submit or "
+        "spark-defaults.conf, else local[*]].",
+    ),
 ]
 Brokers = Annotated[
     str | None,
@@ -41,7 +46,7 @@ Brokers = Annotated[
         "-b",
         envvar="BARNABAS_BOOTSTRAP",
         metavar="HOST:PORT",
-        help="The brokers, instead of those that the file names.",
+        help="The brokers, instead of those in the file.",
     ),
 ]
 BOOTSTRAP_SETTING = "barnabas.bootstrap.servers"
@@ -52,21 +57,21 @@ STATUS_COLUMNS = ("connector", "state", "rows", "rejected", "lag", "restarts", "
 def run(
     files: Files,
     once: Annotated[
-        bool, typer.Option("--once", help="End when all that is there now has been moved.")
+        bool, typer.Option("--once", help="Exit after moving everything that is available now.")
     ] = False,
     metrics: Annotated[
         str | None,
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while they run."),
     ] = None,
-    master: Master = "local[*]",
+    master: Master = None,
     brokers: Brokers = None,
     settings: Settings = None,
 ) -> None:
-    """Run connectors, all in one Spark, until Ctrl-C or SIGTERM. Each goes on where it was, however that ended.
+    """Run connectors in one Spark session until Ctrl-C or SIGTERM. Each resumes at its last committed position.
 
-    One that fails is started again, after a pause that doubles; the others do not notice. They report to
-    __barnabas_status. Needs Read on the topics that are read and on the groups connect-NAME, Write on those that are
-    written, on __barnabas_sinks and __barnabas_status, and on transactional ids that begin with connect-NAME.
+    A failed connector is restarted with exponential backoff; the others keep running. All report to __barnabas_status.
+    Needs Read on the source topics and on the groups connect-NAME, Write on the target topics, on __barnabas_sinks and
+    __barnabas_status, and on transactional ids that begin with connect-NAME.
 
     Examples:
 
@@ -86,9 +91,9 @@ def run(
 def validate(
     files: Files,
     spark: Annotated[
-        bool, typer.Option(help="Start Spark to see whether transforms and sink fit the fields.")
+        bool, typer.Option(help="Start Spark to check transforms and sink against the fields.")
     ] = True,
-    master: Master = "local[*]",
+    master: Master = None,
     brokers: Brokers = None,
     settings: Settings = None,
     output: Output = OutputFormat.TABLE,
@@ -119,7 +124,7 @@ def validate(
     ]
     show_rows(output, rows, ("connector", "from", "transforms", "to", "fields"))
     if output is OutputFormat.TABLE:
-        say(f"{', '.join(one.name for one in connectors)}: in order.")
+        say(f"{', '.join(one.name for one in connectors)}: valid.")
 
 
 @app.command()
@@ -129,14 +134,16 @@ def status(
     ] = None,
     forget: Annotated[
         str | None,
-        typer.Option("--forget", metavar="NAME", help="Remove the report of one that will not run again."),
+        typer.Option(
+            "--forget", metavar="NAME", help="Remove the status of a connector that will not run again."
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """How connectors stand: what they have moved, what waits, and what went wrong.
+    """Show the status of connectors: rows moved, lag and errors.
 
-    One that does not report any more is `lost`. Needs Read and Describe on __barnabas_status, and --forget Write.
+    A connector that stopped reporting is `lost`. Needs Read and Describe on __barnabas_status, and --forget Write.
 
     Examples:
 
@@ -172,9 +179,9 @@ def status(
 
 @app.command()
 def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
-    """Let a connector rest between two batches, also after a restart, until `resume`.
+    """Pause a connector after its current batch until `resume`, even across restarts.
 
-    The order is a file in the connector's storage: whoever may write there may pause it.
+    The request is a file in the connector's storage, so it needs write access there.
 
     Example:
 
@@ -186,13 +193,15 @@ def pause(file: File, output: Output = OutputFormat.TABLE) -> None:
     with state_of(connector) as state:
         ControlFiles(state).pause()
     show_done(
-        output, f"{connector.name} rests after its batch.", {"connector": connector.name, "paused": True}
+        output,
+        f"{connector.name} pauses after the current batch.",
+        {"connector": connector.name, "paused": True},
     )
 
 
 @app.command()
 def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
-    """Let a connector that was paused go on.
+    """Resume a paused connector.
 
     Example:
 
@@ -203,13 +212,13 @@ def resume(file: File, output: Output = OutputFormat.TABLE) -> None:
 
     with state_of(connector) as state:
         was = ControlFiles(state).resume()
-    text = f"{connector.name} goes on." if was else f"{connector.name} was not paused."
+    text = f"{connector.name} resumed." if was else f"{connector.name} was not paused."
     show_done(output, text, {"connector": connector.name, "paused": False})
 
 
 @app.command()
 def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
-    """Start a running connector again, also one that has failed for good. It goes on where it was.
+    """Restart a running or failed connector. It resumes at its last committed position.
 
     Example:
 
@@ -220,7 +229,7 @@ def restart(file: File, output: Output = OutputFormat.TABLE) -> None:
 
     with state_of(connector) as state:
         ControlFiles(state).restart()
-    show_done(output, f"{connector.name} is started again.", {"connector": connector.name, "restarted": True})
+    show_done(output, f"{connector.name} restarts.", {"connector": connector.name, "restarted": True})
 
 
 @app.command()
@@ -229,14 +238,14 @@ def offsets(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="TOPIC:PARTITION=OFFSET", help="Go on there; the connector is stopped."
+            "--set", metavar="TOPIC:PARTITION=OFFSET", help="Resume at this offset; stop the connector first."
         ),
     ] = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show where a connector is in what it reads, or, while it is stopped, where it is to go on.
+    """Show the source offsets of a connector, or set them while it is stopped.
 
-    Spark's checkpoint is what counts. To go back is to write rows a second time; sinks with keys replace them.
+    The offsets are those of Spark's checkpoint. Lower offsets write rows again; sinks with keys replace them.
 
     Examples:
 
@@ -260,33 +269,38 @@ def offsets(
         rows = rows_of(positions.read())
         if (reached := positions.incoming()) is not None:
             rows = [{"source": "rows up to", "partition": None, "offset": reached}]
-    show_rows(output, rows, ("source", "partition", "offset"), f"{connector.name} has not done a batch yet.")
+    show_rows(
+        output, rows, ("source", "partition", "offset"), f"{connector.name} has not completed a batch yet."
+    )
 
 
 @app.command()
 def worker(
     configs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Connectors, as JSON or properties of Kafka Connect."),
+        typer.Argument(
+            metavar="[FILE]...", help="Connector configurations of Kafka Connect, as JSON or properties."
+        ),
     ] = None,
     plugins: Annotated[
-        Path, typer.Option("--plugins", metavar="DIR", help="The folder of plugins, a folder or a jar each.")
+        Path,
+        typer.Option("--plugins", metavar="DIR", help="The plugin folder; each plugin is a folder or a jar."),
     ] = Path("plugins"),
     kafka_libs: Annotated[
         Path | None,
         typer.Option("--kafka-libs", metavar="DIR", help="The folder `libs` of Apache Kafka. [KAFKA_LIBS]"),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Of its REST interface, on this machine.")] = 8083,
+    port: Annotated[int, typer.Option("--port", help="Port of the REST API, on this machine.")] = 8083,
     group: Annotated[
-        str, typer.Option("--group", help="The group of workers; its topics begin with this name.")
+        str, typer.Option("--group", help="The group id of the workers, and the prefix of their topics.")
     ] = "barnabas-connect",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     settings: Settings = None,
 ) -> None:
-    """Run Apache's own Connect runtime with plugins of others, unmodified, until Ctrl-C or SIGTERM.
+    """Run Apache Kafka's Connect runtime with unmodified third-party plugins until Ctrl-C or SIGTERM.
 
-    Exactly once is enabled for sources. Tasks that fail are started again, and all connectors are in `connect status`.
-    Needs what Kafka Connect needs: Read, Write, Describe and Create on the topics GROUP-configs, -offsets and -status,
+    Exactly-once is enabled for sources. Failed tasks are restarted, and `connect status` shows all connectors.
+    Needs the ACLs of Kafka Connect: Read, Write, Describe and Create on the topics GROUP-configs, -offsets and -status,
     Read on the group, Write and Describe on transactional ids that begin with GROUP, and Write on __barnabas_status.
 
     Example:
@@ -309,7 +323,7 @@ def worker(
 
 
 def _security() -> dict[str, str]:
-    """As `--command-config` has it, for the runtime's own clients."""
+    """The settings of `--command-config`, for the runtime's clients."""
     from barnabas.client.security import is_security_setting, read_properties
 
     file = command_config()
@@ -328,7 +342,7 @@ def _read(file: Path, settings: list[str] | None, brokers: str | None) -> Connec
 
 
 def _name_of(text: str) -> str:
-    """A name, or the file of a connector."""
+    """The name of a connector that is given by name or by file."""
     if not text.endswith((".yml", ".yaml")):
         return text
     return _read(Path(text), None, None).name

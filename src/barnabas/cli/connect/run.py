@@ -1,4 +1,4 @@
-"""Runs connectors for `barnabas connect run`: what is shown meanwhile, and how it ends."""
+"""Runs connectors for `barnabas connect run`: progress output and exit status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.cli.output import count, say
 from barnabas.cli.pipeline.run import served, stopped_by_signals
 from barnabas.connect import (
     Connector,
-    Host,
+    ConnectorGroup,
     RedactingFilter,
     Redaction,
     RunningConnector,
@@ -24,13 +24,15 @@ from barnabas.spark import PipelineError
 TELL_SECONDS = 10.0
 
 
-def run_connectors(connectors: Sequence[Connector], *, master: str, once: bool, metrics: str | None) -> None:
+def run_connectors(
+    connectors: Sequence[Connector], *, master: str | None, once: bool, metrics: str | None
+) -> None:
     _log_without_secrets(connectors)
     check_together(connectors)
     names = ", ".join(one.name for one in connectors)
     say(f"Starting Spark for {names}.")
     with connectors_session(connectors, master) as session:
-        host = Host(connectors, session)
+        host = ConnectorGroup(connectors, session)
         reports = Reports([_reported(one) for one in host.running])
         reports.start()
         try:
@@ -51,7 +53,7 @@ def _reported(one: RunningConnector) -> PipelineReport:
     return PipelineReport(f"connect-{one.connector.name}", one.connector.configuration, one.status)
 
 
-def _run_once(host: Host) -> None:
+def _run_once(host: ConnectorGroup) -> None:
     failed: list[PipelineError] = []
     for one in host.running:
         try:
@@ -60,7 +62,9 @@ def _run_once(host: Host) -> None:
             say(f"{one.connector.name}: {error}")
             failed.append(error)
     if failed:
-        raise PipelineError(f"{count(len(failed), 'connector')} failed; the next run goes on where they are.")
+        raise PipelineError(
+            f"{count(len(failed), 'connector')} failed; the next run resumes at their last committed position."
+        )
 
 
 def _log_without_secrets(connectors: Sequence[Connector]) -> None:
@@ -72,7 +76,7 @@ def _log_without_secrets(connectors: Sequence[Connector]) -> None:
 
 
 class _Teller:
-    """A line for each connector, now and then."""
+    """Prints a line for each connector every few seconds."""
 
     def __init__(self) -> None:
         self._told = time.monotonic()

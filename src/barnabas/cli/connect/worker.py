@@ -1,4 +1,4 @@
-"""Runs Apache's Connect runtime for `barnabas connect worker`, and reports how its connectors stand."""
+"""Runs Apache's Connect runtime for `barnabas connect worker`, and reports the status of its connectors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _watch(settings: WorkerSettings, worker: ConnectWorker, stopping: thre
         reporters: dict[str, _Reported] = {}
         while not stopping.is_set():
             worker.check()
-            for status in _looked(worker):
+            for status in _poll(worker):
                 one = reporters.setdefault(status.name, _Reported(client, status))
                 await one.report(status)
             await asyncio.to_thread(stopping.wait, REPORT_SECONDS)
@@ -66,8 +66,8 @@ class _Reported:
         await self.reporter.report()
 
 
-def _looked(worker: ConnectWorker) -> list[ProcessStatus]:
-    """Nothing while the runtime rebalances, which it answers with 409."""
+def _poll(worker: ConnectWorker) -> list[ProcessStatus]:
+    """Status of all connectors; empty while the runtime rebalances and answers 409."""
     try:
         return worker.look(time.monotonic())
     except OSError as error:

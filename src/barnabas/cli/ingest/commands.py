@@ -1,4 +1,4 @@
-"""`barnabas ingest`: agents that read what a machine writes into topics, each record exactly once."""
+"""`barnabas ingest`: agents that write logs and metrics of a machine to topics, exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def statsd(
             help="UDP and TCP, or one of them; may be repeated. [127.0.0.1:8125]",
         ),
     ] = None,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two reports.")] = "10s",
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Interval between reports.")] = "10s",
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="The key of every record. [what was measured]")
     ] = None,
@@ -39,7 +39,7 @@ def statsd(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Take what programs count and time over statsd's protocol, and report it every few seconds.
+    """Receive counters and timers over the statsd protocol, and write a report every few seconds.
 
     Examples:
 
@@ -86,19 +86,19 @@ def run(
         typer.Argument(metavar="FILE", help="The agent: its sources and their topics, as YAML.", exists=True),
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Only say whether the file is right; nothing is read or written.")
+        bool, typer.Option("--check", help="Only validate the file; nothing is read or written.")
     ] = False,
     agent: Annotated[
         str | None, typer.Option("--agent", help="The agent's name, instead of the one in the file.")
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="Stop when all that is there has been read.")
+        bool, typer.Option("--exit-at-end", "-e", help="Stop at the end of the existing data.")
     ] = False,
     metrics: Metrics = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Run an agent with the sources that a file names.
+    """Run an agent with the sources of a file.
 
     Examples:
 
@@ -117,7 +117,7 @@ def run(
         for source in found.sources:
             source.close()
         names = ", ".join(str(each["source"]) for each in sources)
-        show_done(output, f"{file} is right: {name} reads {names}.", {"agent": name, "sources": sources})
+        show_done(output, f"{file} is valid: {name} reads {names}.", {"agent": name, "sources": sources})
         return
     run_agent(
         bootstrap,
@@ -135,9 +135,9 @@ def run(
 
 def host(
     topic: Topic,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two samples.")] = "5s",
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Interval between samples.")] = "5s",
     service: Annotated[
-        str | None, typer.Option("--service", help="What the samples are counted for. [HOST]")
+        str | None, typer.Option("--service", help="The service name of the samples. [HOST]")
     ] = None,
     prometheus: Annotated[
         list[str] | None,
@@ -204,10 +204,15 @@ def files(
     agent: AgentName = None,
     multiline_start: Annotated[
         str | None,
-        typer.Option("--multiline-start", metavar="RE2", help="A line with this begins a record of lines."),
+        typer.Option(
+            "--multiline-start", metavar="RE2", help="A line that matches starts a new multi-line record."
+        ),
     ] = None,
     multiline_timeout: Annotated[
-        str, typer.Option("--multiline-timeout", metavar="TIME", help="After this silence a record ends.")
+        str,
+        typer.Option(
+            "--multiline-timeout", metavar="TIME", help="A record ends after this time without a new line."
+        ),
     ] = "5s",
     max_line_bytes: Annotated[
         int, typer.Option("--max-line-bytes", min=1024, help="A longer line becomes a dead letter.")
@@ -221,13 +226,13 @@ def files(
     header: Headers = None,
     compression: CompressionOption = Compression.NONE,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", "-e", help="Stop when all that is there has been read.")
+        bool, typer.Option("--exit-at-end", "-e", help="Stop at the end of the existing data.")
     ] = False,
     metrics: Metrics = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Read the lines of files, through rotation and kill -9, each exactly once.
+    """Read the lines of files exactly once, even across rotation and kill -9.
 
     Examples:
 
@@ -270,7 +275,7 @@ def files(
 
 
 app = typer.Typer(
-    help="Read what machines write into topics: log files, syslog, HTTP and what they count, exactly once.",
+    help="Write log files, syslog, HTTP events and metrics to topics, exactly once.",
     no_args_is_help=True,
 )
 for command in (files, syslog, http, host, statsd, run, status):

@@ -1,4 +1,4 @@
-"""`barnabas ingest http`: the door of the gateway, as a source of an agent."""
+"""`barnabas ingest http`: an HTTP endpoint as a source of an agent."""
 
 from __future__ import annotations
 
@@ -44,10 +44,13 @@ def http(
         str, typer.Option("--timeout", metavar="TIME", help="For the commit; then the answer is 503.")
     ] = "30s",
     idempotency_keys: Annotated[
-        int, typer.Option("--idempotency-keys", min=1, help="How many are known; then the oldest go.")
+        int,
+        typer.Option(
+            "--idempotency-keys", min=1, help="Number of remembered keys; the oldest are dropped first."
+        ),
     ] = 1_000_000,
     idempotency_ttl: Annotated[
-        str, typer.Option("--idempotency-ttl", metavar="TIME", help="How long a key is known.")
+        str, typer.Option("--idempotency-ttl", metavar="TIME", help="How long a key is remembered.")
     ] = "1d",
     compression: CompressionOption = Compression.NONE,
     agent: AgentName = None,
@@ -55,7 +58,7 @@ def http(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Take JSON over HTTP: 200 when it is committed, once for each Idempotency-Key.
+    """Receive JSON over HTTP. The response is 200 after the commit, once for each Idempotency-Key.
 
     Examples:
 

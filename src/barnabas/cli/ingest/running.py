@@ -1,4 +1,4 @@
-"""An agent in a process: it runs until a signal, shows how far it is, and tells others how it stands."""
+"""Runs an agent until a signal, shows its progress and publishes its status and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOW_SECONDS = 0.5
 WORTH_SHOWING = 16 * 1024 * 1024
-"""Bytes to catch up on: fewer are read before anybody has looked."""
+"""Bytes to catch up on for a progress bar; fewer are read too fast to show one."""
 
 AgentName = Annotated[
     str | None,
@@ -39,7 +39,7 @@ def run_agent(
     output: OutputFormat,
     exit_at_end: bool = False,
 ) -> None:
-    """Until Ctrl-C or SIGTERM, or with `exit_at_end` until all is read; then say how much it was."""
+    """Run until Ctrl-C or SIGTERM, or with `exit_at_end` until all is read, then print the totals."""
     from barnabas.common.allocation import keep_freed_memory
 
     address = _address(metrics)
@@ -60,7 +60,9 @@ def _address(text: str | None) -> tuple[str, int] | None:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise typer.BadParameter(f"{text!r} is no address; write 127.0.0.1:9180", param_hint="--metrics")
+        raise typer.BadParameter(
+            f"not a valid address: {text!r} (example: 127.0.0.1:9180)", param_hint="--metrics"
+        )
     return host.strip("[]"), int(port)
 
 
@@ -95,7 +97,7 @@ async def _run(
 
 @asynccontextmanager
 async def _reported(client: Client, agent: Agent) -> AsyncIterator[None]:
-    """Its status is in `__barnabas_status`, also the last one."""
+    """Publish the agent's status to `__barnabas_status`, including the final one."""
     import asyncio
 
     from barnabas.client.status import StatusReporter
@@ -113,7 +115,7 @@ async def _reported(client: Client, agent: Agent) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterator[str]:
-    """Its metrics are on a page; yields a sentence about it."""
+    """Serve the agent's metrics; yields a sentence with the URL."""
     if address is None:
         yield ""
         return
@@ -132,7 +134,7 @@ async def _served(agent: Agent, address: tuple[str, int] | None) -> AsyncIterato
 
 
 async def _show(agent: Agent) -> None:
-    """How far a backfill is. With nothing to catch up on there is nothing to see."""
+    """Show the progress of a backfill, if there is something to catch up on."""
     import asyncio
 
     from barnabas.cli.output import ProgressBar

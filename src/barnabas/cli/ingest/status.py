@@ -23,15 +23,15 @@ def status(
     forget: Annotated[
         str | None,
         typer.Option(
-            "--forget", metavar="AGENT", help="Remove the report of an agent that will not run again."
+            "--forget", metavar="AGENT", help="Remove the status of an agent that will not run again."
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """How the agents stand, by source: what they have read, what is left, and what went wrong.
+    """Show the status of agents by source: records read, backlog and errors.
 
-    An agent that does not report any more is `lost`. Needs Read and Describe on __barnabas_status, and --forget Write.
+    An agent that stopped reporting is `lost`. Needs Read and Describe on __barnabas_status, and --forget Write.
 
     Examples:
 
@@ -81,7 +81,7 @@ def _row(agent: ProcessStatus, part: StatusPart, output: OutputFormat) -> dict[s
 
 
 def _moment(milliseconds: int, *, people: bool) -> Any:
-    """As people read it, or milliseconds; None: never."""
+    """A local time for display, or milliseconds; None means never."""
     if not milliseconds:
         return None
     if not people:

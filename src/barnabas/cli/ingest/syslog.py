@@ -70,7 +70,7 @@ def syslog(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Take syslog over UDP, TCP and TLS: RFC 5424 and RFC 3164, counted or in lines.
+    """Receive syslog over UDP, TCP and TLS: RFC 5424 and RFC 3164, with octet counting or one message per line.
 
     Syslog has no acknowledgements: what is in memory when the agent is killed is lost.
 

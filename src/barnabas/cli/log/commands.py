@@ -1,4 +1,4 @@
-"""`barnabas log`: a broker's files, read and repaired without a broker."""
+"""`barnabas log`: inspect and repair a broker's files without a broker."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from barnabas.cli.output import count, say, show_json, show_table
 if TYPE_CHECKING:
     from barnabas.log.recovery import Damage, Lost, PartitionReport
 
-app = typer.Typer(help="Look into a broker's files, check and repair them.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, verify and repair a broker's log files.", no_args_is_help=True)
 
 Folder = Annotated[
     Path,
-    typer.Argument(
-        metavar="DIR", help="A partition's folder such as data/orders-0, or the folder of them all."
-    ),
+    typer.Argument(metavar="DIR", help="A partition's folder such as data/orders-0, or a log dir."),
 ]
 
 
@@ -29,9 +27,7 @@ def dump(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A partition's folder, or one of its .log files.")
     ],
-    records: Annotated[
-        bool, typer.Option("--records", "-r", help="The records too, not only batches.")
-    ] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Show records, not only batches.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the batches in a partition's files, and the records in them.
@@ -82,14 +78,14 @@ def repair(
     folder: Folder,
     accept_loss: Annotated[
         bool,
-        typer.Option(
-            "--accept-loss", help="Give up partitions whose folder is gone: they begin again, empty."
-        ),
+        typer.Option("--accept-loss", help="Give up partitions whose folder is missing: they restart empty."),
     ] = False,
     yes: Yes = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Cut damaged batches out, and keep them aside. Sound records keep their offsets. Stop the broker first.
+    """Remove damaged batches from a log and keep them in a separate folder. Other records keep their offsets.
+
+    Stop the broker first.
 
     Examples:
 
@@ -154,7 +150,7 @@ def _segments(path: Path) -> list[Path]:
 
 
 def _partitions(folder: Path) -> Iterator[Path]:
-    """The folder itself if it is a partition's, else all that are in it."""
+    """The folder itself if it is a partition's, else the partition folders in it."""
     from barnabas.log import partition_of_folder
 
     if not folder.is_dir():
@@ -236,7 +232,7 @@ def _show_repaired(cut: list[dict[str, Any]], output: OutputFormat) -> None:
         if not part["file"]:
             print(
                 f"{part['partition']}: given up with its records from offset {part['first_offset']:,} to "
-                f"{part['next_offset'] - 1:,}. It begins again, empty, unless another replica has them."
+                f"{part['next_offset'] - 1:,}. It restarts empty, unless another replica has them."
             )
             continue
         end = "the end" if part["next_offset"] is None else f"{part['next_offset'] - 1:,}"

@@ -13,7 +13,7 @@ from barnabas.records.compression import Codec
 
 
 def describe_segment(path: Path, *, records: bool) -> dict[str, Any]:
-    """Everything up to the first batch that is damaged; `problem` then says what is wrong with it."""
+    """Describe everything up to the first damaged batch; `problem` says what is wrong with it."""
     file = LocalFileSystem().open(str(path))
     batches: list[dict[str, Any]] = []
     document: dict[str, Any] = {"file": str(path), "bytes": file.size, "batches": batches}

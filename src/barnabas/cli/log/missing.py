@@ -23,7 +23,7 @@ def is_missing(folder: Path) -> bool:
 
 
 def give_up(log_dir: LogDir, folder: Path, yes: bool) -> list[dict[str, Any]]:
-    """Show what is gone, ask, and note that the broker may begin without it. `folder` may be the log dir itself."""
+    """List the missing partitions, confirm, and allow the broker to start without them. `folder` may be the log dir."""
     wanted = partition_of_folder(folder.name) if is_missing(folder) else None
     missing = {each: offsets for each, offsets in _missing(log_dir).items() if wanted in (None, each)}
     for partition, (start, end) in missing.items():
@@ -35,7 +35,7 @@ def give_up(log_dir: LogDir, folder: Path, yes: bool) -> list[dict[str, Any]]:
 
 
 def _missing(log_dir: LogDir) -> Missing:
-    """(log start, end) of each partition that is noted and has no folder."""
+    """(log start, end) of each partition in the checkpoint without a folder."""
     names = set(log_dir.fs.list(log_dir.folder))
     return dict(sorted(noted_without_folder(log_dir.read_checkpoints(), names).items()))
 

@@ -1,4 +1,4 @@
-"""`barnabas mirror`: the topics of one cluster, or of several, in another one."""
+"""`barnabas mirror`: mirror topics of one or more clusters to another one."""
 
 from __future__ import annotations
 
@@ -35,26 +35,31 @@ Sources = Annotated[
 Target = Annotated[
     str,
     typer.Option(
-        "--to", "--bootstrap-server", "-b", envvar="BARNABAS_BOOTSTRAP", metavar="HOST:PORT", help="Where to."
+        "--to",
+        "--bootstrap-server",
+        "-b",
+        envvar="BARNABAS_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="The target cluster.",
     ),
 ]
 Topics = Annotated[str, typer.Option("--topics", metavar="RE2", help="Only topics whose whole name matches.")]
 Groups = Annotated[str, typer.Option("--groups", metavar="RE2", help="Only groups whose whole name matches.")]
 Rename = Annotated[str, typer.Option("--rename", help="Names in the target, as '{alias}.{topic}'.")]
 Merge = Annotated[
-    bool, typer.Option("--merge", help="Several sources into the same topics, with offsets of their own.")
+    bool, typer.Option("--merge", help="Mirror several sources to the same topics, with new offsets.")
 ]
 KeepDeleted = Annotated[
     bool, typer.Option("--keep-deleted", help="Keep what the source deletes; the target's retention decides.")
 ]
 OnTruncation = Annotated[
     Reaction,
-    typer.Option("--on-truncation", help="When the source has lost records: stop, or cut the target too."),
+    typer.Option("--on-truncation", help="If the source has lost records: stop, or truncate the target too."),
 ]
 OnGap = Annotated[
     Reaction,
     typer.Option(
-        "--on-gap", help="When the source has deleted records too early: stop, or begin behind them."
+        "--on-gap", help="If the source deleted records before they were mirrored: stop, or skip them."
     ),
 ]
 NoAcls = Annotated[bool, typer.Option("--no-acls", help="Leave the ACLs of the target alone.")]
@@ -99,7 +104,7 @@ def run(
     from_config: FromConfigs = None,
     metrics: Metrics = None,
 ) -> None:
-    """Mirror topics until it is stopped. It may be killed and started again at any time.
+    """Mirror topics until Ctrl-C or SIGTERM. It may be killed and restarted at any time.
 
     Examples:
 

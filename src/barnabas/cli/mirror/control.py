@@ -1,4 +1,4 @@
-"""`barnabas mirror status`, and what a person does to mirrors that run."""
+"""`barnabas mirror status`, and the commands that control running mirrors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def status(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show what is mirrored to a cluster, how far behind it is, and what is wrong.
+    """Show the topics that are mirrored to a cluster, their lag and errors.
 
     Example:
 
@@ -114,7 +114,7 @@ def resume(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Go on with topics that are paused, or that have failed after their cause was removed.
+    """Resume paused topics, and failed topics after their cause was fixed.
 
     Example:
 
@@ -128,9 +128,7 @@ def promote(
     link: Link = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="HOST:PORT", help="Ask the source itself whether anything is missing."
-        ),
+        typer.Option("--from", metavar="HOST:PORT", help="Check with the source that nothing is missing."),
     ] = None,
     from_config: FromConfig = None,
     within: Annotated[
@@ -140,7 +138,7 @@ def promote(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make mirrors ordinary topics, when they have everything. Stop the producers of the source first.
+    """Turn mirrors into ordinary topics once their lag is 0. Stop the producers of the source first.
 
     Example:
 
@@ -170,7 +168,7 @@ def failover(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make mirrors ordinary topics at once, with what they have: the source is lost.
+    """Turn mirrors into ordinary topics immediately, because the source is lost.
 
     Example:
 
@@ -193,7 +191,7 @@ def reverse(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make topics of the old primary mirrors of the new one. What they have beyond the promotion is cut off.
+    """Turn topics of the old primary into mirrors of the new one. Records after the promotion are truncated.
 
     Example:
 
@@ -245,7 +243,7 @@ async def _failover(client: Client, mirrors: list[MirrorInfo]) -> None:
 def _do(
     done: str, bootstrap: str, link: str | None, topics: str | None, output: OutputFormat, work: Any
 ) -> None:
-    """To the mirrors that are meant; tells which, and which transactions a promotion has aborted."""
+    """Apply an operation to the selected mirrors and report them, with the transactions that a promotion aborted."""
 
     async def all_of_it(client: Client) -> list[MirrorInfo]:
         from barnabas.client.mirrors import mirrors_of
@@ -258,7 +256,7 @@ def _do(
 
     mirrors = with_client(bootstrap, all_of_it)
     if not mirrors:
-        raise typer.BadParameter("no mirror topic is meant: `barnabas mirror status` shows what there is")
+        raise typer.BadParameter("no mirror topic matches; `barnabas mirror status` lists them")
     for each in mirrors:
         for aborted in each.aborted:
             say(f"A transaction that was open in {each.name}-{aborted['partition']} was aborted: {aborted}")

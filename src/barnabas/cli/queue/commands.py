@@ -1,4 +1,4 @@
-"""`barnabas queue`: a topic as a task queue. Jobs are published, taken, and answered for."""
+"""`barnabas queue`: a topic as a task queue. Publish, take and acknowledge jobs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def take(
     from barnabas.common.durations import seconds_of
 
     if run is not None and then is not None:
-        raise typer.BadParameter("--exec answers by itself: leave out --then")
+        raise typer.BadParameter("--exec acknowledges each job; omit --then")
     try:
         patience = seconds_of(wait)
     except ValueError as error:
@@ -153,7 +153,7 @@ def ack(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Answer for jobs that were taken and held, also from another process.
+    """Acknowledge jobs that were taken and are held, also from another process.
 
     Examples:
 
@@ -183,7 +183,7 @@ def status(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show how many jobs wait in a queue, and who works on them.
+    """Show the waiting jobs of a queue and the members of its group.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""`barnabas queue dead`: what share groups have given up, why, and another chance for it."""
+"""`barnabas queue dead`: list, show and redrive the dead letters of share groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from barnabas.client import Client
     from barnabas.client.share import DeadLetter, DeadLetterFilter, RedriveResult
 
-app = typer.Typer(help="Look at dead letters, and send them back.", no_args_is_help=True)
+app = typer.Typer(help="List dead letters and send them back.", no_args_is_help=True)
 
 COLUMNS = ("letter", "time", "origin", "group", "deliveries", "reason", "value")
 SHORT = 60
@@ -48,7 +48,7 @@ def list_letters(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show dead letters: where they come from, and why they are here.
+    """List dead letters with their origin and reason.
 
     Fields of --where: topic, partition, offset, group, deliveries, reason, key.
 
@@ -85,7 +85,7 @@ def show(
 
     found = with_client(bootstrap, work)
     if not found:
-        say(f"There is no dead letter {letter} in {topic}; `barnabas queue dead list {topic}` shows them.")
+        say(f"No dead letter {letter} in {topic}; `barnabas queue dead list {topic}` lists them.")
         raise typer.Exit(1)
     facts = _row(found[0], whole=True)
     if output is OutputFormat.JSON:
@@ -110,7 +110,7 @@ def redrive(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Send dead letters back to where they came from, each once.
+    """Send dead letters back to their original topics, each once.
 
     Examples:
 

@@ -21,7 +21,7 @@ DELAY_SETTING = "barnabas.delay.enable"
 
 
 def delivery_headers(delay: str | None, at: str | None) -> list[Header]:
-    """The headers that hold a job back; a usage error for what is no time."""
+    """The headers that delay a job. Raises a usage error for an invalid time."""
     from barnabas.common.durations import seconds_of
 
     if delay is not None and at is not None:
@@ -54,7 +54,7 @@ async def publish_jobs(
 
 
 async def _check_delays(client: Client, topic: str) -> None:
-    """A delay on a topic without the setting would be ignored, and nobody would notice."""
+    """Raise if delays are off: the broker would silently ignore the headers."""
     from barnabas.client.admin import TOPIC, describe_configs
 
     await client.topics([topic])

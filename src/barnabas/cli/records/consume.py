@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 Write = Callable[["ConsumedRecord"], bytes]
 
 POLL_SECONDS = 1.0
-END_SECONDS = 0.1  # between two looks whether a group has read everything
+END_SECONDS = 0.1  # between two checks whether a group has read everything
 
 
 @dataclass
 class ConsumePlan:
-    """What to read, from where, and when to stop."""
+    """The topics to read, the start position and the stop conditions."""
 
     topics: list[str]
     partitions: list[int]
@@ -88,7 +88,7 @@ def consume(
         typer.Option(
             "--group",
             "-g",
-            help="Read as a member of this group: share partitions, commit, go on from there.",
+            help="Read as a member of this group, from its committed offsets, and commit.",
         ),
     ] = None,
     schema: Annotated[
@@ -104,7 +104,7 @@ def consume(
 
     Filters are CEL: record.value.FIELD, record.key, keyAsText, valueAsText, headers, timestamp, partition, offset.
 
-    With --group, --from says where to begin in partitions of which the group has committed nothing. A member needs READ
+    With --group, --from applies to partitions without a committed offset. A member needs READ
     on the group and on the topics; without a group READ on the topics is enough.
 
     Examples:
@@ -146,7 +146,7 @@ def consume(
 
 
 def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter | None:
-    """A usage error, with the column, for what is no filter. With a registry it sees decoded values."""
+    """Compile a filter. An invalid one is a usage error with its column. With a registry it gets decoded values."""
     if text is None:
         return None
     from barnabas.filters import Filter, FilterError
@@ -213,7 +213,7 @@ async def _write_all(consumer: Consumer, ends: dict[TopicPartition, int], plan: 
         out.write(b"".join([plan.write(record) for record in records]))
         out.flush()
         written += len(records)
-        if not records and reader_is_gone(sys.stdout):
+        if not records and is_reader_closed(sys.stdout):
             break
         for tp in [tp for tp in waiting if not _has_more(consumer.position(tp), ends[tp])]:
             waiting.discard(tp)
@@ -236,7 +236,7 @@ async def consume_in_group(client: Client, plan: ConsumePlan) -> int:
         while written != plan.limit:
             records = await consumer.poll(END_SECONDS if plan.exit_at_end else POLL_SECONDS)
             written += _write_some(consumer, records, plan, written)
-            if not records and reader_is_gone(sys.stdout):
+            if not records and is_reader_closed(sys.stdout):
                 break
             if plan.exit_at_end:
                 new = sorted(consumer.partitions - ends.keys())
@@ -260,8 +260,8 @@ def _write_some(
     return len(wanted)
 
 
-def reader_is_gone(stream: TextIO) -> bool:
-    """Whether the other end of a pipe is closed: nobody would notice by writing while there is nothing to write."""
+def is_reader_closed(stream: TextIO) -> bool:
+    """Return True if the other end of a pipe is closed. Without records to write, no write would fail."""
     import select
 
     try:

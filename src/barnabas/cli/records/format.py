@@ -1,4 +1,4 @@
-r"""How `barnabas consume` writes records: percent formats as in kcat, or JSON.
+r"""Output formats of `barnabas consume`: percent formats as in kcat, or JSON.
 
 %t topic   %p partition   %o offset   %T timestamp in ms   %d the same as a date
 %k key     %K its length (-1: null)   %v value   %V its length   %h headers   %% a percent sign
@@ -33,7 +33,7 @@ def compile_format(text: str) -> Callable[[ConsumedRecord], bytes]:
 
 
 def to_json(record: ConsumedRecord) -> bytes:
-    """One line of JSON. Bytes that are no UTF-8 text are in `key_base64` or `value_base64` instead."""
+    """One line of JSON. Bytes that are not valid UTF-8 are in `key_base64` or `value_base64` instead."""
     document: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

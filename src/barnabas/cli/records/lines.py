@@ -12,7 +12,7 @@ CHUNKS_AHEAD = 16  # how far the reader may run ahead of the broker
 
 
 async def read_chunks(stream: BinaryIO) -> AsyncIterator[bytes]:
-    """What can be read, as it comes: a line at a time from a terminal, large pieces from a file.
+    """Read a stream as data arrives: a line at a time from a terminal, large chunks from a file.
 
     The thread is a daemon: a read from a terminal cannot be cancelled, and Ctrl-C must not wait for it.
     """

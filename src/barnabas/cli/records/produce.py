@@ -79,7 +79,7 @@ def produce(
     topic: Annotated[
         str,
         typer.Argument(
-            metavar="TOPIC", help="Where to; made if the broker allows that.", autocompletion=complete_topic
+            metavar="TOPIC", help="The topic; created if the broker allows it.", autocompletion=complete_topic
         ),
     ],
     value: Annotated[
@@ -87,7 +87,8 @@ def produce(
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None,
+        typer.Option("--key-separator", "-K", help="The separator between key and value in a line."),
     ] = None,
     header: Headers = None,
     file: Annotated[
@@ -112,7 +113,7 @@ def produce(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Write records: a line of standard input is a record.
+    """Write records: each line of standard input is a record.
 
     Examples:
 

@@ -88,7 +88,7 @@ def registry_client(url: str) -> SchemaClient:
 
 
 def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:
-    """Keys are often plain texts beside values with a schema."""
+    """Decode a key, which is often plain text even if values have a schema."""
     if not data or data[0]:
         return data
     from barnabas.client.errors import ClientError

@@ -4,7 +4,7 @@
     2  the manifests are written; each pins the objects of its source
     3  the leaders begin where the snapshot ends
 
-Whoever is interrupted runs it again: a topic of the same origin goes on where it stopped.
+An interrupted restore can be run again: it completes topics with the same origin.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ async def carry_out(
     progress: ProgressBar,
     done: int,
 ) -> int:
-    """How many partitions are done then."""
+    """Create the topic, write its manifests and wait for its leaders. Returns `done` plus its partitions."""
     try:
         await _create(client, clone, settings, replicas)
     except KafkaError as error:
@@ -253,7 +253,7 @@ async def _until_begun(client: Client, clone: Clone) -> None:
             names = ", ".join(str(tp) for tp in list(waiting)[:5])
             raise CloneRefusedError(
                 f"The records are there, but {names} has not begun within {BEGIN_SECONDS:g} s: its leader cannot read "
-                "the store, or is gone. The brokers' logs say why; it goes on by itself."
+                "the store, or is down. See the brokers' logs; they retry automatically."
             )
         if waiting:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)

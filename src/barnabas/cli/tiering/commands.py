@@ -1,4 +1,4 @@
-"""`barnabas tier`: what of the topics lies in an object store, and whether it is sound."""
+"""`barnabas tier`: inspect, verify and repair tiered topics in an object store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def quarantine(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the segments of a topic that are kept in the object store, yet belong to it no more.
+    """List the quarantined segments of a topic: kept in the object store, but no longer part of the topic.
 
     After an unclean election the records of the new leader count; segments with other records are set aside. So are
     segments that a repair could not fit in. Nothing reads them, and nothing but this command, with --delete, has them
@@ -104,7 +104,7 @@ def _ending(topic: str, number: int, delete: bool) -> str:
     return f"{count(number, 'segment')} in quarantine. --delete gives them up."
 
 
-app = typer.Typer(help="See what lies in an object store, check and mend it.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, verify and repair tiered topics in an object store.", no_args_is_help=True)
 
 app.command("status")(tier_status.status)
 app.command("verify")(tier_verify.verify)

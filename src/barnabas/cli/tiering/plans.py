@@ -1,4 +1,4 @@
-"""What `barnabas tier repair` would write for one partition, and writing it."""
+"""Repair plans of `barnabas tier repair`: the new manifest of a partition, and writing it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ async def make_plan(
 
 
 async def carry_out(store: ObjectStore, plan: RepairPlan) -> None:
-    """StaleVersionError if the manifest is no longer the one that was looked at."""
+    """Write the new manifest. Raises StaleVersionError if the manifest changed since it was read."""
     await write_rebuilt(store, plan.folder, plan.rebuilt.manifest, plan.made_ms, plan.instead_of)
 
 
 async def _problem(
     store: ObjectStore, folder: PartitionFolder, found: Versioned | None, force: bool
 ) -> str | None:
-    """Why the manifest shall be replaced."""
+    """The reason to replace the manifest, or None."""
     if found is None:
         return f"{folder.manifest} is missing" if await has_segments(store, folder) else None
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from barnabas.tiering.stores import ObjectStore
 
 COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
-AFTERWARDS = "The leaders take the new manifests over by themselves, within ten minutes."
+AFTERWARDS = "The leaders load the new manifests automatically within ten minutes."
 
 
 def repair(
@@ -41,11 +41,11 @@ def repair(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make new manifests for partitions of a topic whose manifest is damaged or lost.
+    """Rebuild damaged or lost manifests of a topic.
 
-    A manifest lists the segments of a partition in the object store. What it lists is found out from the segments
-    themselves. Without --yes the command only shows what it would write. A damaged manifest is kept beside the new
-    one, and no object is deleted; segments that do not fit are set aside. Sound manifests are left alone.
+    A manifest lists the segments of a partition in the object store. It is rebuilt from the segments. Without --yes the
+    command only shows the new manifests. The damaged manifest is kept and no object is deleted; segments that do not
+    fit are quarantined. Valid manifests are unchanged.
 
     Examples:
 
@@ -118,7 +118,7 @@ def _refuse_holes(plans: list[RepairPlan], force: bool) -> None:
         )
         raise RepairRefusedError(
             f"Nothing was written: these offsets are on no disk, and in no segment that fits:\n{where}\n"
-            "Bring the objects back if there is a copy. --force goes on without them: nobody can read them then."
+            "Bring the objects back if there is a copy. --force continues without them: they are lost then."
         )
 
 

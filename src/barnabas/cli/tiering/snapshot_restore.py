@@ -49,10 +49,10 @@ def restore(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Make new topics that have the records of a snapshot, with the same offsets. Nothing is copied.
+    """Create new topics with the records and offsets of a snapshot. Nothing is copied.
 
-    The new topics keep everything for ever (retention.ms=-1) unless --set says otherwise, and may be written to. They
-    keep the objects that they read: snapshot and source may be deleted. Needs CREATE on the topics, DESCRIBE_CONFIGS on
+    The new topics have unlimited retention (retention.ms=-1) unless --set changes it, and accept writes. They keep the
+    objects that they read: snapshot and source may be deleted. Needs CREATE on the topics, DESCRIBE_CONFIGS on
     the cluster, and the rights to get, put and list objects. If it is interrupted, run it again.
 
     Examples:

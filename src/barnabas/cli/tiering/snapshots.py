@@ -97,7 +97,7 @@ def list_them(
     rows = [facts_of(snapshot) for snapshot in found]
     if output is OutputFormat.TABLE:
         rows = [{**row, "size": size(row["bytes"])} for row in rows]
-    show_rows(output, rows, COLUMNS, empty="There are no snapshots.")
+    show_rows(output, rows, COLUMNS, empty="No snapshots.")
 
 
 @app.command()

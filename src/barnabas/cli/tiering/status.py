@@ -55,15 +55,15 @@ def status(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show where the records of tiered topics lie, and how far copying is behind.
+    """Show which records of tiered topics are local and remote, and the copy lag.
 
     Offsets from LOG START up to TIERED END are in the object store, those from LOCAL START up to END on the leader's
     disk. NOT COPIED counts records, and says bytes where they are known. COPYING is what the leader does, and how much
     of a segment is sent. Below are the brokers with their caches, and what is wrong. A compacted topic with
     barnabas.remote.compacted=copy is on the disk as a whole.
 
-    It needs Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on tells the
-    offsets alone.
+    It needs Describe on the topics, and for the brokers Describe on the cluster. Apache Kafka from 3.9 on returns
+    only the offsets.
 
     Examples:
 
@@ -120,7 +120,7 @@ def facts_of(tiers: PartitionTiers) -> dict[str, Any]:
 
 
 def _copying(told: PartitionTier | None) -> dict[str, Any] | None:
-    """None if the broker does not tell; a number that it does not know is null."""
+    """None if the broker does not report it; unknown numbers are null."""
     if told is None:
         return None
     numbers = {name: getattr(told, name) for name in _NUMBERS}
@@ -206,7 +206,7 @@ def _progress(totals: dict[str, Any]) -> str:
 
 def _show_brokers(brokers: list[dict[str, Any]] | None) -> None:
     if brokers is None:
-        print("\nBrokers and their caches are shown to who may describe the cluster.")
+        print("\nBrokers and their caches need Describe on the cluster.")
     elif told := [each for each in brokers if "cache_limit_bytes" in each]:
         print()
         show_table([_broker_row(each) for each in told], BROKER_COLUMNS)

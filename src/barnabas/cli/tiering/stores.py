@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from barnabas.tiering.stores import ObjectStore
 
 
-# -- Why a command about the object store does not go on. The texts say everything ---------------------
+# -- Errors of commands that use the object store. Their texts need no explanation ---------------------
 
 
 class TierError(Exception):
-    """What was asked cannot be done."""
+    """The command cannot be carried out."""
 
 
 class NotTieredError(TierError):
@@ -65,7 +65,7 @@ StoreOptions = Annotated[
 
 
 class TopicInStore(NamedTuple):
-    """What the keys of a topic's objects are made of."""
+    """The cluster, topic and partitions in the keys of a topic's objects."""
 
     cluster_id: str
     topic: str
@@ -107,6 +107,9 @@ def with_store(
     return asyncio.run(using_store(url, options, work, named))
 
 
+MAX_LISTED = 1000  # snapshots of the cluster state come before the partitions
+
+
 async def using_store(
     url: str, options: list[str] | None, work: Callable[[ObjectStore], Awaitable[T]], named: str = "--store"
 ) -> T:
@@ -142,16 +145,20 @@ async def check_holds(store: ObjectStore, found: TopicInStore, url: str) -> None
     raise NotInStoreError(
         f"{url} has nothing of topic {found.topic} of cluster {found.cluster_id}"
         f"{await _whose(store, found.cluster_id)}.\n"
-        f"Is this the right bucket and prefix? `barnabas tier status {found.topic}` tells whether it is tiered."
+        f"Is this the right bucket and prefix? `barnabas tier status {found.topic}` shows whether it is tiered."
     )
 
 
 async def _whose(store: ObjectStore, cluster_id: str) -> str:
-    """Whose the first object is, if it is another cluster's."""
+    """The cluster of the first partition in the store, if it is another one."""
     from barnabas.tiering.objects import parse_partition_prefix
 
+    seen = 0
     async for info in store.list(""):
+        seen += 1
         folder = parse_partition_prefix(info.key.rpartition("/")[0])
-        other = folder is not None and folder.cluster_id != cluster_id
-        return f"; it holds objects of cluster {folder.cluster_id}" if folder is not None and other else ""
-    return "; it is empty"
+        if folder is not None and folder.cluster_id != cluster_id:
+            return f"; it holds objects of cluster {folder.cluster_id}"
+        if seen == MAX_LISTED:
+            break
+    return "" if seen else "; it is empty"

@@ -116,7 +116,7 @@ async def _verify_part(
 async def _still_listed(
     store: ObjectStore, folder: PartitionFolder, bad: list[ObjectFinding]
 ) -> tuple[ObjectFinding, ...]:
-    """Without what has expired while it was read: that it is gone is no damage."""
+    """Drop findings about objects that expired during the check: they are not damage."""
     if not bad:
         return ()
     now = await read_part(store, folder)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.client.cluster import Client, raise_for
-from barnabas.client.errors import UnsupportedApiError, error_code
+from barnabas.client.errors import ClientError, UnsupportedApiError, error_code
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff, Deadline
 from barnabas.protocol.messages.mirror import (
@@ -130,20 +130,28 @@ async def describe_mirrors(
     client: Client, topics: Iterable[str] | None = None, *, partitions: bool = True
 ) -> list[DescribedMirrorTopic]:
     """Merged view of all brokers: each reports the partitions that it leads. Unknown topics are left out, also those
-    just created."""
+    just created. The state of a topic is the controller's: other brokers may lag behind it."""
     request = DescribeMirrorsRequest(
         topics=None if topics is None else sorted(topics), include_partitions=partitions
     )
     if not partitions:
-        answer: DescribeMirrorsResponse = await client.send_to_any(request)
-        return _checked(answer)
-    brokers = (await client.refresh([])).brokers
+        return _checked(await _ask_controller(client, request))
+    metadata = await client.refresh([])
+    brokers = sorted(metadata.brokers, key=lambda broker: broker != metadata.controller_id)
     answers = await asyncio.gather(*(client.send_to_broker(broker, request) for broker in brokers))
     merged: dict[str, DescribedMirrorTopic] = {}
     for topic in (topic for answer in answers for topic in _checked(answer)):
         known = merged.setdefault(topic.name, topic)
         known.partitions = _better(known.partitions, topic.partitions)
     return [merged[name] for name in sorted(merged)]
+
+
+async def _ask_controller(client: Client, request: DescribeMirrorsRequest) -> DescribeMirrorsResponse:
+    try:
+        response: DescribeMirrorsResponse = await client.send_to_controller(request)
+    except ClientError:  # until another one is elected, the answer of any broker has to do
+        response = await client.send_to_any(request)
+    return response
 
 
 async def wait_for_state(

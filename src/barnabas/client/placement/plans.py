@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from barnabas.client.admin import setting_of_topics
 from barnabas.client.cluster import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.metadata import explain_topic_error
@@ -16,6 +17,8 @@ from barnabas.client.tiers import ask_leaders
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.tiers import PartitionTier
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,21 @@ async def with_copies(client: Client, layout: ClusterLayout, plan: ReassignmentP
 
 def _is_spared(tier: PartitionTier) -> bool:
     return tier.remote_bytes > 0 and not tier.whole
+
+
+async def below_min_isr(client: Client, plan: ReassignmentPlan) -> dict[TopicPartition, int]:
+    """Partitions that the plan leaves with fewer replicas than min.insync.replicas, and that minimum."""
+    shrinking = [move for move in plan.moves if len(move.after) < len(move.before)]
+    topics = {move.partition.topic for move in shrinking}
+    try:
+        minima = await setting_of_topics(client, topics, MIN_INSYNC_REPLICAS) if topics else {}
+    except KafkaError:
+        return {}  # this user may move partitions but not read the settings of the topic
+    return {
+        move.partition: minimum
+        for move in shrinking
+        if (minimum := int(minima.get(move.partition.topic) or 1)) > len(move.after)
+    }
 
 
 async def arrived_bytes(client: Client, plan: ReassignmentPlan) -> int:

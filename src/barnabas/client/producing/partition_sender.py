@@ -16,6 +16,7 @@ from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_I
 from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.records import build_batch
 from barnabas.records.batch import add_to_sequence
@@ -23,6 +24,10 @@ from barnabas.records.batch import add_to_sequence
 if TYPE_CHECKING:
     from barnabas.client.producer import Producer
 
+logger = safe_logger(__name__)
+
+# Elections and restarts take less time than the first; a user who waits needs the reason of anything longer.
+WARNING_DELAY, WARNING_INTERVAL = 5.0, 20.0
 MIN_WAIT = 1.0  # seconds for one request, even if the delivery timeout is nearly over
 
 
@@ -81,6 +86,7 @@ class PartitionSender:
 
     async def _append(self, batch: ProducerBatch) -> Appended:
         policy = RetryPolicy(self._producer.settings.delivery_timeout, self._is_retriable)
+        next_warning = time.monotonic() + WARNING_DELAY
         data = b""
 
         async def attempt() -> Appended:
@@ -92,7 +98,10 @@ class PartitionSender:
             return outcome.appended[self.partition]
 
         async def recover(error: Exception) -> None:
-            nonlocal data
+            nonlocal data, next_warning
+            if time.monotonic() >= next_warning:
+                next_warning += WARNING_INTERVAL
+                logger.warning("%s: %s; retries for %.0f s", self.partition, error, policy.deadline.remaining)
             if self._needs_new_id(error):
                 self._producer.forget_identity(self._identity)
                 data = b""

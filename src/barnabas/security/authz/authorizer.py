@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from barnabas.common.errors import ErrorCode
-from barnabas.security.context import RequestContext
+from barnabas.security.context import SELF, RequestContext
 
 
 class Operation(IntEnum):
@@ -142,6 +142,24 @@ class Access:
     def allows_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
         return self._authorizer.authorize_by_resource_type(self.context, operation, resource_type)
 
+    def may_describe(self, topic: str) -> bool:
+        return self.allows(Action(Operation.DESCRIBE, ResourceType.TOPIC, topic))
+
     def operations(self, of: Sequence[Operation], resource_type: ResourceType, name: str) -> int:
         """Allowed operations as the bit field of responses (KIP-430)."""
         return sum(1 << each for each in of if self.allows(Action(each, resource_type, name)))
+
+
+class FullAccess(Access):
+    """Rights of every request without an authorizer."""
+
+    __slots__ = ()
+
+    def allows(self, action: Action) -> bool:
+        return True
+
+    def may_describe(self, topic: str) -> bool:
+        return True
+
+
+FULL_ACCESS = FullAccess(ALLOW_ALL, SELF)

@@ -17,7 +17,7 @@ from barnabas.security.authn.sasl.scram import ScramExchange
 from barnabas.security.authn.sasl.scram_users import StoredUsers
 from barnabas.security.authn.scram import new_credential
 from barnabas.security.principal import Principal
-from tests.longest_step import MAX_STEP
+from tests.support.clocks import MAX_STEP
 
 NAME, PASSWORD = "al=ice, x", "her secret"
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
