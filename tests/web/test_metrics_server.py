@@ -23,7 +23,7 @@ from barnabas.web.metrics_server import (
     metrics_server_limits,
     run_in_thread,
 )
-from tests.network.harness import scenario
+from tests.support.server import scenario
 from tests.support.waiting import async_until
 
 

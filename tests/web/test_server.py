@@ -16,7 +16,7 @@ import pytest
 from barnabas.web.bodies import BodyEndedError, Receive, Scope, headers_of, read_body
 from barnabas.web.responses import ResponseWriter, Send
 from barnabas.web.server import MAX_DISCARDED, App, WebLimits, WebServer, bind, parse_networks
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 DEADLINE = 30.0
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

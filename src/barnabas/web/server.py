@@ -160,9 +160,13 @@ def _closing_early(app: App) -> App:
     """
     import h11
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send_to_client: Send) -> None:
         body = _UnreadBody(scope, receive)
         is_closing = False
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            with contextlib.suppress(h11.LocalProtocolError):
+                await send_to_client(message)
 
         async def send_closing(message: MutableMapping[str, Any]) -> None:
             nonlocal is_closing
@@ -177,8 +181,7 @@ def _closing_early(app: App) -> App:
             else:
                 await send(message)
 
-        with contextlib.suppress(h11.LocalProtocolError):
-            await app(scope, body.receive, send_closing)
+        await app(scope, body.receive, send_closing)
 
     return serve
 

@@ -15,9 +15,9 @@ import pytest
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.requests import FORM, MAX_BODY, MAX_BODY_BEFORE_LOGIN, read_fields, read_struct
 from barnabas.testing import EmbeddedBroker
-from tests.network.extremes import Steps, sparing
 from tests.services.console.access.people import logged_in, with_roles
 from tests.services.console.web import JSON, RunningConsole, running_console
+from tests.support.extremes import Steps, sparing
 
 MAX_STEP = 0.02  # seconds of CPU
 MAX_MEMORY = MAX_BODY + (64 << 20)
@@ -49,6 +49,8 @@ def console(
 ) -> Iterator[RunningConsole]:
     folder = tmp_path_factory.mktemp("console")
     with running_console(console_broker.bootstrap_servers, folder, access=with_roles()) as running:
+        with logged_in(running, "admin") as web:  # the first request imports the handler's modules
+            web.ask("POST", f"{web.base}/create-topic", b"{}", **{"Content-Type": JSON})
         yield running
 
 

@@ -24,9 +24,9 @@ from uuid import uuid4
 
 from confluent_kafka import Consumer
 
-from tests.broker_process import BrokerProcess
-from tests.programs import SERVERS
 from tests.services.ingest.processes import IngestProcess
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import SERVERS
 
 KINDS = ("create", "copytruncate", "compress")
 TOPIC = "logs"

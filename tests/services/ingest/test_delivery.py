@@ -12,8 +12,8 @@ from barnabas.protocol.api import ApiKey
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.services.ingest.delivery import Collected, Delivery
-from tests.frame_proxy import proxied_broker
-from tests.spark.sink.reading import read_committed
+from tests.support.proxies import proxied_broker
+from tests.support.topics import read_committed
 
 
 def lines(topic: str, start: int, end: int) -> Collected:

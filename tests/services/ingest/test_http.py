@@ -23,9 +23,9 @@ from barnabas.security.tls.authority import Authority
 from barnabas.services.ingest.http.settings import HttpSettings
 from barnabas.services.ingest.http.source import HttpSource
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
-from tests.programs import find
 from tests.services.ingest.running import Found, RunningAgent, read_records
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import find
 from tests.support.waiting import until
 
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -126,12 +126,12 @@ def _post_some(http: HttpSource, count: int) -> None:
 @pytest.mark.parametrize(
     ("body", "headers", "status", "said"),
     [
-        (b'{"a":1}\n{"a":\n', LINES, 400, "line 2 is no JSON"),
-        (b'{"a"', {"Content-Type": "application/json"}, 400, "line 1 is no JSON: it ends in the middle"),
+        (b'{"a":1}\n{"a":\n', LINES, 400, "line 2 is not valid JSON"),
+        (b'{"a"', {"Content-Type": "application/json"}, 400, "line 1 is not valid JSON: it ends in the middle"),
         (b"a=1", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "Content-Type"),
         (b"x" * 1_000_001, LINES, 413, "max_body_bytes"),
         (gzip.compress(b" " * 2_000_000, mtime=0), {**LINES, "Content-Encoding": "gzip"}, 413, "decompresses"),
-        (gzip.compress(b"{}", mtime=0)[:-2], {**LINES, "Content-Encoding": "gzip"}, 400, "no whole gzip"),
+        (gzip.compress(b"{}", mtime=0)[:-2], {**LINES, "Content-Encoding": "gzip"}, 400, "not valid gzip"),
         (b"1\n" * 20_001, LINES, 413, "max_records"),
         (b'["%s"]' % (b"x" * 900_000), {**LINES, "Origin": "http://evil.example"}, 403, "browsers"),
         (b"1", {**LINES, "Idempotency-Key": "k" * 256}, 400, "Idempotency-Key"),

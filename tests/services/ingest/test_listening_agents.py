@@ -13,10 +13,10 @@ from pathlib import Path
 import requests
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.broker_process import BrokerProcess
 from tests.services.ingest.processes import IngestProcess
 from tests.services.ingest.running import read_until
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import free_port
 from tests.support.waiting import until
 
 CLIENTS = 4

@@ -13,9 +13,11 @@ from barnabas.client.groups import committed_offsets
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka, free_port, run_tool
-from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_producing import CODECS, Reader, produce, transact
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.tools import run_tool
+from tests.support.mirrors.process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
+from tests.support.programs import free_port
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

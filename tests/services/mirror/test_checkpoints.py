@@ -10,12 +10,12 @@ import pytest
 
 from barnabas.client.groups import commit_offsets
 from barnabas.common.types import TopicPartition
-from barnabas.services.mirror.checkpoints import Checkpoint, encode_checkpoint
+from barnabas.services.mirror.groups import Checkpoint, encode_checkpoint
 from barnabas.testing import EmbeddedBroker
 from benchmarks.subjects.mirrors import MIRROR_MAKER_LIBS, reason_mirror_maker_is_missing
-from tests.services.mirror.mirror_process import MirrorThread, ask, wait_for
 from tests.services.mirror.test_following import settings
 from tests.services.mirror.test_producing import Reader, produce
+from tests.support.mirrors.process import MirrorThread, ask, wait_for
 
 PROGRAM = Path(__file__).parent / "java" / "TranslateOffsets.java"
 

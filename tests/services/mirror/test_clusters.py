@@ -10,9 +10,9 @@ from barnabas.client.admin import create_topic
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
-from tests.cli.conftest import Cli
-from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_producing import produce
+from tests.support.cli import Cli
+from tests.support.mirrors.process import MirrorThread, all_batches, ask, ends, wait_for
 
 pytestmark = pytest.mark.java  # ZooKeeper
 

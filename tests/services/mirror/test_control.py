@@ -16,12 +16,12 @@ from barnabas.client.mirrors.store import LinkStatus
 from barnabas.protocol.api import ApiKey
 from barnabas.services.mirror.partition import FetchResult
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
-from tests.cli.conftest import Cli
-from tests.frame_proxy import proxied_broker
-from tests.services.mirror.mirror_process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
 from tests.services.mirror.test_following import settings, there
 from tests.services.mirror.test_producing import Reader, produce
+from tests.support.brokers import BrokerProcess
+from tests.support.cli import Cli
+from tests.support.mirrors.process import MirrorProcess, MirrorThread, all_batches, ask, ends, wait_for
+from tests.support.proxies import proxied_broker
 
 
 def open_transaction(bootstrap: str, topic: str, values: list[str]) -> Any:

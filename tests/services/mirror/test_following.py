@@ -32,10 +32,10 @@ from barnabas.services.mirror.plan import PlanError
 from barnabas.services.mirror.runner import open_link
 from barnabas.services.mirror.settings import MirrorSettings, parse_source
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.broker_process import BrokerProcess
-from tests.services.mirror.mirror_process import MirrorThread, all_batches, ask, ends, starts, wait_for
 from tests.services.mirror.test_producing import Reader, produce
+from tests.support.brokers import BrokerProcess
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.mirrors.process import MirrorThread, all_batches, ask, ends, starts, wait_for
 
 
 def settings(name: str, **more: object) -> MirrorSettings:

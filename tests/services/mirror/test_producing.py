@@ -18,9 +18,9 @@ from barnabas.client.mirrors.control import mirrors_of, pause, resume
 from barnabas.client.status import read_statuses
 from barnabas.protocol.api import ApiKey
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.frame_proxy import FrameProxy
-from tests.services.mirror.mirror_process import MirrorProcess, ask, ends, wait_for
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.mirrors.process import MirrorProcess, ask, ends, wait_for
+from tests.support.proxies import FrameProxy
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

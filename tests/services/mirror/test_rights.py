@@ -17,9 +17,9 @@ from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from tests.broker.security.test_acls_decide import EVERYBODY, STANDARD, change
-from tests.services.mirror.mirror_process import MirrorThread, ask, ends, wait_for
 from tests.services.mirror.test_following import settings
 from tests.services.mirror.test_producing import produce
+from tests.support.mirrors.process import MirrorThread, ask, ends, wait_for
 
 Op, Kind = Operation, ResourceType
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.services.registry.rest import Rest
+from tests.support.registry import Rest
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from tests.services.registry.rest import Rest
+from tests.support.registry import Rest
 
 DEEP = '{"type":"array","items":' * 500 + '"int"' + "}" * 500
 

@@ -15,9 +15,9 @@ from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.embedded_registry import EmbeddedRegistry
-from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
-from tests.sasl_broker import login, sasl_settings
-from tests.services.registry.rest import Answer, Rest
+from tests.support.identity_providers import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
+from tests.support.registry import Answer, Rest
+from tests.support.sasl import login, sasl_settings
 
 LITERAL, ALLOW = 3, 3
 KEYS = "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url"

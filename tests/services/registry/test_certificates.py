@@ -23,9 +23,9 @@ from barnabas.services.registry.access import OpenRegistryError
 from barnabas.services.registry.needs import needed_acls
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.broker_process import BrokerProcess
-from tests.services.registry.rest import Rest
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import free_port
+from tests.support.registry import Rest
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUBJECT = "/subjects/orders-value/versions"

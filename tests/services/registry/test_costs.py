@@ -14,10 +14,10 @@ from barnabas.client.addresses import Address
 from barnabas.services.registry.limits import InvalidLimitError, SchemaLimits, limits
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.testing import EmbeddedBroker
-from tests.network.extremes import Steps, sparing
 from tests.services.registry import heavy_schemas
 from tests.services.registry.heavy_schemas import Pair, text_of
-from tests.services.registry.rest import Answer, Rest
+from tests.support.extremes import Steps, sparing
+from tests.support.registry import Answer, Rest
 
 MEGABYTE = 1024 * 1024
 MAX_STEP = 0.02  # seconds of CPU on the event loop

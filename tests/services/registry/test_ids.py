@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.registry.rest import NEW_FIELDS, Rest
+from tests.support.registry import NEW_FIELDS, Rest
 
 PROTO = 'syntax = "proto3";\nmessage Ids {\n  int32 a = 1;\n}'
 

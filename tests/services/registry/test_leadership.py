@@ -22,9 +22,9 @@ from barnabas.services.registry.state import RegistryState
 from barnabas.services.registry.topic import UnsuitableTopicError
 from barnabas.services.registry.writer import SchemaWriter
 from barnabas.testing import EmbeddedBroker
-from tests.frame_proxy import FrameProxy, proxied_broker
-from tests.services.registry.rest import NEW_FIELDS, Answer, Rest
-from tests.spark.sink.reading import read_committed
+from tests.support.proxies import FrameProxy, proxied_broker
+from tests.support.registry import NEW_FIELDS, Answer, Rest
+from tests.support.topics import read_committed
 from tests.support.waiting import async_until
 
 ONE, TWO = RegistryIdentity("a", 1), RegistryIdentity("b", 2)

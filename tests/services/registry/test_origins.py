@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.services.registry.access import Origins
 from barnabas.services.registry.errors import RegistryApiError
-from tests.services.registry.rest import Rest
+from tests.support.registry import Rest
 
 EVIL = "http://evil.example"
 

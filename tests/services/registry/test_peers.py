@@ -28,7 +28,7 @@ from barnabas.services.registry.needs import needed_acls
 from barnabas.services.registry.peers import InvalidPeerError, parse_peers
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.testing import EmbeddedBroker
-from tests.services.registry.rest import Answer, Rest
+from tests.support.registry import Answer, Rest
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 USERS = {"admin": "admin's", "registry": "registry's", "mallory": "mallory's"}

@@ -18,10 +18,10 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.security.authz.acl_filters import AclFilter
 from barnabas.security.authz.acls import AclBinding
 from barnabas.security.authz.authorizer import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.registry.api.routes import ROUTES, Right, RightOn
+from barnabas.services.registry.api.app import ROUTES, Right, RightOn
 from barnabas.testing import EmbeddedBroker
 from barnabas.web import Route
-from tests.services.registry.rest import Answer, Rest
+from tests.support.registry import Answer, Rest
 
 LITERAL, ALLOW, ANY = 3, 3, 1
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -27,7 +27,7 @@ def test_an_id_that_two_schemas_have_stays_with_the_first(caplog: pytest.LogCapt
         schema(state, "a", 1, 7, '"int"')
         schema(state, "b", 1, 7, '"long"')
     assert state.duplicates == 1
-    assert "stands for two schemas" in caplog.text
+    assert "belongs to two schemas" in caplog.text
     found = state.schema(".", 7)
     assert found is not None
     assert found.text == '"int"'

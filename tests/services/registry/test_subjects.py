@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.services.registry.rest import Rest
+from tests.support.registry import Rest
 
 
 def record(*fields: dict[str, Any], name: str = "Order") -> dict[str, Any]:

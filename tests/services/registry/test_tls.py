@@ -13,8 +13,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, Schema
 
 from barnabas.security.tls.authority import Authority
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
-from tests.services.registry.rest import Rest
+from tests.support.cli import Cli
+from tests.support.registry import Rest
 
 READY = "The schema registry is ready on "
 SECONDS = 60

@@ -31,6 +31,7 @@ _SECURITY_HEADERS = [
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 ]
+FIRST_CHUNK_SECONDS = 2.0  # a download that has found nothing by then begins without knowing if it will fail
 
 
 def encode(value: Any) -> bytes:
@@ -74,16 +75,24 @@ class ConsoleResponseWriter(ResponseWriter):
             ("content-disposition", f"attachment; filename*=UTF-8''{name}"),
             ("cache-control", "no-store"),
         ]
-        await self.start(200, headers)
         gone = asyncio.create_task(_until_gone(receive))
+        first = asyncio.ensure_future(_next_chunk(download.chunks))
         try:
-            async for chunk in download.chunks:
-                if gone.done():
-                    return
+            await asyncio.wait([first], timeout=FIRST_CHUNK_SECONDS)
+            if first.done():
+                first.result()  # an error, such as an unknown topic, still gets its status
+            await self.start(200, headers)
+            chunk = await first
+            while chunk is not None and not gone.done():
                 await self.write(chunk)
-            await self.write(b"", is_last=True)
+                chunk = await _next_chunk(download.chunks)
+            if chunk is None:
+                await self.write(b"", is_last=True)
         finally:
             gone.cancel()
+            first.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await first
             await _end(download.chunks)
 
     async def _send_events(self, events: AsyncIterator[Event]) -> None:
@@ -109,6 +118,10 @@ class ConsoleResponseWriter(ResponseWriter):
                 with contextlib.suppress(BaseException):
                     await upcoming
             await _end(events)
+
+
+async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(chunks, None)
 
 
 async def _next(events: AsyncIterator[Event]) -> Event:

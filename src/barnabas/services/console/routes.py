@@ -176,9 +176,9 @@ class PageTable:
         try:
             match = self._router.match(method, path)
         except NotFoundError:
-            raise ResourceNotFoundError("There is no such page") from None
+            raise ResourceNotFoundError("Page not found") from None
         except MethodNotAllowedError:
-            raise WrongMethodError(f"{method} is not possible here") from None
+            raise WrongMethodError(f"{method} is not allowed here") from None
         return ConsoleMatch(match.route, match.parameters, is_api)
 
     @property

@@ -77,7 +77,7 @@ class AnonymousConsoleUser(AnonymousUser):
 class UnauthenticatedUser(AnonymousConsoleUser):
     """Not logged in: may only see the login page."""
 
-    name = "nobody"
+    name = "unauthenticated"
 
     async def allows(self, action: Action) -> bool:
         return False

@@ -11,13 +11,15 @@ from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.regex import compile_pattern
 from barnabas.common.types import TopicPartition
-from barnabas.services.mirror.checkpoints import (
+from barnabas.services.mirror.groups import (
     TOPIC_SETTINGS,
     Checkpoint,
+    GroupFollower,
+    TargetBounds,
     checkpoints_topic,
     encode_checkpoint,
+    target_commit,
 )
-from barnabas.services.mirror.groups import GroupFollower, TargetBounds, target_commit
 from barnabas.services.mirror.links import LinkTopics
 from barnabas.services.mirror.producer import ProducingTarget
 from barnabas.services.mirror.settings import MirrorSettings

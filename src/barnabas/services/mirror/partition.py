@@ -249,7 +249,7 @@ class SourcePartition:
             lost = f"the source has deleted offsets {self.position} to {last} before they were mirrored"
             if not self.following.gaps:
                 self.fail(
-                    f"{lost}; `barnabas mirror run --on-gap=follow` empties the target and goes on behind them"
+                    f"{lost}; `barnabas mirror run --on-gap=follow` empties the target and continues after them"
                 )
                 return None
             return self._cut(fetched, fetched.log_start, now)

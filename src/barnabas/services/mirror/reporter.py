@@ -30,14 +30,18 @@ LAG = gauge(
 )
 LAG_SECONDS = gauge(
     "barnabas_mirror_lag_seconds",
-    "Since when the target has not had all that the source had.",
+    "Time since the target last had all records of the source.",
     "link",
     "topic",
 )
 PARTITIONS = gauge("barnabas_mirror_partitions", "Partitions by the state they are in.", "link", "state")
 BYTES = counter("barnabas_mirror_bytes_total", "Bytes of batches that the target has taken.", "link")
 GROUPS = gauge("barnabas_mirror_groups_followed", "Groups whose offsets follow those of the source.", "link")
-LEFT_ALONE = gauge("barnabas_mirror_groups_left_alone", "Groups that are somebody's on the target.", "link")
+LEFT_ALONE = gauge(
+    "barnabas_mirror_groups_left_alone",
+    "Groups in use on the target, whose offsets are not mirrored.",
+    "link",
+)
 
 
 class Carries(Protocol):

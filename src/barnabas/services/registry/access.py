@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from barnabas.client.access import KafkaUsers, login_from
 from barnabas.client.errors import ClientError, SecurityError
-from barnabas.client.schemas.subjects import topic_of
+from barnabas.client.schemas.client import topic_of
 from barnabas.client.security import ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.config.setting import ConfigError
@@ -72,9 +72,9 @@ class OpenRegistryError(ConfigError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the brokers know clients by certificates, and this registry would serve everybody with rights of its own: "
-            "give it --tls FILE with ssl.client.auth=required and ssl.truststore.location, or --open if everybody "
-            "who reaches it may read and change all schemas"
+            "the brokers authenticate clients by certificate; this registry would serve all clients with its rights: "
+            "add --tls FILE with ssl.client.auth=required and ssl.truststore.location, or --open to allow every client "
+            "to read and change all schemas"
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, name_of, qualified
+from barnabas.client.schemas.client import DEFAULT_CONTEXT, context_of, name_of, qualified
 from barnabas.services.registry.errors import invalid_context, invalid_subject
 
 GLOBAL_CONTEXT = ".__GLOBAL"  # newer clients write `:.__GLOBAL:` instead of an empty subject

@@ -124,8 +124,8 @@ class RegistryServer(Server):
     def _warn_if_exposed(self) -> None:
         if self.access.is_open and not is_loopback(self.settings.listen.host):
             logger.warning(
-                "the schema registry on %s can be reached from other machines and asks nobody for a name: everybody "
-                "who reaches it can change and delete schemas. Listen on 127.0.0.1, or let the brokers ask (SASL)",
+                "the schema registry on %s is reachable from other machines without authentication: any client can "
+                "change and delete schemas. Listen on 127.0.0.1, or enable SASL on the brokers",
                 self.settings.listen,
             )
 

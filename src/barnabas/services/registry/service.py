@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from barnabas.client.schemas.subjects import context_of
+from barnabas.client.schemas.client import context_of
 from barnabas.services.registry import errors, settings, subjects
 from barnabas.services.registry.merging import properties, with_defaults
 from barnabas.services.registry.model import (

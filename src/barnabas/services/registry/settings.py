@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.client.schemas.subjects import context_of, name_of
+from barnabas.client.schemas.client import context_of, name_of
 from barnabas.services.registry import errors, records
 from barnabas.services.registry.model import CONFIG_FIELDS, CompatibilityLevel, Json, RegistryMode
 from barnabas.services.registry.records import RegistryKey, RegistryRecord

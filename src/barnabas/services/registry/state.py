@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, qualified
+from barnabas.client.schemas.client import DEFAULT_CONTEXT, context_of, qualified
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.registry import records
 from barnabas.services.registry.model import (
@@ -212,7 +212,7 @@ class RegistryState:
     def _report(self, version: Version, known: SchemaText) -> None:
         self.duplicates += 1
         logger.error(
-            "schema id %d stands for two schemas: version %d of %s has it too; the first one keeps it. "
+            "schema id %d belongs to two schemas: version %d of %s has it too; the first one keeps it. "
             "Two registries wrote to this topic at the same time, before this one: register the schema again",
             version.id,
             version.version,

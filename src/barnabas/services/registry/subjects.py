@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, name_of, qualified
+from barnabas.client.schemas.client import DEFAULT_CONTEXT, context_of, name_of, qualified
 from barnabas.services.registry import errors, records
 from barnabas.services.registry.errors import invalid_schema
 from barnabas.services.registry.limits import limits

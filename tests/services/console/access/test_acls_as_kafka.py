@@ -20,11 +20,11 @@ from barnabas.security.authz.authorizer import CLUSTER_NAME, ResourceType
 from barnabas.services.console.access.model import AccessSettings, LoginKind, LoginSettings
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.handlers.guarded_kafka import STANDARD, GuardedKafka
-from tests.sasl_broker import java_login, properties
 from tests.services.console.access.people import logged_in
 from tests.services.console.web import CLUSTER, RunningConsole, Web, running_console
+from tests.support.kafka.guarded import STANDARD, GuardedKafka
+from tests.support.kafka.tools import run_tool
+from tests.support.sasl import java_login, properties
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.java

@@ -101,7 +101,7 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
         (CLUSTERS + "login: {kind: service}", "line 2: .*needs `users` or `oidc`"),
         (CLUSTERS + "login: {kind: kafka, users: [{name: a, password: b}]}", "`users` are for `kind: service`"),
         (CLUSTERS + "login:\n  kind: service\n  users: [{name: a, password: open}]", "barnabas console password"),
-        (CLUSTERS + "login: {kind: kafka, idle: soon}", "no length of time"),
+        (CLUSTERS + "login: {kind: kafka, idle: soon}", "not a valid duration"),
         (CLUSTERS + "login: {kind: service, oidc: {issuer: 'https://x', client_id: y}}", "needs `url`"),
         (CLUSTERS + "login: {kind: service, oidc: {issuer: 'http://x', client_id: y}}", "must be https"),
         (CLUSTERS + "roles:\n  - {role: admin}", "line 3: a role needs `users` or `groups`"),

@@ -18,9 +18,9 @@ from barnabas.services.console.access.audit import FILE
 from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate, inner_path
 from barnabas.services.console.pages.access.settings import without_login
 from barnabas.testing import EmbeddedBroker
-from tests.certificates import Authority
 from tests.services.console.access.people import PASSWORD, by_token, cookie_of, log_in, logged_in, with_roles
 from tests.services.console.web import RunningConsole, Web, running_console
+from tests.support.certificates import Authority
 
 
 @pytest.fixture(scope="module")

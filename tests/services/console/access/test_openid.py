@@ -20,10 +20,10 @@ from barnabas.security.authn.credentials import Secret
 from barnabas.services.console.access.model import AccessSettings, Grant, LoginKind, LoginSettings, Oidc, Role
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.openid_provider import openid_provider
-from tests.sasl_broker import login, sasl_settings
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
+from tests.support.identity_providers import openid_provider
+from tests.support.programs import free_port
+from tests.support.sasl import login, sasl_settings
 
 CALLBACK = "/login/oidc/callback"
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas.services.console.settings import ClusterSettings
-from tests.kafka_jars import PROJECT_ROOT
-from tests.programs import find, missing
 from tests.services.console.browser.hostile import HOSTILE, hostile_broker
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
+from tests.support.programs import PROJECT_ROOT, find, missing
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def test_offsets_are_moved_after_a_preview(visit: Visit, hostile_console: Runnin
     fill(hostile_console, "moved-topic", "moved")
     refresh(hostile_console)
     visit.open(f"/c/{CLUSTER}/groups/moved/offsets")
-    visit.page.get_by_label("Go on at").select_option("shift")
+    visit.page.get_by_label("Set offsets to").select_option("shift")
     visit.page.get_by_label("Time, offset, records or group").fill("-3")
     visit.page.get_by_role("button", name="Preview").click()
     row = visit.page.locator("main tbody tr")
@@ -79,7 +79,7 @@ def test_offsets_are_moved_after_a_preview(visit: Visit, hostile_console: Runnin
     assert re.sub(r"\s+", " ", row.inner_text()).startswith("moved-topic 0 4 1 -3")
     visit.page.get_by_role("button", name="Apply").click()
 
-    visit.page.get_by_text("moved goes on at the new offsets").wait_for()
+    visit.page.get_by_text("moved resumes at the new offsets").wait_for()
 
 
 def test_favourites_are_kept_and_named_in_the_address(visit: Visit, hostile_console: RunningConsole) -> None:

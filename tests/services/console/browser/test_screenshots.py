@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT
 from tests.services.console.browser.shop import remember, shop
 from tests.services.console.browser.visits import PHONE, Scheme, visiting
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
+from tests.support.programs import PROJECT_ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -12,8 +12,8 @@ from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.services.console.exporter.lines import CATALOGUE, page_lines
 from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot, LogDirSample
-from tests.prometheus import find_promtool
 from tests.services.console.exporter.snapshots import broker, commits, group, place, snapshot, topic
+from tests.support.programs import find_promtool
 
 HOSTILE = 'a"} 1\nkafka_brokers 99\\'
 

@@ -21,10 +21,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from barnabas.services.console.alarms.alarm import Area
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.testing.embedded_cluster import EmbeddedCluster
-from tests.apache_kafka import free_port, run_tool
-from tests.prometheus import find_prometheus
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import find_prometheus, free_port
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 from tools.monitoring.boards import board
 from tools.monitoring.rules import rules_file
 

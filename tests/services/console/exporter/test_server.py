@@ -26,7 +26,8 @@ from barnabas.services.console.exporter.server import ExporterServer
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.loop_thread import LoopThread
-from tests.apache_kafka import ApacheKafka, run_tool
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
 
 TIMEOUT = 60.0

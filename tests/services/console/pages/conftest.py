@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
 from tests.services.console.pages.limited import Limited, OnlyOne
 from tests.services.console.web import RunningConsole, Web, running_console
+from tests.support.kafka.broker import ApacheKafka
 
 # So that a test can leave a transaction behind that no coordinator knows.
 UNVERIFIED = {"transaction.partition.verification.enable": "false"}

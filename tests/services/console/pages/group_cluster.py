@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
 from barnabas.common.types import TopicPartition
-from tests.apache_kafka import run_tool
-from tests.groups.streams.building import sent_topology, subtopology
 from tests.groups.streams.test_same_answers_as_kafka import StreamsTalk, commit
 from tests.share.test_with_clients import set_group, share_consumer, take
+from tests.support.builders.streams import sent_topology, subtopology
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
 
 TIMEOUT = 60.0

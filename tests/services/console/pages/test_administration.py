@@ -15,10 +15,10 @@ import pytest
 from barnabas.client.cluster import Client
 from barnabas.client.connection import BrokerConnection
 from barnabas.client.share.dead_letters import GROUP_PREFIX
-from tests.apache_kafka import run_tool
 from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
 from tests.services.console.pages.administration import TIMEOUT, created, look_anew, new_name, write
 from tests.services.console.web import RunningConsole, Web
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
 
 

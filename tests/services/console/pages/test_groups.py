@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
 from tests.services.console.pages import group_cluster as cluster
 from tests.services.console.pages.group_cluster import CONSUMER_GROUPS, SHARE_GROUPS, Rows, told_by_kafka
 from tests.services.console.web import Answer, RunningConsole, Web, running_console
+from tests.support.kafka.broker import ApacheKafka
 from tests.support.waiting import eventually
 
 KAFKA_SETTINGS = {

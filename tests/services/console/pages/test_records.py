@@ -197,6 +197,12 @@ def test_exports_hold_every_record(web: Web, topic: str) -> None:
     assert len(few.splitlines()) == 4
 
 
+def test_a_download_that_fails_at_once_gets_its_status(web: Web, topic: str) -> None:
+    for path in ("/topics/nowhere/records/export", "/topics/nowhere/records/0/0/value"):
+        assert web.api(path).status == 404, path
+    assert web.api(f"/topics/{topic}/records/0/999999/value").status == 404
+
+
 def test_the_report_has_the_newest_value_of_each_key_and_curves(web: Web, topic: str) -> None:
     page = web.api(f"/topics/{topic}/chart", where="has(value.id)").json
     newest = {hit["key"]["text"]: json.loads(hit["value"]["text"])["id"] for hit in page["newest"]}

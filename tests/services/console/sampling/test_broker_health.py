@@ -8,7 +8,7 @@ from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.services.console.sampling.broker_health import HealthReader, parse_health, reachable
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 
 @pytest.mark.parametrize(

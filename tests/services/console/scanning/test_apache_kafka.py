@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.services.console.scanning.model import Search
-from tests.apache_kafka import ApacheKafka
-from tests.kafka_jars import requires_java
 from tests.services.console.scanning.conftest import Searcher, as_record
 from tests.services.console.scanning.plain import search_plainly
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.jars import requires_java
 from tests.tables.conftest import fill, poll_all
 
 pytestmark = requires_java

@@ -14,8 +14,8 @@ import pytest
 
 from barnabas.client import status as reports
 from barnabas.testing import EmbeddedBroker
-from tests.cli.conftest import Cli
 from tests.services.ingest.processes import DEADLINE, IngestProcess, read_committed
+from tests.support.cli import Cli
 from tests.support.waiting import eventually
 
 Rows = list[dict[str, Any]]

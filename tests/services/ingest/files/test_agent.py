@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
-from tests.programs import find
 from tests.services.ingest.processes import DEADLINE, IngestProcess, read_committed
+from tests.support.brokers import BrokerProcess
+from tests.support.programs import find
 
 PIECE = 1024 * 1024
 ENDLESS = 192 * PIECE

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.pipelines.library.workbench import Workbench
 from tests.services.ingest.processes import IngestProcess
+from tests.support.spark.workbench import Workbench
 
 SHOP = """\
 2026-11-16T01:02:03.123Z INFO order 7 placed by ann@example.com

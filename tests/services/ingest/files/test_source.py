@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.common.clock import HAS_BOOT_CLOCK
 from barnabas.common.regex import compile_pattern
 from barnabas.records.batch import iterate_headers
 from barnabas.records.record import Record, iterate_records
@@ -317,6 +319,25 @@ def test_a_file_that_went_away_unread_leaves_nothing_behind(log: Path) -> None:
     log.unlink()
     reader.read()
     assert reader.stored == {}
+
+
+@pytest.mark.skipif(not HAS_BOOT_CLOCK, reason="the time since boot is not known here")
+def test_a_file_that_is_away_while_the_clock_jumps_ahead_is_known_when_it_comes_back(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(log, "one")
+    reader = Reader(log)
+    reader.read()
+    aside = log.rename(tmp_path / "aside")
+    reader.now += SETTLED_SECONDS
+    reader.read()
+    seconds, nanoseconds, month = time.time, time.time_ns, 30 * 24 * 3600
+    monkeypatch.setattr(time, "time", lambda: seconds() + month)
+    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + month * 10**9)
+    reader.read()
+    aside.rename(log)
+    write(log, "two")
+    assert reader.read() == ["two"]
 
 
 def test_two_files_that_begin_alike_are_two_files(tmp_path: Path) -> None:

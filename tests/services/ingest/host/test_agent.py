@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.pipelines.library.workbench import Workbench
 from tests.services.ingest.processes import IngestProcess, read_committed
+from tests.support.programs import free_port
+from tests.support.spark.workbench import Workbench
 
 TOPIC = "host.metrics"
 TPS = "kafka_server_brokertopicmetrics_messagesin_total"

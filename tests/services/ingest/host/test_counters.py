@@ -2,10 +2,16 @@
 
 import pytest
 
-from barnabas.services.ingest.host.counters import parse_counters, rates
-from barnabas.services.ingest.host.pages import MetricsPage, PageError, page_of, read_page
+from barnabas.services.ingest.host.pages import (
+    MetricsPage,
+    PageError,
+    page_of,
+    parse_counters,
+    rates,
+    read_page,
+)
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 PAGE = """\
 # HELP orders_total Orders.
@@ -61,5 +67,5 @@ def test_pages_are_urls_of_http_perhaps_with_a_service() -> None:
     assert page_of("http://h:1/metrics", "me") == MetricsPage("me", "http://h:1/metrics")
     assert page_of("shop=http://h:1/metrics?a=b", "me") == MetricsPage("shop", "http://h:1/metrics?a=b")
     for wrong in ("file:///etc/passwd", "shop=file:///etc/passwd", "h:1", ""):
-        with pytest.raises(ValueError, match="is no page"):
+        with pytest.raises(ValueError, match="not a valid metrics page"):
             page_of(wrong, "me")

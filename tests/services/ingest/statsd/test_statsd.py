@@ -15,8 +15,8 @@ from barnabas.services.ingest.statsd import aggregation
 from barnabas.services.ingest.statsd.aggregation import Aggregation, Measured, parse_line
 from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
 from barnabas.testing import EmbeddedBroker
-from tests.programs import find
 from tests.services.ingest.running import RunningAgent, read_records
+from tests.support.programs import find
 from tests.support.waiting import until
 
 
@@ -132,5 +132,5 @@ def test_a_listener_that_other_machines_reach_is_told(caplog: pytest.LogCaptureF
         source.close()
         return caplog.text
 
-    assert "can be reached from other machines" in asyncio.run(opened("udp://0.0.0.0:0"))
-    assert "can be reached from other machines" not in asyncio.run(opened("udp://127.0.0.1:0"))
+    assert "is reachable from other machines" in asyncio.run(opened("udp://0.0.0.0:0"))
+    assert "is reachable from other machines" not in asyncio.run(opened("udp://127.0.0.1:0"))

@@ -17,8 +17,8 @@ from barnabas.security.tls.authority import Authority
 from barnabas.services.ingest.syslog.message import SyslogMessage
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
-from tests.programs import SERVERS, find, missing
 from tests.services.ingest.running import RunningAgent, read_records
+from tests.support.programs import SERVERS, find, missing
 from tests.support.waiting import until
 
 SYSLOG_NG = Path(".cache/programs/syslog-ng").resolve()

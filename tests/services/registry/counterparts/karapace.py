@@ -19,8 +19,8 @@ from typing import Any
 from barnabas.client.security.settings import PLAINTEXT
 from barnabas.testing import EmbeddedBroker
 from barnabas.testing.embedded_registry import EmbeddedRegistry
-from tests.apache_kafka import free_port
-from tests.services.registry.rest import Rest
+from tests.support.programs import free_port
+from tests.support.registry import Rest
 from tests.support.waiting import eventually, until
 
 DEADLINE = 240.0  # a busy machine takes its time to import Karapace

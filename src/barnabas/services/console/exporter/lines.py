@@ -32,9 +32,13 @@ GROUP_LAG_SECONDS = gauge(
 )
 _LOG_DIR = ("broker", "path")
 LOG_DIR_TOTAL = gauge(
-    "barnabas_log_dir_total_bytes", "Size of the volume of a log dir, where brokers tell it.", *_LOG_DIR
+    "barnabas_log_dir_total_bytes", "Size of the volume of a log dir, if the broker reports it.", *_LOG_DIR
 )
-LOG_DIR_USABLE = gauge("barnabas_log_dir_usable_bytes", "What is free of it.", *_LOG_DIR)
+LOG_DIR_USABLE = gauge(
+    "barnabas_log_dir_usable_bytes",
+    "Free space on the volume of a log dir, if the broker reports it.",
+    *_LOG_DIR,
+)
 LOG_DIR_FAILED = gauge("barnabas_log_dir_failed", "1 when a log dir has failed.", *_LOG_DIR)
 
 STATUS_STATE = gauge(

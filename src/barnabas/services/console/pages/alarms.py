@@ -108,9 +108,7 @@ def _silenced(text: str) -> set[str]:
     names = {name for each in text.split(",") if (name := each.strip())}
     unknown = sorted(names - BY_NAME.keys())
     if unknown:
-        raise BadInputError(
-            f"There is no alarm {unknown[0]!r}; the names are on the page of alarms", field="silence"
-        )
+        raise BadInputError(f"unknown alarm {unknown[0]!r}; the alarms page lists all names", field="silence")
     return names
 
 

@@ -77,9 +77,7 @@ async def _check(context: RequestScope, series: list[str]) -> None:
         elif kind in ("cluster", "broker"):
             await context.demand(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         else:
-            text = (
-                f"{name!r} is no series; write for example cluster/in, topic/orders/in or group/billing/lag"
-            )
+            text = f"unknown series {name!r} (examples: cluster/in, topic/orders/in, group/billing/lag)"
             raise BadInputError(text, "series")
 
 

@@ -102,17 +102,19 @@ async def set_offsets(context: RequestScope, form: OffsetsForm) -> ActionResult:
     moved = differences(changes, now)
     if moved:
         more = f" and {len(moved) - SHOWN_DIFFERENCES} more" if len(moved) > SHOWN_DIFFERENCES else ""
-        text = f"{sample.name} has moved since: {'; '.join(moved[:SHOWN_DIFFERENCES])}{more}. Look at the plan again"
+        text = (
+            f"{sample.name} has new offsets: {'; '.join(moved[:SHOWN_DIFFERENCES])}{more}. Check the new plan"
+        )
         raise StaleError(text, "changes")
     await _check_bounds(context.client, changes)
     await move_group(context.client, sample.name, sample.type, {each.tp: each.after for each in changes})
-    return ActionResult(f"{sample.name} goes on at the new offsets", f"/groups/{quote(sample.name)}")
+    return ActionResult(f"{sample.name} resumes at the new offsets", f"/groups/{quote(sample.name)}")
 
 
 def _find(context: RequestScope, name: str) -> GroupSample:
     sample = context.cluster.sampler.snapshot.groups.get(name)
     if sample is None:
-        raise ResourceNotFoundError(f"There is no group {name!r}, or it was made in the last few seconds")
+        raise ResourceNotFoundError(f"Group {name!r} does not exist, or was created in the last few seconds")
     return sample
 
 
@@ -144,7 +146,7 @@ async def _source(context: RequestScope, query: OffsetsQuery) -> dict[TopicParti
     if query.to != offset_plan.COPY:
         return {}
     if not query.value:
-        raise BadInputError("Which group shall be copied?", "value")
+        raise BadInputError("Enter the group to copy from", "value")
     await context.demand(Operation.DESCRIBE, ResourceType.GROUP, query.value)
     other = _find(context, query.value)
     return await offsets_now(context.client, other.name, other.type, _topic_names(context))
@@ -171,10 +173,10 @@ async def _described(context: RequestScope, topics: Iterable[str]) -> set[str]:
 
 async def _problem(client: Client, sample: GroupSample, planned: list[PlannedChange]) -> str:
     if not planned:
-        return "There is no partition to change: the group has no offsets there"
+        return "No partition to change: the group has no offsets there"
     outside = [each for each in planned if each.problem]
     if outside:
-        return f"{len(outside)} of {len(planned)} offsets are outside of the log, as the table says"
+        return f"{len(outside)} of {len(planned)} offsets are outside of the log; see the table"
     members = await describe_members(client, sample.name, sample.type)
     if members.error:
         return members.error

@@ -177,7 +177,7 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
     sample = snapshot.groups.get(query.group)
     if sample is None:
         raise ResourceNotFoundError(
-            f"There is no group {query.group!r}, or it was made in the last few seconds"
+            f"Group {query.group!r} does not exist, or was created in the last few seconds"
         )
     members = await describe_members(context.client, sample.name, sample.type)
     topics = await _described(context, sample, members)

@@ -177,8 +177,8 @@ async def _readable(context: RequestScope, archive: LogArchive) -> set[str]:
     allowed = await context.allowed(Operation.READ, ResourceType.TOPIC, known)
     if known and not allowed:
         raise RefusedError(
-            f"{context.user.name} may not read log lines: that needs READ on a topic that has some. Ask whoever "
-            "administers the cluster or the console's roles"
+            f"{context.user.name} may not read log lines: this needs READ on a topic with log lines. Ask an "
+            "administrator of the cluster or of the console"
         )
     return {name for name in allowed if not await context.hidden(name)}
 

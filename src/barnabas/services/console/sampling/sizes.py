@@ -44,7 +44,7 @@ async def read_sizes(client: Client, topology: ClusterTopology, before: Sizes = 
         dirs: dict[str, LogDirSample] = {}
         for request in _requests(wanted):
             response: DescribeLogDirsResponse = await client.send_to_broker(broker_id, request, TIMEOUT)
-            raise_for(response.error_code, f"broker {broker_id} does not tell its log dirs")
+            raise_for(response.error_code, f"broker {broker_id} does not describe its log dirs")
             for result in response.results:
                 used = dirs[result.log_dir].used if result.log_dir in dirs else 0
                 used += _take(result, broker_id, topology, leaders, topics)

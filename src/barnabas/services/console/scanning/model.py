@@ -147,6 +147,9 @@ class Skipped(msgspec.Struct, frozen=True):
 SearchEvent: TypeAlias = Hits | ScanProgress | ScanEnd
 
 
+RECORD_NOT_FOUND = "no record at this offset: it was deleted, compacted or aborted, or was never written"
+
+
 class SearchError(BadInputError):
     """Search that cannot be executed; the text gives the reason, `field` the invalid field of the request."""
 

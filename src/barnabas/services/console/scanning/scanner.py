@@ -17,6 +17,7 @@ from barnabas.client import Client
 from barnabas.client.offsets import end_offsets
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.filters import Filter, FilterError
+from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.scanning.bounds import ScanBounds, find_bounds
 from barnabas.services.console.scanning.continuation import decode_positions, encode_positions
 from barnabas.services.console.scanning.login import login_of
@@ -36,6 +37,7 @@ from barnabas.services.console.scanning.messages import (
 )
 from barnabas.services.console.scanning.model import (
     MAX_HITS,
+    RECORD_NOT_FOUND,
     Hit,
     Hits,
     RawRecord,
@@ -45,6 +47,7 @@ from barnabas.services.console.scanning.model import (
     Search,
     SearchError,
     SearchEvent,
+    SearchFailedError,
     Skipped,
 )
 from barnabas.services.console.scanning.process import Pool, SearchProcess
@@ -133,8 +136,13 @@ class Scanner:
     async def value(self, client: Client, search: Search) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of one record's value."""
         ranges = await _ranges(client, search)
-        async for data in self._chunks(client, ValueJob(search, ranges)):
-            yield data
+        try:
+            async for data in self._chunks(client, ValueJob(search, ranges)):
+                yield data
+        except SearchFailedError as error:
+            if str(error) == RECORD_NOT_FOUND:
+                raise ResourceNotFoundError(RECORD_NOT_FOUND, "offset") from None
+            raise
 
     async def _chunks(
         self, client: Client, job: ExportJob | RawJob | ReportJob | ValueJob
@@ -284,15 +292,15 @@ def _shares(
 def check(search: Search, most: int = MAX_HITS) -> None:
     """Validate a search before it reaches a process; raises SearchError with the invalid field."""
     if not 1 <= search.limit <= most:
-        raise SearchError(f"a search gives 1 to {most:,} records, not {search.limit:,}", "limit")
+        raise SearchError(f"the limit must be 1 to {most:,} records, not {search.limit:,}", "limit")
     for name in ("find", "key", "header"):
         if len(getattr(search, name)) > MAX_TEXT:
-            raise SearchError(f"this is longer than {MAX_TEXT} characters", name)
+            raise SearchError(f"longer than {MAX_TEXT} characters", name)
     if search.regex:
         try:
             compile_pattern(search.find)
         except PatternError as error:
-            raise SearchError(f"this is no regular expression of RE2: {error}", "find") from error
+            raise SearchError(f"not a valid RE2 regular expression: {error}", "find") from error
     if search.where:
         try:
             Filter(search.where)

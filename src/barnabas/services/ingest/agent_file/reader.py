@@ -230,7 +230,7 @@ def _compiled(pattern: str) -> Any:
     try:
         return compile_pattern(pattern)
     except PatternError as error:
-        raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
+        raise ValueError(f"not a valid RE2 pattern: {pattern!r}: {error}") from None
 
 
 class AgentFileError(IngestError):

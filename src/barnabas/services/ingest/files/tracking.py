@@ -2,17 +2,73 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from barnabas.common.clock import SystemClock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.files.contents import Changed, FileId, OpenFile, UnfinishedError, open_contents
-from barnabas.services.ingest.files.discovery import Discovery
 from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, beginning_of, digest, is_same
 from barnabas.services.ingest.files.rotation import RotationCheck, judge
+
+# -- Find files by glob pattern, and rotation candidates of a missing file -----------------------------
+
+
+class Discovery:
+    """Lists readable regular files. Logs each unreadable file once."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(os.path.abspath(os.path.expanduser(pattern)) for pattern in patterns)
+        self._refused: set[str] = set()
+
+    def matching(self) -> dict[FileId, str]:
+        """Return matching regular files by identity; of several hard links, the first path in sorted order."""
+        return self._identified(
+            path for pattern in self._patterns for path in sorted(glob.iglob(pattern, recursive=True))
+        )
+
+    def relatives(self, path: str) -> dict[FileId, str]:
+        """Return possible results of rotating this file: app.log.1, app.log-20261117.gz, app.1.log."""
+        folder, name = os.path.split(path)
+        stem = name.split(".")[0]
+        return self._identified(
+            os.path.join(folder, other) for other in _names(folder) if other.startswith(stem)
+        )
+
+    def _identified(self, paths: Iterable[str]) -> dict[FileId, str]:
+        found: dict[FileId, str] = {}
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue  # deleted since it was listed
+            if stat.S_ISREG(status.st_mode) and self._may_read(path):
+                found.setdefault(FileId(status.st_dev, status.st_ino), path)
+        return found
+
+    def _may_read(self, path: str) -> bool:
+        if os.access(path, os.R_OK):
+            self._refused.discard(path)
+            return True
+        if path not in self._refused:
+            self._refused.add(path)
+            _logger.warning(
+                "%s may not be read by this user: give the agent the right, or change the pattern", path
+            )
+        return False
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        yield from sorted(os.listdir(folder))
+    except OSError:
+        return
+
 
 REMEMBERED_MS = 7 * 24 * 3600 * 1000
 """Retention of the position of a missing file: it may reappear compressed or on another disk."""
@@ -53,6 +109,7 @@ class Tracker:
     def __init__(self, patterns: list[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._discovery = Discovery(patterns)
         self._clock = clock
+        self._expiry_ms = SystemClock().expiry_ms  # a clock that jumps ahead makes no position old
         self._known: dict[str, TrackedFile] = {}
         self._forgotten: list[str] = []
         self.held: dict[FileId, str] = {}
@@ -232,7 +289,7 @@ class Tracker:
                 file.close()
                 gone.append(file)
         for file in gone:
-            file.position = msgspec.structs.replace(file.position, gone_ms=int(time.time() * 1000))
+            file.position = msgspec.structs.replace(file.position, gone_ms=self._expiry_ms())
         self._drop_unread(gone)
         return [file for file in gone if file.position.offset]
 
@@ -243,7 +300,7 @@ class Tracker:
                 del self._known[file.key]
 
     def _forget_old(self) -> None:
-        before = int(time.time() * 1000) - REMEMBERED_MS
+        before = self._expiry_ms() - REMEMBERED_MS
         for key, file in list(self._known.items()):
             if 0 < file.position.gone_ms < before:
                 del self._known[key]

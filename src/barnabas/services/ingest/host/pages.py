@@ -3,13 +3,72 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from barnabas.common.http_client import fetch
 from barnabas.common.safe_logging import safe_logger
-from barnabas.services.ingest.host.counters import Counters, parse_counters, rates
+
+# -- Parse counters of a Prometheus page and compute rates between two scrapes. Pure -------------------
+
+Counters = dict[tuple[str, str], float]
+"""Values by metric name and label text."""
+COUNTED = ("_count", "_sum")
+"""Suffixes of the counters of a histogram or summary: number and sum of observations."""
+
+
+def parse_counters(page: str) -> Counters:
+    """Parse all counters of a page; skip malformed lines."""
+    kinds: dict[str, str] = {}
+    found: Counters = {}
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            words = line.split()
+            if len(words) == 4:
+                kinds[words[2]] = words[3]
+        elif line and not line.startswith("#"):
+            name, labels, value = _sample(line)
+            if value is not None and _is_counter(name, kinds):
+                found[name, labels] = value
+    return found
+
+
+def _sample(line: str) -> tuple[str, str, float | None]:
+    if "{" in line:
+        end = line.rfind("}")
+        name, _, labels = line[:end].partition("{")
+        rest = line[end + 1 :].split()
+    else:
+        name, labels, rest = line.split()[0], "", line.split()[1:]
+    try:
+        return name, labels, float(rest[0])
+    except (IndexError, ValueError):
+        return name, labels, None
+
+
+def _is_counter(name: str, kinds: Mapping[str, str]) -> bool:
+    kind = kinds.get(name) or kinds.get(name.removesuffix("_total"))  # OpenMetrics omits the suffix in TYPE
+    if kind is not None:
+        return kind == "counter"
+    for ending in COUNTED:
+        if name.endswith(ending):
+            return kinds.get(name.removesuffix(ending)) in ("histogram", "summary")
+    return name.endswith("_total")
+
+
+def rates(before: Counters, now: Counters, seconds: float) -> dict[str, float]:
+    """Return rates per second by metric, summed over its labels. A counter that decreased was reset to zero."""
+    found: dict[str, float] = defaultdict(float)
+    for series, value in now.items():
+        if series not in before:
+            continue
+        grown = value - before[series]
+        found[series[0]] += (grown if grown >= 0 else value) / seconds
+    return {name: round(rate, 3) for name, rate in sorted(found.items())}
+
 
 TIMEOUT = 10.0
 MAX_BYTES = 16 * 1024 * 1024
@@ -33,7 +92,8 @@ def page_of(text: str, service: str) -> MetricsPage:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(
-            f"{text!r} is no page; write http://127.0.0.1:9100/metrics or checkout=http://127.0.0.1:8000/metrics"
+            f"not a valid metrics page: {text!r} (examples: http://127.0.0.1:9100/metrics, "
+            "checkout=http://127.0.0.1:8000/metrics)"
         )
     return MetricsPage(name if equals else service, url)
 

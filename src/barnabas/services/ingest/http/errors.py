@@ -20,7 +20,9 @@ class PublishError(Exception):
 
 
 def bad_json(line: int, reason: str) -> PublishError:
-    return PublishError(400, f"line {line} is no JSON: {reason}; nothing of this body was written", line=line)
+    return PublishError(
+        400, f"line {line} is not valid JSON: {reason}; nothing of this body was written", line=line
+    )
 
 
 def half_there() -> PublishError:

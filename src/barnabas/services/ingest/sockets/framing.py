@@ -127,7 +127,7 @@ class FrameDecoder:
         if here == len(data):
             return position
         if data[here] != SPACE:
-            raise FramingError("a message begins with a digit, and what follows is no count of octets")
+            raise FramingError("a message begins with a digit, but not with an octet count")
         count = int(data[position:here])
         if count > self._longest:
             raise FramingError(f"a message of {count} octets is announced, and {self._longest} are allowed")

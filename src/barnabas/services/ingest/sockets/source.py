@@ -70,8 +70,8 @@ class SocketSource:
                 endpoint.transport == "tls" and self._listening.tls_client_ca
             ):
                 _logger.warning(
-                    "%s can be reached from other machines and asks nobody for a name: whoever reaches it can write to "
-                    "%s. Listen on 127.0.0.1, let a firewall keep others away, or use TLS with tls_client_ca",
+                    "%s is reachable from other machines without authentication: any client can write to %s. Listen on "
+                    "127.0.0.1, restrict access with a firewall, or use TLS with tls_client_ca",
                     *(endpoint, self._listening.topic),
                 )
 

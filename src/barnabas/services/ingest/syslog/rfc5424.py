@@ -48,11 +48,11 @@ def parse(priority: int, frame: bytes, position: int) -> SyslogMessage:
 def check_time(text: str) -> str:
     """Return the text unchanged; NotSyslogError if it is not an RFC 3339 timestamp."""
     if "T" not in text or not (text.endswith("Z") or text[-6:-5] in ("+", "-")):
-        raise NotSyslogError(f"{text!r} is no time of RFC 3339")
+        raise NotSyslogError(f"not an RFC 3339 time: {text!r}")
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        raise NotSyslogError(f"{text!r} is no time of RFC 3339") from None
+        raise NotSyslogError(f"not an RFC 3339 time: {text!r}") from None
     return text
 
 
@@ -115,7 +115,7 @@ def _end_of_name(text: bytes, position: int) -> int:
 
 def _name(text: bytes) -> str:
     if not text or not text.isascii() or any(one in b' ="]' for one in text):
-        raise NotSyslogError(f"{text_of(text)!r} is no name")
+        raise NotSyslogError(f"not a valid name: {text_of(text)!r}")
     return text.decode()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from barnabas.client.schemas.subjects import context_of
+from barnabas.client.schemas.client import context_of
 from barnabas.security.authz import Operation
 from barnabas.services.registry import errors, settings, subjects
 from barnabas.services.registry.access import allows_cluster, readable_subjects

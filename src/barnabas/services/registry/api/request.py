@@ -8,7 +8,7 @@ import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.client.schemas.subjects import DEFAULT_CONTEXT, context_of, qualified
+from barnabas.client.schemas.client import DEFAULT_CONTEXT, context_of, qualified
 from barnabas.services.registry import errors
 from barnabas.services.registry.limits import limits
 from barnabas.services.registry.model import (

@@ -95,7 +95,7 @@ class _Comparison:
             if other.options.map_entry:
                 continue
             if other.name not in known:
-                self._say("MESSAGE_REMOVED", where / f"{other.name}", "message is gone")
+                self._say("MESSAGE_REMOVED", where / f"{other.name}", "message was removed")
             else:
                 self._message(known[other.name], other, where / f"{other.name}")
 
@@ -116,12 +116,12 @@ class _Comparison:
 
     def _removed(self, one: Any, message: Any, where: Path) -> None:
         if one.label == _REQUIRED:
-            self._say("REQUIRED_FIELD_REMOVED", where, "required field is gone")
+            self._say("REQUIRED_FIELD_REMOVED", where, "required field was removed")
         elif _oneof(one) is not None:
             self._say(
                 "ONEOF_FIELD_REMOVED",
                 where,
-                f"field of oneof {message.oneof_decl[one.oneof_index].name} is gone",
+                f"field of oneof {message.oneof_decl[one.oneof_index].name} was removed",
             )
 
     def _oneofs(self, mine: Any, other: Any, where: Path) -> None:

@@ -267,7 +267,7 @@ def _check_type(node: Node, where: Path) -> None:
     for one in given:
         if not isinstance(one, str) or one not in TYPES:
             known = ", ".join(sorted(TYPES))
-            raise SchemaSyntaxError(where / ".type", f"{_shown(one)} is no type: there are {known}")
+            raise SchemaSyntaxError(where / ".type", f"unknown type {_shown(one)}: types are {known}")
 
 
 def _check_numbers(node: Node, where: Path) -> None:

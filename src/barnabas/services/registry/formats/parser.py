@@ -61,9 +61,9 @@ def read_json(text: str) -> Any:
         raise SchemaSyntaxError("$", f"it is nested deeper than {DEEPEST}") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        raise SchemaSyntaxError(where, f"this is no JSON: {error.msg}") from None
+        raise SchemaSyntaxError(where, f"not valid JSON: {error.msg}") from None
     except ValueError as error:
-        raise SchemaSyntaxError("$", f"this is no JSON: {error}") from None
+        raise SchemaSyntaxError("$", f"not valid JSON: {error}") from None
     count_values(value)
     return value
 

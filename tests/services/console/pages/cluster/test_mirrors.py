@@ -12,7 +12,7 @@ from barnabas.services.mirror.settings import MirrorSettings
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.pages.administration import new_name, write
 from tests.services.console.web import Web, running_console
-from tests.services.mirror.mirror_process import MirrorThread
+from tests.support.mirrors.process import MirrorThread
 from tests.support.waiting import eventually
 
 

@@ -13,9 +13,9 @@ from barnabas.client.cluster import Client
 from barnabas.client.placement.reassignments import alter
 from barnabas.common.types import TopicPartition
 from barnabas.testing import EmbeddedCluster
-from tests.apache_kafka import run_tool
 from tests.services.console.pages.administration import created, look_anew, write
 from tests.services.console.web import RunningConsole, Web, running_console
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_broker_is_emptied_by_the_plan_that_was_looked_at(
 
 
 @pytest.mark.java
-def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_called_off(
+def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
     web: Web, cluster: EmbeddedCluster
 ) -> None:
     topic = created(web, "stuck", partitions=1, replicas=1)
@@ -123,7 +123,7 @@ def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_called_off(
         "--bootstrap-server", cluster.bootstrap_servers, "--list",
     ).check()  # fmt: skip
     assert re.search(rf"{topic}-0: replicas: .*adding: {gone}", told.stdout)
-    assert "called off" in web.change("/moves/cancel", topic=topic, partition=0).json["message"]
+    assert "1 moves cancelled" in web.change("/moves/cancel", topic=topic, partition=0).json["message"]
     assert eventually(lambda: replicas(web, topic), lambda found: found == [before]) == [before]
     cluster.brokers[gone].start()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
 from tests.cli.tiering.conftest import RECORDS, Tiered, tiered
 from tests.services.console.pages.administration import look_anew
 from tests.services.console.web import RunningConsole, Web, running_console
+from tests.support.cli import Cli
 
 __all__ = ["tiered"]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,13 @@ def test_no_record_and_too_many() -> None:
     assert refused(b"\n\n", LINES[0]).status == 400
     assert refused(b"[1,2,3]", most=2).status == 413
     assert refused(b"1\n2\n3\n", LINES[0], most=2).status == 413
+
+
+def test_millions_of_empty_lines_take_no_time() -> None:
+    body = b"\n" * 2_000_000 + b" 1 \n" + b" \n" * 1_000_000 + b"x"
+    began = thread_time()
+    assert refused(body, LINES[0]).message.startswith("line 3000002 ")
+    assert thread_time() - began < 0.3
 
 
 @given(st.binary(max_size=200), st.sampled_from([JSON, LINES[0]]))

@@ -129,8 +129,8 @@ async def remove_acl(context: RequestScope, form: RemovedAcl) -> ActionResult:
         Permission[form.permission.upper()],
     )
     if not await delete_acls(context.client, [exact]):
-        raise StaleError("There is no such rule any longer")
-    return ActionResult("The rule is removed", "/access/acls")
+        raise StaleError("This rule no longer exists")
+    return ActionResult("Rule removed", "/access/acls")
 
 
 def _filter(query: AclsQuery) -> AclFilter:

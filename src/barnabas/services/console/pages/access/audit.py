@@ -72,7 +72,7 @@ async def show_broker_audit(context: RequestScope, query: AuditQuery) -> AuditPa
     partition = TopicPartition(TOPIC, 0)
     shown = await context.client.refresh({TOPIC: None})  # ListOffsets would wait for a missing topic
     if shown.topics[TOPIC].error:
-        missing = f"There is no topic {TOPIC}: set barnabas.audit.topic.enable=true on the brokers"
+        missing = f"Topic {TOPIC} does not exist: set barnabas.audit.topic.enable=true on the brokers"
         return AuditPage([], 0, True, missing)
     first = (await beginning_offsets(context.client, [partition]))[partition]
     end = (await end_offsets(context.client, [partition]))[partition]

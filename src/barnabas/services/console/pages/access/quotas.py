@@ -80,9 +80,9 @@ def _entity(form: QuotaForm) -> QuotaEntity:
     if form.limit not in LIMITS:
         raise BadInputError(f"is none of {', '.join(LIMITS)}", "limit")
     if form.ip and (form.user or form.client_id):
-        raise BadInputError("an address is limited by itself", "ip")
+        raise BadInputError("a quota for an address cannot also name a user or a client id", "ip")
     if not (form.ip or form.user or form.client_id):
-        raise BadInputError("say whom: a user, a client id or an address", "user")
+        raise BadInputError("enter a user, a client id or an address", "user")
     if bool(form.ip) != (form.limit in OF_ADDRESSES):
         raise BadInputError("this limit is for " + ("clients" if form.ip else "addresses"), "limit")
     if form.value is not None and form.value <= 0:

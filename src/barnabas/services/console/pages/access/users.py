@@ -71,9 +71,9 @@ async def set_user_password(context: RequestScope, form: PasswordForm) -> Action
     _check(form)
     is_there = bool(await describe_users(context.client, [form.user]))
     if is_there and not form.existing:
-        raise StaleError(f"There is a user {form.user} already")
+        raise StaleError(f"User {form.user} already exists")
     if form.existing and not is_there:
-        raise StaleError(f"There is no user {form.user} any longer")
+        raise StaleError(f"User {form.user} no longer exists")
     mechanisms = [each for each in ScramMechanism if form.mechanism in ("both", each.sasl_name)]
     await set_password(context.client, form.user, form.password, mechanisms, form.iterations)
     done = "has another password" if form.existing else "is there"

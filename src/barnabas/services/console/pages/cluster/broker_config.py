@@ -87,6 +87,6 @@ async def _demand_admin(context: RequestScope, changes: str) -> None:
 def resource_name(text: str) -> str:
     if text == ALL_BROKERS:
         return ""
-    if not text.isascii() or not text.isdecimal():
-        raise BadInputError(f"{text!r} is no broker id; {ALL_BROKERS} means all brokers", "id")
+    if not admin.is_broker_id(text):
+        raise BadInputError(f"not a valid broker id: {text[:20]!r} ({ALL_BROKERS} means all brokers)", "id")
     return text

@@ -109,7 +109,7 @@ async def show_broker(context: RequestScope, query: BrokerQuery) -> BrokerPage:
     everything = await show_brokers(context, BrokersQuery())
     broker = next((each for each in everything.brokers if each.id == query.id), None)
     if broker is None:
-        raise ResourceNotFoundError(f"There is no broker {query.id}")
+        raise ResourceNotFoundError(f"Broker {query.id} does not exist")
     results = await admin.describe_log_dirs(context.client, query.id) if broker.up else []
     return BrokerPage(
         broker,

@@ -134,12 +134,12 @@ async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveRe
     letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
     if form.seen is not None and form.seen != len(letters):
         raise StaleError(
-            f"The dry run showed {form.seen} letters, and now there are {len(letters)}. Look again"
+            f"The dry run showed {form.seen} letters; there are {len(letters)} now. Repeat the dry run"
         )
     targets = targets_of(letters, form.to)
     if "" in targets:
         raise BadInputError(
-            "Some letters do not say which topic they come from: name one to send them to", "to"
+            "Some letters do not contain their origin topic: enter a topic to send them to", "to"
         )
     for target in targets:
         await context.demand(Operation.WRITE, ResourceType.TOPIC, target)
@@ -148,7 +148,7 @@ async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveRe
     lost = [letter.where for letter in outcome.lost]
     message = f"{outcome.sent} dead letters were sent back."
     if lost:
-        message += f" {len(lost)} were not: their content was not copied, and the original is gone."
+        message += f" {len(lost)} were not: they contain no copy of the record, and the original is deleted."
     return RedriveReport(message, f"/dead/{quote(form.topic)}", outcome.sent, lost)
 
 

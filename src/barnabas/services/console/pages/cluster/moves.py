@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.client import admin
 from barnabas.client.placement import (
     ClusterLayout,
     NoPlanError,
@@ -151,11 +152,9 @@ async def start_moves(context: RequestScope, form: StartForm) -> ActionResult:
     except NoPlanError as error:
         raise BadInputError(str(error), "plan") from None
     if form.digest and digest(plan) != form.digest:
-        raise StaleError(
-            "The cluster has changed since this plan was made. Look at the new plan, then decide"
-        )
+        raise StaleError("The cluster has changed since this plan was made. Check the new plan and start it")
     if plan.is_empty:
-        return ActionResult("Everything is as it should be; nothing was moved.", "/moves")
+        return ActionResult("The cluster is balanced; nothing was moved.", "/moves")
     context.cluster.mover.start(context.client, plan, form.at_once)
     return ActionResult(f"{len(plan.moves)} partitions and {len(plan.elections)} leaders change.", "/moves")
 
@@ -172,7 +171,7 @@ async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
     ]
     if partitions:
         await reassignments.alter(context.client, dict.fromkeys(partitions))
-    return ActionResult(f"{len(partitions)} moves are called off.", "/moves")
+    return ActionResult(f"{len(partitions)} moves cancelled.", "/moves")
 
 
 @routes.action("/moves/elect", needs=cluster(Operation.ALTER))
@@ -186,9 +185,9 @@ async def elect_leaders(context: RequestScope, form: ElectForm) -> ActionResult:
         if NOT_PREFERRED in flags_of(partition) and partition.replicas[0] in partition.isr
     ]
     failed = await reassignments.elect_preferred(context.client, wanted)
-    text = f"{len(wanted) - len(failed)} partitions have got their preferred leader."
+    text = f"{len(wanted) - len(failed)} partitions are now led by their preferred replica."
     for tp, why in list(failed.items())[:3]:
-        text += f" {tp} has not: {why}."
+        text += f" {tp} is not: {why}."
     return ActionResult(text, "/moves")
 
 
@@ -206,7 +205,7 @@ async def _plan_and_problem(
 async def _planned(context: RequestScope, layout: ClusterLayout, query: PlanQuery) -> ReassignmentPlan:
     if query.plan == "drain":
         if query.broker is None:
-            raise BadInputError("Say which broker shall be emptied", "broker")
+            raise BadInputError("Choose the broker to drain", "broker")
         plan = plan_drain(layout, query.broker)
     elif query.plan == "topic":
         brokers = parse_brokers(query.to, layout)
@@ -218,8 +217,8 @@ async def _planned(context: RequestScope, layout: ClusterLayout, query: PlanQuer
 
 def parse_brokers(text: str, layout: ClusterLayout) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
-        raise BadInputError(f"{text!r} is no list of different broker ids such as 1,2,3", "to")
+    if not all(map(admin.is_broker_id, parts)) or len(set(parts)) < len(parts):
+        raise BadInputError(f"not a list of distinct broker ids: {text!r} (example: 1,2,3)", "to")
     found = [int(part) for part in parts]
     for broker in found:
         if broker not in layout.brokers:

@@ -94,7 +94,7 @@ async def show_tiering(context: RequestScope, query: TieringQuery) -> TieringPag
         await _brokers(context),
         ""
         if any(each.copying for each in found)
-        else "These brokers tell offsets only: Barnabas tells more.",
+        else "These brokers report offsets only; Barnabas brokers report more.",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from barnabas.client.schemas.subjects import topic_of
+from barnabas.client.schemas.client import topic_of
 from barnabas.common.durations import seconds_of
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
@@ -91,10 +91,12 @@ def parse_partitions(text: str) -> tuple[int, ...]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         named = _PARTITIONS.fullmatch(part)
         if named is None:
-            raise BadInputError(f"{part[:50]!r} is no partition: write 0,2 or 0-3", "partitions")
+            raise BadInputError(f"not a valid partition: {part[:50]!r} (examples: 0,2 or 0-3)", "partitions")
         start, end = int(named[1]), int(named[2] or named[1])
         if len(found) + end - start >= MAX_PARTITIONS:
-            raise BadInputError(f"Up to {part!r} these are too many partitions", "partitions")
+            raise BadInputError(
+                f"too many partitions: more than {MAX_PARTITIONS} up to {part!r}", "partitions"
+            )
         found.update(range(start, end + 1))
     return tuple(sorted(found))
 
@@ -122,7 +124,7 @@ def parse_moment(text: str, field: str) -> int:
         ago = seconds_of(text.removeprefix("-").removesuffix("ago").strip())
     except ValueError:
         raise BadInputError(
-            f"{text[:50]!r} is no time: write 2026-11-17T08:30, 15m for a quarter of an hour ago, or @4711 as offset",
+            f"not a valid time: {text[:50]!r} (examples: 2026-11-17T08:30, 15m for 15 minutes ago, @4711 as offset)",
             field,
         ) from None
     return int(max(0.0, datetime.now(UTC).timestamp() - ago) * 1000)

@@ -162,7 +162,7 @@ async def _value(context: RequestScope, form: ProduceForm) -> bytes:
     try:
         value = msgspec.json.decode(form.value)
     except msgspec.MsgspecError as error:
-        raise BadInputError(f"The value is no JSON: {error}", "value") from None
+        raise BadInputError(f"The value is not valid JSON: {error}", "value") from None
     try:
         settings = context.cluster.settings
         return await asyncio.to_thread(_by_schema, settings, f"{form.topic}-value", value)
@@ -182,12 +182,12 @@ def _bytes(text: str, encoding: Encoding, field: str) -> bytes:
         try:
             return base64.b64decode(text, validate=True)
         except binascii.Error as error:
-            raise BadInputError(f"The {field} is no base64: {error}", field) from None
+            raise BadInputError(f"The {field} is not valid base64: {error}", field) from None
     if encoding is Encoding.JSON:
         try:
             msgspec.json.decode(text)
         except msgspec.MsgspecError as error:
-            raise BadInputError(f"The {field} is no JSON: {error}", field) from None
+            raise BadInputError(f"The {field} is not valid JSON: {error}", field) from None
     # Browsers send line breaks as CRLF.
     return text.replace("\r\n", "\n").encode()
 
@@ -198,7 +198,7 @@ def parse_headers(text: str) -> list[Header]:
         if line.strip():
             name, colon, value = line.partition(":")
             if not colon:
-                raise BadInputError(f"{line!r} is no header: write `name: value`", "headers")
+                raise BadInputError(f"not a valid header: {line!r} (example: `name: value`)", "headers")
             found.append((name.strip(), value.strip().encode()))
     return found
 

@@ -129,9 +129,11 @@ async def grow_topic(context: RequestScope, form: GrowForm) -> ActionResult:
     """Add partitions to a topic. Records with a key may then go to a different partition than before."""
     now = len((await find_topic(context, form.topic)).partitions)
     if form.seen is not None and form.seen != now:
-        raise StaleError(f"{form.topic} had {form.seen} partitions and has {now} now. Look at it again")
+        raise StaleError(f"{form.topic} had {form.seen} partitions and has {now} now. Reload the page")
     if form.partitions <= now:
-        raise BadInputError(f"{form.topic} has {now} partitions already, and can only get more", "partitions")
+        raise BadInputError(
+            f"{form.topic} already has {now} partitions; partitions can only be added", "partitions"
+        )
     await admin.create_partitions(context.client, form.topic, form.partitions)
     return ActionResult(f"{form.topic} has {form.partitions} partitions now.", f"/topics/{quote(form.topic)}")
 

@@ -16,7 +16,7 @@ from barnabas.client import Client
 from barnabas.client.offsets import OffsetRange
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP, RecordColumns
 from barnabas.services.console.scanning.messages import ExportJob
-from barnabas.services.console.scanning.model import RawRecord, Search, SearchError
+from barnabas.services.console.scanning.model import RECORD_NOT_FOUND, RawRecord, Search, SearchError
 from barnabas.services.console.scanning.worker.reader import forwards
 from barnabas.services.console.scanning.worker.searching import Looker, as_rows
 from barnabas.services.console.scanning.worker.showing import Schemas
@@ -24,7 +24,6 @@ from barnabas.services.console.scanning.worker.showing import Schemas
 QUIET_SECONDS = 1.0
 VALUE_CHUNK = 1 << 20
 MAX_RAW = 32 << 20
-GONE = "this record is not there any more: it was deleted, compacted or aborted"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NAMES = ("partition", "offset", "timestamp", "key", "value", "headers")
 _SCHEMA = pa.schema(
@@ -75,7 +74,7 @@ async def whole_value(client: Client, search: Search, ranges: list[OffsetRange])
                 for at in range(0, len(value or b""), VALUE_CHUNK):
                     yield value[at : at + VALUE_CHUNK]
                 return
-    raise SearchError(GONE)
+    raise SearchError(RECORD_NOT_FOUND)
 
 
 async def raw_record(client: Client, search: Search, ranges: list[OffsetRange]) -> AsyncIterator[bytes]:
@@ -86,7 +85,7 @@ async def raw_record(client: Client, search: Search, ranges: list[OffsetRange]) 
             if columns.rows:
                 yield msgspec.msgpack.encode(_raw(columns))
                 return
-    raise SearchError(GONE)
+    raise SearchError(RECORD_NOT_FOUND)
 
 
 def _raw(columns: RecordColumns) -> RawRecord:

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from barnabas.client.errors import ClientError
-from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient
+from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient, topic_of
 from barnabas.client.schemas.serdes import SchemaDecoder, plain
-from barnabas.client.schemas.subjects import topic_of
 from barnabas.services.console.scanning.messages import RegistryAccount
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, ShownValue
 from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES

@@ -1,5 +1,5 @@
 // Pages that update themselves: at each tick of the console, elements with data-live are taken from a fresh copy of the page.
-// One stream a page, closed while nobody looks at it.
+// One stream a page, closed while the page is hidden.
 
 let stream = null;
 let paused = false;
