@@ -15,7 +15,7 @@ import barnabas
 from benchmarks import machine, report, rows
 from benchmarks.runner import RowResult, measure_rows
 from benchmarks.session import Session
-from tests.kafka_jars import KAFKA_VERSION, reason_java_is_missing
+from tests.support.kafka.jars import KAFKA_VERSION, reason_java_is_missing
 
 HERE = Path(__file__).parent
 _QUICK_SCALE, _QUICK_ROUNDS, _ROUNDS = 0.2, 1, 3
@@ -75,7 +75,7 @@ def _refuse_if_impossible(force: bool) -> None:
         raise SystemExit(f"cannot compare with Apache Kafka: {reason}")
     busy = machine.busy_share()
     if busy > machine.BUSY_LIMIT and not force:
-        raise SystemExit(f"the machine is {busy:.0%} busy, figures would mean nothing (--force to go on)")
+        raise SystemExit(f"the machine is {busy:.0%} busy, results would be unreliable (--force to continue)")
 
 
 def _about(options: argparse.Namespace, seconds: float) -> dict[str, str]:
@@ -103,7 +103,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="a fifth of the work, one round: to try the harness"
     )
-    parser.add_argument("--force", action="store_true", help="go on although the machine is busy")
+    parser.add_argument("--force", action="store_true", help="continue although the machine is busy")
     parser.add_argument("--list", action="store_true", help="show the rows and stop")
     parser.add_argument("--keep", action="store_true", help="keep the brokers' folders")
     parser.add_argument(

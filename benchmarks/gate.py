@@ -1,5 +1,5 @@
-"""The gate on the hot path and on the start: what a produce and a fetch request cost the broker, against commit `BASE`,
-and what it costs until it is ready (starting.py).
+"""Performance gate: cost of a produce and a fetch request on the broker, compared with commit `BASE`, and cost of the
+start (starting.py).
 
     make gate                           # side by side with that commit, on an idle machine
     python -m benchmarks.gate --quick   # what CI runs besides the count of instructions
@@ -9,8 +9,8 @@ Three measures, because none is enough:
   not see what a call into C costs.
 - CPU in calibration loops (calibration.py), measured between the rounds, holds on any machine, but neighbours move it
   by a tenth and more: CI only catches a request that costs as much as at `BASE`, and a little more.
-- CPU beside the broker of `BASE`, in turns on the same machine: the median of the ratios is good to a few per cent when
-  nothing else runs. That of the user is held to `USER_ALLOWED`, all of it to `CPU_ALLOWED`.
+- CPU compared with the broker of `BASE`, in turns on the same machine: the median of the ratios is accurate to a few
+  per cent on an idle machine. `USER_ALLOWED` limits user CPU, `CPU_ALLOWED` the total.
 
 Limits are below the baseline since the hot path was shortened (docs/decisions/0027): what was reached, a few per cent
 above it for what is counted, and a tenth and more for what is measured.
@@ -37,7 +37,7 @@ from benchmarks.loads import client
 from benchmarks.session import NO_FSYNC, Session
 from benchmarks.starting import Start, measure_start
 from benchmarks.subjects.brokers import Broker, barnabas
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 BASE = "9b546e8"
 ALLOWED = {"produce": 0.67, "fetch": 0.83}
@@ -80,7 +80,7 @@ _API = {load.name: load.api for load in LOADS}
 
 @dataclass(frozen=True)
 class Cost:
-    """What one request of a load costs, in microseconds of CPU and in calibration loops."""
+    """Cost of one request of a load, in microseconds of CPU and in calibration loops."""
 
     load: str
     user: float
@@ -105,7 +105,7 @@ class Cost:
 
 
 def excess_instructions() -> list[str]:
-    """The loads that execute more than is allowed, in words; none where this Python has no baseline."""
+    """Messages about loads that exceed their limit; none if this Python version has no baseline."""
     counted = count_instructions()
     baseline = BASELINE.get(sys.version_info[:2], {})
     return [
@@ -117,7 +117,7 @@ def excess_instructions() -> list[str]:
 
 
 def excess_start() -> list[str]:
-    """What a start takes more than is allowed, in words; nothing where this Python has no limits."""
+    """Messages about limits that a start exceeds; none if this Python version has no limits."""
     allowed = START_ALLOWED.get(sys.version_info[:2])
     return [] if allowed is None else _exceeding(measure_start(), allowed)
 
@@ -133,7 +133,7 @@ def _exceeding(start: Start, allowed: Start) -> list[str]:
 
 
 def count_instructions() -> dict[str, tuple[float, float]]:
-    """In a process of its own: the hooks would slow down everything else in this one."""
+    """Count in a separate process: the hooks would slow down this one."""
     command = [sys.executable, "-m", "benchmarks.instructions"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=environment)
@@ -230,7 +230,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round in calibration loops, without BASE")
     names = [load.name for load in LOADS]
     parser.add_argument(
-        "--loads", nargs="+", choices=names, default=names, help="beside BASE; the others always take all"
+        "--loads",
+        nargs="+",
+        choices=names,
+        default=names,
+        help="loads to compare with BASE; other measures use all",
     )
     options = parser.parse_args()
     loads = [load for load in LOADS if load.name in options.loads]

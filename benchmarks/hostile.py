@@ -49,7 +49,7 @@ from barnabas.records.compression import Codec, compress
 from barnabas.records.varints import varint
 from benchmarks.loads import pinged
 from benchmarks.subjects.brokers import barnabas
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 _TOPIC, _COMPACTED = "plain", "compacted"
 _MAX_PING_MS, _MAX_MEMORY = 100, 64 << 20

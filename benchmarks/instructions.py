@@ -2,9 +2,9 @@
 
     python -m benchmarks.instructions            # one JSON object: load -> [instructions, calls]
 
-Unlike CPU time these counts hardly vary from run to run, however busy the machine is, so that a limit can stand a few
-per cent above them. They see every line of Python that the hot path gains, and every system call. They do not see
-what a call into C costs: CPU times do (gate.py). Counts differ between versions of Python.
+Unlike CPU time these counts hardly vary from run to run, even on a busy machine, so limits can be a few per cent above
+them. They include every line of Python and every system call of the hot path, but not the cost of a call into C: CPU
+times do (gate.py). Counts differ between versions of Python.
 """
 
 import json

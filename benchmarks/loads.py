@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.subjects.brokers import Broker
-from tests.apache_kafka import ToolResult, run_tool
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.kafka.tools import ToolResult, run_tool
+from tests.support.programs import PROJECT_ROOT
 
 # JVM options that kafka-run-class.sh passes to the perf tools.
 _PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")

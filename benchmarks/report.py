@@ -126,7 +126,7 @@ def _with_name(name: str, usual: str, text: str) -> str:
 
 
 def print_table(results: list[RowResult], console: Console) -> None:
-    table = Table(*COLUMNS, title="Barnabas beside Apache Kafka 4.3.1", row_styles=["", "dim"])
+    table = Table(*COLUMNS, title="Barnabas compared with Apache Kafka 4.3.1", row_styles=["", "dim"])
     title = ""
     for line in lines(results):
         style = "red" if line.verdict not in GOOD else None
@@ -158,7 +158,7 @@ def _as_json(results: list[RowResult], about: dict[str, str]) -> dict[str, objec
 
 def _as_markdown(results: list[RowResult], about: dict[str, str]) -> str:
     head = [
-        "# Barnabas beside Apache Kafka 4.3.1",
+        "# Barnabas compared with Apache Kafka 4.3.1",
         "",
         *(f"- {name}: {value}" for name, value in about.items()),
         "",

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.subjects.processes import resident_bytes
-from tests.broker_process import BrokerProcess
+from tests.support.brokers import BrokerProcess
 
 _COUNTED = Path(__file__).parent / "clients" / "counted_start.py"
 _BARE = "import asyncio, ssl, sys; print(flush=True); sys.stdin.read()"

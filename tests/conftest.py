@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from barnabas.common.safe_logging import line_limit
-from tests.kafka_jars import in_ci, reason_java_is_missing
+from tests.support.kafka.jars import reason_java_is_missing
+from tests.support.programs import in_ci
 
 # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.scheduler import Scheduling
 
-    from tests.secured_kafka import SecuredKafka
+    from tests.support.kafka.secured import SecuredKafka
 
 TESTS = Path(__file__).parent
 # Folders whose tests start brokers, JVMs and whole clusters. After all others, so that a mistake is told of early;
@@ -90,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """`make test` runs two processes: whoever is done takes the next file, in the order above."""
+    """`make test` runs three processes: a process that is done takes the next file, in the order above."""
     from xdist.scheduler import LoadScopeScheduling
 
     class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -105,7 +106,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 @pytest.fixture(scope="session")
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """Apache Kafka with TLS and SASL: for the client, and for Spark."""
-    from tests.secured_kafka import SecuredKafka
+    from tests.support.kafka.secured import SecuredKafka
 
     with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
         yield kafka
@@ -113,7 +114,7 @@ def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredK
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from tests.spark.session import spark_session
+    from tests.support.spark.session import spark_session
 
     yield from spark_session(tmp_path_factory.mktemp("warehouse"))
 

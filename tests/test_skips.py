@@ -25,7 +25,7 @@ def last_lines(*arguments: str, **environment: str) -> list[str]:
 
 
 def test_a_run_without_programs_says_how_many_tests_it_skipped() -> None:
-    files = [str(TESTS / "clients" / "test_kcat.py"), str(TESTS / "test_apache_kafka.py")]
+    files = [str(TESTS / "clients" / "test_kcat.py"), str(TESTS / "support/kafka/test_broker.py")]
     *_, line, summary = last_lines("-n", "2", *files, PATH="/nowhere", KAFKA_LIBS="/nowhere")
     skipped = re.search(r"(\d+) skipped", summary)
     assert skipped is not None, summary
@@ -35,5 +35,5 @@ def test_a_run_without_programs_says_how_many_tests_it_skipped() -> None:
 
 
 def test_a_run_that_skips_nothing_says_nothing() -> None:
-    found = last_lines("-n", "0", str(TESTS / "test_durations.py"))
+    found = last_lines("-n", "0", str(TESTS / "common/test_durations.py"))
     assert not any("skipped" in line for line in found)

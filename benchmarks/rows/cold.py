@@ -11,7 +11,7 @@ from benchmarks.rows.common import MeasureBroker, subject
 from benchmarks.rows.latency import P50, P99, seconds
 from benchmarks.session import Session
 from benchmarks.subjects.brokers import Broker
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 _LOG_BYTES = 4 << 30
 WITH_HOT_LOG = "Barnabas, hot log"
@@ -58,7 +58,7 @@ def reader(session: Session, broker: Broker, cold: bool) -> Iterator[dict[str, f
 ROWS = (
     Row(
         "cold-reader",
-        "produce latency at 5,000/s beside a reader of a cold 4 GB log",
+        "produce latency at 5,000/s during a read of a cold 4 GB log",
         (
             subject(KAFKA, "kafka", produce_beside_reader(cold=True)),
             subject(BARNABAS, "barnabas", produce_beside_reader(cold=True)),

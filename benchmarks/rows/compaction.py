@@ -89,7 +89,7 @@ ROWS = (
     _rate_row("compaction-1kb", "compaction of 1 KB records, 20 for each key", 1000),
     Row(
         "compaction-latency",
-        "produce latency at 5,000/s beside compaction",
+        "produce latency at 5,000/s during compaction",
         both_of("compacting", produce_beside_compaction),
         (P50, P99),
         (Target("p99_us", "<=", 1.0),),

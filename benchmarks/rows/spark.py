@@ -23,7 +23,7 @@ from benchmarks.session import Session
 from benchmarks.subjects import spark
 from benchmarks.subjects.brokers import Broker
 from benchmarks.subjects.spark import CONNECTOR, OURS, THEIRS
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 EVENTS, PARTITIONS = 10_000_000, 6
 VALUE_ONLY = "Barnabas, value only"

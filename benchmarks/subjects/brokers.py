@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.subjects.processes import CpuTimes, cpu_seconds, cpu_times, resident_bytes
-from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, answers_api_versions, free_port
+from tests.support.kafka.broker import BROKER_FLAGS, ApacheKafka, answers_api_versions
+from tests.support.programs import free_port
 
 HEAP = "1g"
 PLAINTEXT = "PLAINTEXT"
@@ -134,7 +135,7 @@ class Broker:
         self._process.launch()
         while not answers_api_versions("127.0.0.1", self.port):
             if self._process.process_ended() or time.perf_counter() - begin > timeout:
-                raise RuntimeError(f"{self.name} did not start; see its output beside {self._log_dir}")
+                raise RuntimeError(f"{self.name} did not start; see its output next to {self._log_dir}")
             time.sleep(0.002)
         return time.perf_counter() - begin
 

@@ -14,7 +14,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cli.cluster.local_cluster import LocalCluster
 from benchmarks.subjects.processes import cpu_seconds
-from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, free_port, run_tool
+from tests.support.kafka.broker import BROKER_FLAGS, ApacheKafka
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import free_port
 
 BROKERS = 3
 HEAP = "1g"

@@ -8,7 +8,8 @@ from typing import Self
 
 from benchmarks.subjects.brokers import Broker
 from benchmarks.subjects.processes import cpu_seconds
-from tests.kafka_jars import KAFKA_VERSION, PROJECT_ROOT
+from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.programs import PROJECT_ROOT
 
 MIRROR_MAKER_LIBS = PROJECT_ROOT / ".cache" / f"mirror-maker-{KAFKA_VERSION}" / "libs"
 

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks.subjects.processes import cpu_seconds
-from tests.apache_kafka import free_port
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT, free_port
 
 PROGRAM = PROJECT_ROOT / ".cache" / "object-stores" / "versitygw"
 BUCKET = "history"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.subjects.processes import cpu_seconds, family
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 
 # The script in the package: the one in PATH would switch to the service user.
 _SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.subjects.brokers import HEAP, PLAINTEXT, BarnabasProcess, Broker, listeners
-from tests.apache_kafka import BROKER_FLAGS, ApacheKafka, free_port
-from tests.certificates import Authority
+from tests.support.certificates import Authority
+from tests.support.kafka.broker import BROKER_FLAGS, ApacheKafka
+from tests.support.programs import free_port
 
 SECURED = "secured"  # broker kind in the session
 SSL, SASL_PLAINTEXT = "SSL", "SASL_PLAINTEXT"

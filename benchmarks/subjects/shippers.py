@@ -14,8 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from benchmarks.subjects.processes import cpu_seconds
-from tests.kafka_jars import PROJECT_ROOT
-from tests.programs import SERVERS
+from tests.support.programs import PROJECT_ROOT, SERVERS
 
 FLUME = Path(os.environ.get("FLUME_LIBS") or PROJECT_ROOT / ".cache/flume-1.11.0/libs")
 HEAP = "-Xmx512m"

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.spark.session import session_builder
-from tests.spark.spark_jars import connector_jars
+from tests.support.spark.jars import connector_jars
 
 CONNECTOR = "Spark's connector"  # org.apache.spark:spark-sql-kafka-0-10
 CORES = 2

@@ -28,8 +28,8 @@ def main() -> int:
     if seconds is None:
         _print_error(
             console,
-            f"DEMO_SECONDS={asked} is no length of time: it is for how many seconds the shop is open, a number above 0 "
-            f"and up to {LONGEST:,}, such as 60.",
+            f"not a valid duration: DEMO_SECONDS={asked}. It is the number of seconds that the shop is open: above 0, "
+            f"up to {LONGEST:,}, for example 60.",
         )
         return 2
     console.rule("[bold]Barnabas: a shop, its log, and three pipelines on Spark")

@@ -87,7 +87,7 @@ class Show:
             feeder.finish()
             self._screen.say("the shop is closed; counting what is left")
             self._wait_for(pipelines.finish(), pipelines, feeder, results)
-            self._screen.say("reading the results once more, whole")
+            self._screen.say("reading all results again")
             results.read_to_the_end()
             self._screen.say("")
             self._look(pipelines, feeder, results)

@@ -12,7 +12,7 @@ from barnabas.testing import EmbeddedBroker
 from benchmarks.clients import end_to_end, fill, keyed_fill, produce_latency, transactions
 from benchmarks.loads import client, client_command, pinged
 from benchmarks.rows.groups import wait_for_coordinators
-from tests.tiering.stores import BUCKET, moto_server
+from tests.support.tiering.stores import BUCKET, moto_server
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the load generator uses epoll")
 

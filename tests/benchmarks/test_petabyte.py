@@ -1,7 +1,7 @@
 """The arithmetic in docs/scale.md is that of the code's constants."""
 
 from benchmarks.petabyte import Petabyte, entry_bytes, entry_memory, table
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 
 def test_the_page_shows_what_the_constants_give() -> None:

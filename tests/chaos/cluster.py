@@ -15,13 +15,13 @@ from typing import Self
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from barnabas.cluster.zookeeper.process import ZooKeeperProcess, lasting_port
-from tests.chaos.disks import SmallDisk
 from tests.chaos.librdkafka import begin_transactions
 from tests.chaos.links import Links, Way
 from tests.chaos.security import PLAINTEXT, Security
 from tests.chaos.store import ChaosStore
+from tests.support.disks import SmallDisk
 from tests.support.waiting import SECONDS, until
-from tests.zookeeper import Ensemble
+from tests.support.zookeeper import Ensemble
 
 READY = "Barnabas is ready on "
 WITH_SMALL_DISK = 1  # the broker whose disk can be filled

@@ -15,14 +15,14 @@ from tests.chaos.moves import hold_back, let_go, move
 from tests.chaos.power import forget_unsynced
 from tests.chaos.store import ChaosStore
 from tests.support.waiting import until
-from tests.zookeeper import Ensemble
+from tests.support.zookeeper import Ensemble
 
 SESSION_SECONDS = 6.0
 KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
 CLEAN_GAP = 1.0  # and for a clean restart
 SLOW_SECONDS = 0.5  # that a message takes on a link that is slow, one way
 NO_ROOM = "free some space"
-IS_SLOW = "a thread writes to it"
+IS_SLOW = "a background thread writes"
 
 
 class Scene(NamedTuple):

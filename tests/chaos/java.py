@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 
 from barnabas.testing.client_settings import ClientSettings
-from tests.apache_kafka import java_command
 from tests.chaos.loads import DELIVERY_MS, PACE, PARTITIONS, Load
-from tests.kafka_jars import PROJECT_ROOT, kafka_libs
+from tests.support.kafka.jars import kafka_libs
+from tests.support.kafka.tools import java_command
+from tests.support.programs import PROJECT_ROOT
 
 PROGRAMS = PROJECT_ROOT / "tests" / "java" / "chaos"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from barnabas.testing.client_settings import ClientSettings, plain_users
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 PLAINTEXT, SASL_SSL = PROTOCOLS = "PLAINTEXT", "SASL_SSL"
 SESSION_MS = "8000"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,16 +12,11 @@ from barnabas.cluster.zookeeper.process import lasting_port
 from barnabas.tiering.stores.opening import open_store
 from barnabas.tiering.stores.store import ObjectStore
 from tests.chaos.links import Links
+from tests.support.programs import versitygw
+from tests.support.tiering.stores import BUCKET, SECRET
 from tests.support.waiting import until
-from tests.tiering.stores import BUCKET, SECRET
 
-INSTALLED = Path(".cache/object-stores/versitygw")  # by `make object-stores-install`
 _EVERYBODY = 0  # the source of all connections to the store
-
-
-def versitygw() -> str | None:
-    """Where its program is."""
-    return str(INSTALLED.resolve()) if INSTALLED.exists() else shutil.which("versitygw")
 
 
 class ChaosStore:

@@ -9,7 +9,7 @@ from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import FAULTS
 from tests.chaos.loads import Load
 from tests.chaos.matrix import run_one
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 SELECTION: tuple[tuple[str, type[Load]], ...] = (
     ("kill the leader", java.IdempotentLoad),

@@ -8,7 +8,7 @@ from tests.chaos import librdkafka
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import ENSEMBLE_FAULTS, Fault
 from tests.chaos.matrix import run_one
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 SLACK = 3.0  # tests share their machine
 IN_CI = {"kill the ensemble's leader"}

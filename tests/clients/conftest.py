@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
-from tests.clients.consumers import stop_all
+from tests.support.consumers import stop_all
 
 DEADLINE = 60.0  # machines that run all tests at once are slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tests.broker_process import BrokerProcess
-from tests.peers.reading import create_topic, read_to_end
+from tests.support.brokers import BrokerProcess
+from tests.support.topics import create_topic, read_to_end
 
 ROUNDS = 2
 MAX_CALL = 20.0  # seconds, on a busy machine; a call that waits for a broker takes message.timeout.ms

@@ -35,8 +35,8 @@ from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, produce
-from tests.clients.raw import RawConnection, frame_of
-from tests.protocol.samples import sample
+from tests.support.builders.messages import sample
+from tests.support.clients import RawConnection, frame_of
 
 MUTATIONS = 10_000
 FRAMES_PER_VERSION = 3

@@ -23,9 +23,10 @@ from barnabas.protocol.messages.quotas import (
 )
 from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka, run_tool
-from tests.client_quotas import set_quotas
-from tests.clients.raw import RawConnection, frame_of
+from tests.support.brokers import set_quotas
+from tests.support.clients import RawConnection, frame_of
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.kafka.tools import run_tool
 
 log = logging.getLogger(__name__)
 

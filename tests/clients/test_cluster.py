@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.testing import EmbeddedCluster
-from tests.apache_kafka import run_tool
-from tests.cluster.proxy import Proxy
-from tests.kafka_jars import requires_java
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.proxies import Proxy
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 SHORT_SESSIONS = {"zookeeper.session.timeout.ms": "3000"}

@@ -19,8 +19,8 @@ from barnabas.broker import log_cleaner
 from barnabas.common.files import FileSystem
 from barnabas.log import names
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
 from tests.clients.conftest import DEADLINE
+from tests.support.brokers import BrokerProcess
 from tests.support.waiting import until
 
 SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "1000"}

@@ -11,7 +11,6 @@ import pytest
 
 from barnabas.broker import log_cleaner as cleaning
 from barnabas.testing import EmbeddedBroker
-from tests.chaos.disks import SmallDisk
 from tests.clients.test_compaction import (
     COMPACTED,
     SETTINGS,
@@ -23,6 +22,7 @@ from tests.clients.test_compaction import (
     value_of,
     wait_until_compact,
 )
+from tests.support.disks import SmallDisk
 from tests.support.waiting import until
 
 KEYS, ROUNDS = 400, 5

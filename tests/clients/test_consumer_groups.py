@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.groups.consumer import targets
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.broker_process import BrokerProcess
-from tests.clients.consumers import ConfluentWorker, ConsumerProtocolWorker, Load, Processed, Worker
 from tests.clients.test_groups_java import JavaConsumer, concatenated, groups
+from tests.support.brokers import BrokerProcess
+from tests.support.consumers import ConfluentWorker, ConsumerProtocolWorker, Load, Processed, Worker
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import until
 
 PARTITIONS = 6

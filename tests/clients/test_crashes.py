@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
-from tests.broker_process import BrokerProcess
 from tests.clients.conftest import consume, produce
+from tests.support.brokers import BrokerProcess
 from tests.support.waiting import until
 
 ROUNDS = 3

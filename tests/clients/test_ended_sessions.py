@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
 from barnabas.cluster.deltas import ConfigsChanged
 from barnabas.cluster.image import ConfigResourceType
 from barnabas.testing import EmbeddedBroker
-from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey
-from tests.sasl_broker import PASSWORD, USER, add_user, commit, login, plain_users, sasl_settings
+from tests.support.identity_providers import AUDIENCE, ISSUER, IdentityProvider, SigningKey
+from tests.support.sasl import PASSWORD, USER, add_user, commit, login, plain_users, sasl_settings
 from tests.support.waiting import until
 
 ENDS = "barnabas.credential.change.ends.sessions"

@@ -11,7 +11,7 @@ from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from barnabas.records.batch import iterate_headers
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import produce
-from tests.clients.raw import RawConnection
+from tests.support.clients import RawConnection
 
 PARTITIONS = 3
 RECORDS = 20

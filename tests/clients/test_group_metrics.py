@@ -7,7 +7,7 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, ShareConsumer
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
+from tests.support.programs import free_port
 from tests.support.waiting import eventually
 
 COORDINATOR = "kafka_server_group_coordinator_metrics_"

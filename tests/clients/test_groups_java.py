@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import java_command, run_tool
 from tests.clients.conftest import produce
-from tests.clients.consumers import ConfluentWorker, Load, Processed
+from tests.support.consumers import ConfluentWorker, Load, Processed
+from tests.support.kafka.tools import java_command, run_tool
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.java

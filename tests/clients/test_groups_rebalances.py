@@ -11,8 +11,8 @@ import pytest
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from barnabas.testing import EmbeddedBroker
-from tests.broker_process import BrokerProcess
-from tests.clients.consumers import (
+from tests.support.brokers import BrokerProcess
+from tests.support.consumers import (
     AiokafkaWorker,
     ConfluentWorker,
     KafkaPythonWorker,

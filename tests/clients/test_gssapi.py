@@ -17,10 +17,10 @@ from barnabas.security.authn.kerberos_names import parse_rules
 from barnabas.security.authn.sasl.gssapi import Acceptor, GssapiExchange
 from barnabas.security.authn.sasl.login import Authenticated, AuthenticationFailedError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import TOOL_FLAGS, free_port, run_tool
-from tests.kafka_jars import requires_java
-from tests.programs import SERVERS, find, missing
-from tests.sasl_broker import properties, sasl_settings, until_logged
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import TOOL_FLAGS, run_tool
+from tests.support.programs import SERVERS, find, free_port, missing
+from tests.support.sasl import properties, sasl_settings, until_logged
 
 REALM = "BARNABAS.TEST"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"

@@ -37,12 +37,12 @@ from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Record
 from barnabas.records.varints import varint
-from tests.apache_kafka import free_port
-from tests.broker_process import BrokerProcess
 from tests.clients.conftest import consume
-from tests.clients.raw import RawConnection, frame_of
-from tests.network.pings import Pings
-from tests.records.examples import batch_of, with_header
+from tests.support.brokers import BrokerProcess
+from tests.support.builders.records import batch_of, with_header
+from tests.support.clients import RawConnection, frame_of
+from tests.support.clocks import Pings
+from tests.support.programs import free_port
 
 MAX_PING = 0.2  # the target is 0.1
 MEMORY = 64 << 20

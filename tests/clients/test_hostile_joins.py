@@ -13,9 +13,9 @@ from barnabas.common.errors import ErrorCode
 from barnabas.protocol import decode_response
 from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.broker_process import BrokerProcess
-from tests.clients.raw import RawConnection, frame_of
-from tests.network.pings import Pings
+from tests.support.brokers import BrokerProcess
+from tests.support.clients import RawConnection, frame_of
+from tests.support.clocks import Pings
 from tests.support.waiting import until
 
 VERSION = 3  # the last one in which a member joins with one request

@@ -21,10 +21,10 @@ from barnabas.protocol.messages.telemetry import (
     PushTelemetryResponse,
 )
 from barnabas.records.compression import Codec, compress
-from tests.broker_process import BrokerProcess
-from tests.clients.raw import RawConnection
-from tests.handlers.telemetry.pushes import field, gauge, metrics_data, point
-from tests.network.pings import Pings
+from tests.support.brokers import BrokerProcess
+from tests.support.builders.telemetry import field, gauge, metrics_data, point
+from tests.support.clients import RawConnection
+from tests.support.clocks import Pings
 
 CLIENT_METRICS = 16
 MAX_PING = 0.1  # the target for a step is 0.02; a ping waits for several

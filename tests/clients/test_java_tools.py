@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume, produce
+from tests.support.kafka.tools import run_tool
 
 pytestmark = pytest.mark.java
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka, free_port
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.programs import free_port
 
 pytestmark = pytest.mark.java
 
@@ -95,21 +99,39 @@ def everything(bootstrap: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("ending", ["clean", "killed"])
-def test_a_folder_of_apache_kafka_is_served_with_identical_records(tmp_path: Path, ending: str) -> None:
-    kafka = ApacheKafka(tmp_path / "kafka", free_port(), heap="256m")
-    kafka.start()
-    try:
+@dataclass(frozen=True)
+class Written:
+    """Folders of one Apache Kafka by how it ended, and what it served before."""
+
+    folders: dict[str, Path]
+    served: dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    folder = tmp_path_factory.mktemp("kafka")
+    folders = {ending: folder / ending for ending in ("clean", "killed")}
+    with ApacheKafka(folder / "kafka", free_port(), heap="256m") as kafka:
         fill(kafka.bootstrap_servers)
-        expected = everything(kafka.bootstrap_servers)
-    finally:
-        (kafka.stop if ending == "clean" else kafka.kill)()
-    folder = tmp_path / "ours"
-    shutil.copytree(kafka.log_dir, folder)
+        served = everything(kafka.bootstrap_servers)
+        # What is there while it stands still is what a kill would leave behind.
+        os.kill(kafka.pid, signal.SIGSTOP)
+        try:
+            shutil.copytree(kafka.log_dir, folders["killed"])
+        finally:
+            os.kill(kafka.pid, signal.SIGCONT)
+    shutil.copytree(kafka.log_dir, folders["clean"])
+    return Written(folders, served)
+
+
+@pytest.mark.parametrize("ending", ["clean", "killed"])
+def test_a_folder_of_apache_kafka_is_served_with_identical_records(written: Written, ending: str) -> None:
+    folder = written.folders[ending]
+    assert (folder / ".kafka_cleanshutdown").exists() == (ending == "clean")
     metadata = folder / "__cluster_metadata-0"
     before = {path.name: path.read_bytes() for path in metadata.iterdir() if path.is_file()}
     with EmbeddedBroker(data_dir=folder) as broker:
-        assert everything(broker.bootstrap_servers) == expected
+        assert everything(broker.bootstrap_servers) == written.served
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         resource = ConfigResource(ResourceType.TOPIC, PLAIN)
         assert admin.describe_configs([resource])[resource].result()["retention.ms"].value == "-1"

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.programs import find
+from tests.support.programs import find
 
 
 def kcat(broker: EmbeddedBroker, *args: str, text: str = "") -> str:

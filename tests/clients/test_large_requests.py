@@ -16,10 +16,10 @@ from barnabas.common.types import new_uuid
 from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.kafka_jars import requires_java
-from tests.network.extremes import Steps, ask, sparing
-from tests.network.harness import frame
+from tests.support.extremes import Steps, ask, sparing
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.server import frame
 
 TOPICS = 5_000
 PARTITIONS_OF_EACH = 10

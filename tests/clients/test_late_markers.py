@@ -18,9 +18,10 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.testing import EmbeddedCluster
-from tests.apache_kafka import free_port, java_command
-from tests.frame_proxy import DEADLINE, FrameProxy
-from tests.zookeeper import require_zookeeper
+from tests.support.kafka.tools import java_command
+from tests.support.programs import free_port
+from tests.support.proxies import DEADLINE, FrameProxy
+from tests.support.zookeeper import require_zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

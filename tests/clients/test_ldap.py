@@ -21,9 +21,8 @@ from barnabas.security.authz.acls import AclBinding, PatternType, Permission
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.principal import Principal
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.programs import find
-from tests.sasl_broker import commit, login, sasl_settings
+from tests.support.programs import find, free_port
+from tests.support.sasl import commit, login, sasl_settings
 from tests.support.waiting import until
 
 SUFFIX = "dc=example,dc=com"

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.replication.log_dir_moves import READ_BYTES
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import until
 
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"

@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.kafka_jars import NEWEST_CLIENT_LIBS
+from tests.support.kafka.jars import NEWEST_CLIENT_LIBS
+from tests.support.programs import free_port
 
 NEW_IN_4_4 = {
     "ApiVersions": 5,

@@ -21,11 +21,11 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.common.safe_logging import line_limit
 from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import TOOL_FLAGS, run_tool
 from tests.clients.conftest import consume, produce
-from tests.identity_provider import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
-from tests.kafka_jars import requires_java
-from tests.sasl_broker import properties, sasl_settings, until_logged
+from tests.support.identity_providers import AUDIENCE, ISSUER, IdentityProvider, SigningKey, claims
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import TOOL_FLAGS, run_tool
+from tests.support.sasl import properties, sasl_settings, until_logged
 from tests.support.waiting import retry
 
 DEADLINE = 60

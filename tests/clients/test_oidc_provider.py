@@ -10,8 +10,8 @@ import pytest
 
 from barnabas.testing import EmbeddedBroker
 from tests.clients.conftest import consume, produce
-from tests.openid_provider import openid_provider
-from tests.sasl_broker import sasl_settings
+from tests.support.identity_providers import openid_provider
+from tests.support.sasl import sasl_settings
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 
 from barnabas.testing import EmbeddedCluster
 from barnabas.testing.embedded import EmbeddedBroker
-from tests.apache_kafka import free_port
-from tests.sasl_broker import PLAIN_USERS, login
+from tests.support.programs import free_port
+from tests.support.sasl import PLAIN_USERS, login
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 BROKER_LOGIN = 'username="broker" password="of all brokers" user_broker="of all brokers"'

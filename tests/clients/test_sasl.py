@@ -23,11 +23,11 @@ from barnabas.protocol.messages.sasl import (
     SaslHandshakeRequest,
 )
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume, produce
-from tests.clients.raw import RawConnection
-from tests.kafka_jars import requires_java
-from tests.sasl_broker import (
+from tests.support.clients import RawConnection
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.sasl import (
     MECHANISMS,
     PASSWORD,
     PLAIN_USERS,

@@ -19,10 +19,10 @@ from barnabas.common.errors import ErrorCode
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.authz.audit import TOPIC
 from barnabas.testing import EmbeddedCluster
-from tests.certificates import Authority
-from tests.sasl_broker import PASSWORD, PLAIN_USERS, USER, login
+from tests.support.certificates import Authority
+from tests.support.sasl import PASSWORD, PLAIN_USERS, USER, login
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 DEADLINE = 60.0
 BROKER_LOGIN = 'username="broker" password="of all brokers" user_broker="of all brokers"'

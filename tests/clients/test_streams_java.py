@@ -24,11 +24,11 @@ from barnabas.common.errors import KafkaError
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS, partition_for
 from barnabas.protocol.messages.streams import DescribedGroup, StreamsGroupDescribeRequest, TaskIds
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
-from tests.apache_kafka import java_command, run_tool
-from tests.broker_process import BrokerProcess
-from tests.kafka_jars import kafka_libs
+from tests.support.brokers import BrokerProcess
+from tests.support.kafka.jars import kafka_libs
+from tests.support.kafka.tools import java_command, run_tool
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 pytestmark = pytest.mark.java
 

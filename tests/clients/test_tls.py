@@ -20,9 +20,9 @@ from barnabas.client.errors import ClientError
 from barnabas.client.security.parsing import parse_security
 from barnabas.config.setting import ConfigError
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import run_tool
-from tests.certificates import Authority, Signed
-from tests.kafka_jars import requires_java
+from tests.support.certificates import Authority, Signed
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
 from tests.support.waiting import until
 
 SECONDS = 60

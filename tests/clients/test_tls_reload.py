@@ -24,7 +24,7 @@ from cryptography import x509
 
 from barnabas.broker.security.tls_reload import TlsReload
 from barnabas.testing import EmbeddedBroker
-from tests.certificates import Authority, Signed
+from tests.support.certificates import Authority, Signed
 from tests.support.waiting import until
 
 SECONDS = 60

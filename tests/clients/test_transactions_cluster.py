@@ -12,7 +12,7 @@ from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import end_offsets, transactional
 from tests.clients.test_transactions_crashes import fill, start_worker, wait_for_end, wait_for_progress
 from tests.support.waiting import until
-from tests.zookeeper import require_zookeeper
+from tests.support.zookeeper import require_zookeeper
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.broker_process import BrokerProcess
 from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import end_offsets, transactional
+from tests.support.brokers import BrokerProcess
 from tests.support.waiting import until
 
 WORKER = Path(__file__).parent / "exactly_once_worker.py"

@@ -11,10 +11,10 @@ import pytest
 from barnabas.client.connection import BrokerConnection
 from barnabas.testing import EmbeddedBroker
 from barnabas.transactions.transaction import TransactionState
-from tests.apache_kafka import run_tool
 from tests.clients.conftest import consume
 from tests.clients.test_transactions_confluent import TIMEOUT, end_offsets, transactional
 from tests.clients.test_transactions_wire import V1_PRODUCE, Wire
+from tests.support.kafka.tools import run_tool
 
 pytestmark = pytest.mark.java
 

@@ -54,8 +54,8 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka
-from tests.network.harness import brokers_let_in
+from tests.support.kafka.broker import ApacheKafka
+from tests.support.server import brokers_let_in
 from tests.support.waiting import async_eventually, until
 
 E = ErrorCode

@@ -19,7 +19,7 @@ from barnabas.protocol.messages.transactions import InitProducerIdRequest
 from barnabas.records.blocks import block_of
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.spark.sink.reading import read_committed
+from tests.support.topics import read_committed
 from tests.support.waiting import async_eventually
 
 SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}

@@ -30,7 +30,7 @@ def test_a_length_that_is_none_is_refused_at_once(
     monkeypatch.setenv("DEMO_SECONDS", seconds)
     assert demo.main() == 2
     said = capsys.readouterr().out
-    assert said.startswith(f"Error: DEMO_SECONDS={seconds} is no length of time")
+    assert said.startswith(f"Error: not a valid duration: DEMO_SECONDS={seconds}")
     assert said.count("\n") == 1
 
 

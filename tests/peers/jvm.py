@@ -13,7 +13,7 @@ from typing import Self
 
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 from tests.support.waiting import still_running, until
 
 SOURCES = Path(__file__).parent / "java"

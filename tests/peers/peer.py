@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 from tests.support.waiting import still_running, until
 
 FOLDER = PROJECT_ROOT / ".cache" / "peers"

@@ -10,7 +10,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.peers import peer
 from tests.peers.peer import ALL, WITH_GROUPS, WITH_TRANSACTIONS, PeerRecord
-from tests.peers.reading import CommittedOffsets, produce, values_to_end
+from tests.support.topics import CommittedOffsets, produce, values_to_end
 
 pytestmark = pytest.mark.extended
 

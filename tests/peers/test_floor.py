@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks import wire
-from tests.broker_process import BrokerProcess
-from tests.clients.raw import RawConnection
-from tests.peers.reading import create_topic, read_to_end
+from tests.support.brokers import BrokerProcess
+from tests.support.clients import RawConnection
+from tests.support.topics import create_topic, read_to_end
 
 RECORD_BYTES = 100
 RECORDS = 500_000

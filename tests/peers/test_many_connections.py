@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess
 from tests.peers import peer
-from tests.peers.reading import create_topic, read_to_end
+from tests.support.brokers import BrokerProcess
+from tests.support.topics import create_topic, read_to_end
 
 CONNECTIONS = int(os.environ.get("PEER_CONNECTIONS", "3000"))
 SECONDS = int(os.environ.get("PEER_SECONDS", "300"))

@@ -17,10 +17,10 @@ from barnabas.protocol.messages.offsets import (
     ListOffsetsTopic,
 )
 from benchmarks import wire
-from tests.broker_process import BrokerProcess
-from tests.clients.raw import RawConnection
-from tests.peers.reading import create_topic
 from tests.peers.sparse_log import Target, make_sparse_log
+from tests.support.brokers import BrokerProcess
+from tests.support.clients import RawConnection
+from tests.support.topics import create_topic
 
 SEGMENTS = {"gigabyte": 1, "terabyte": 1024}
 LOOKUPS = 2000

@@ -11,7 +11,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.peers import jvm
 from tests.peers.jvm import JARS, JvmProcess
-from tests.peers.reading import CommittedOffsets, produce, values_to_end
+from tests.support.topics import CommittedOffsets, produce, values_to_end
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 

@@ -116,7 +116,7 @@ def _console(bootstrap: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 ROWS = (
     Row(
         "console-cluster",
-        "console beside 9,000 topics, 39,000 partitions, 2,200 groups: refresh, and pages meanwhile (p95)",
+        "console with 9,000 topics, 39,000 partitions, 2,200 groups: refresh, and pages meanwhile (p95)",
         (Subject(BARNABAS, measure_large),),
         (Metric("refresh", "s", 2), Metric("page", "ms", 1)),
         (Target("refresh", "<=", 5.0, relative_to=None), Target("page", "<=", 200.0, relative_to=None)),
@@ -124,7 +124,7 @@ ROWS = (
     ),
     Row(
         "console-memory",
-        "console beside ten topics: resident memory",
+        "console with ten topics: resident memory",
         (Subject(BARNABAS, measure_small),),
         (Metric("memory", "MB", 1),),
         (Target("memory", "<=", 80.0, relative_to=None),),

@@ -17,7 +17,7 @@ from benchmarks.subjects.brokers import Broker
 _RECORDS, _PARTITIONS = 800_000, 4
 _ROUNDS, _SECONDS = 5, 2.5
 _LABEL = "orders"
-_WITHOUT, _WITH = "nobody searches", "somebody searches"
+_WITHOUT, _WITH = "without a search", "during a search"
 _BUSY, _AGAIN = "processes that only count", "processes that only count, again"
 
 
@@ -115,7 +115,7 @@ ROWS = (
     row("console-search-cel", "console: CEL over 800,000 records of 242 B", "cel", 0.8),
     Row(
         "console-search-produce",
-        "produce latency at 5,000/s while the console searches without a pause, beside processes that only count",
+        "produce latency at 5,000/s while the console searches continuously, compared with processes that only count",
         (
             Subject(_WITHOUT, _produce),
             Subject(_BUSY, _produce_on_a_busy_machine),

@@ -10,7 +10,7 @@ from barnabas.protocol.messages.quotas import (
 from benchmarks.rows.security.unchanged import unchanged_latency
 from benchmarks.session import Session
 from benchmarks.subjects.brokers import Broker
-from tests.clients.raw import RawConnection
+from tests.support.clients import RawConnection
 
 _QUOTAS, _AT_ONCE = 1_000, 100
 # High enough never to throttle.

@@ -14,7 +14,7 @@ from benchmarks.loads import client_command
 from benchmarks.model import Metric
 from benchmarks.session import Session
 from benchmarks.subjects.object_store import BUCKET
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT
 
 GIB = 1 << 30
 SHARED = "tiers"  # brokers and object store shared by consecutive rows

@@ -20,8 +20,8 @@ from typing import Any
 
 from barnabas.services.console.access.passwords import hash_of, new_token
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import free_port
 from tests.fuzz.driving import ROOT, Hung
+from tests.support.programs import free_port
 from tests.support.waiting import retry, still_running
 
 USERS = {"admin": "admin's password"}

@@ -9,7 +9,7 @@ from random import Random
 
 from barnabas.services.console.api_documentation import described
 from barnabas.services.console.pages import route_table
-from barnabas.services.registry.api.routes import ROUTES
+from barnabas.services.registry.api.app import ROUTES
 from tests.fuzz.ports.bodies import Bodies
 from tests.fuzz.ports.process import Case
 

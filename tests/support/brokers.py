@@ -1,16 +1,23 @@
-"""`barnabas serve` as a process of its own, for tests that kill it."""
+"""A broker as a process of its own (`barnabas serve`), for tests that kill it, and client quotas of an embedded one."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.apache_kafka import free_port
+from barnabas.broker.broker import Broker
+from barnabas.cluster.deltas import ClientQuotasChanged
+from barnabas.security.quotas.filters import QuotaEntity
+from barnabas.testing import EmbeddedBroker
+from tests.support.programs import free_port
 from tests.support.waiting import until
 
 READY = "Barnabas is ready on "
@@ -104,3 +111,22 @@ class BrokerProcess:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.stop()
+
+
+def set_quotas(broker: EmbeddedBroker, entity: QuotaEntity, **values: float | None) -> None:
+    """Set client quotas as AlterClientQuotas does; None removes one. Returns when the broker uses them."""
+    running = broker.broker
+    asyncio.run_coroutine_threadsafe(changed(running, entity, values), running.timers).result(60)
+
+
+async def changed(broker: Broker, entity: QuotaEntity, values: Mapping[str, float | None]) -> None:
+    await broker.controller.submit(lambda image: ([ClientQuotasChanged(entity, dict(values))], None))
+
+
+@contextmanager
+def quotas(broker: EmbeddedBroker, entity: QuotaEntity, **values: float) -> Iterator[None]:
+    set_quotas(broker, entity, **values)
+    try:
+        yield
+    finally:
+        set_quotas(broker, entity, **dict.fromkeys(values))

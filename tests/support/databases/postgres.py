@@ -7,7 +7,6 @@ import glob
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from tests import programs
+from tests.support.programs import free_port, missing
 from tests.support.waiting import retry, still_running
 
 DEADLINE = 60.0
@@ -30,7 +29,7 @@ def find_programs() -> str:
         return str(Path(found[-1]).parent)
     named = shutil.which("initdb")
     if named is None:
-        programs.missing("no PostgreSQL here")
+        missing("no PostgreSQL here")
     return str(Path(named).resolve().parent)
 
 
@@ -114,7 +113,7 @@ def running_postgres() -> Iterator[PostgresServer]:
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-    server = PostgresServer(folder, _free_port())
+    server = PostgresServer(folder, free_port())
     try:
         server.create()
         server.start()
@@ -132,10 +131,3 @@ def _unprivileged() -> dict[str, Any]:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [], "cwd": "/"}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apache_kafka import free_port
-from tests.kafka_jars import PROJECT_ROOT
-from tests.programs import SERVERS
+from tests.support.programs import PROJECT_ROOT, SERVERS, free_port
 from tests.support.waiting import until
 
 DEADLINE = 120.0

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.apache_kafka import ApacheKafka, answers_api_versions, free_port, run_tool
-from tests.kafka_jars import requires_java
+from tests.support.kafka.broker import ApacheKafka, answers_api_versions
+from tests.support.kafka.jars import requires_java
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import free_port
 
 
 @requires_java

@@ -1,35 +1,23 @@
-"""Apache Kafka itself, for tests and benchmarks: its command-line tools, and a broker of one KRaft node.
-
-result = run_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", address, "--list")
+"""Apache Kafka itself: a broker of one KRaft node, for tests and benchmarks.
 
 with ApacheKafka(tmp_path / "kafka") as kafka:
     kafka.bootstrap_servers
 """
 
-import atexit
-import functools
 import socket
 import struct
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from barnabas.cluster.zookeeper.process import lasting_port
-from tests.kafka_jars import PROJECT_ROOT, jar, kafka_libs
-from tests.tool_runner import ToolRunner
+from tests.support.kafka.tools import java_command, run_tool
+from tests.support.programs import free_port
 
-LOG4J_CONFIG = PROJECT_ROOT / "tests" / "java" / "log4j2.xml"
-TOOL_RUNNER = PROJECT_ROOT / "tests" / "java" / "ToolRunner.java"
-_LOG4J = f"-Dlog4j2.configurationFile={LOG4J_CONFIG}"
 CLUSTER_ID = "barnabas-tests-0000000"  # 22 characters, as Kafka's base64 uuids are
 
-# A tool lives for a second or two: compile lightly, share the JDK's classes, start no parallel collector.
-TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512m")
 # For a broker that lives for seconds: half of its CPU would be spent on compiling once more what has run already.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 # What kafka-run-class.sh gives the broker, for benchmarks: the comparison must not be with a badly set-up JVM.
@@ -41,62 +29,6 @@ BROKER_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-
-
-@dataclass(frozen=True)
-class ToolResult:
-    stdout: str
-    stderr: str
-    returncode: int
-
-    def check(self) -> "ToolResult":
-        """The result itself, or an error that shows what the tool said."""
-        if self.returncode != 0:
-            raise AssertionError(f"the tool ended with {self.returncode}\n{self.stdout}\n{self.stderr}")
-        return self
-
-
-def java_command(main_class: str, *args: str, flags: tuple[str, ...] = TOOL_FLAGS) -> list[str]:
-    """The command line that runs a class of Kafka's jars."""
-    return ["java", *flags, _LOG4J, "-cp", f"{kafka_libs()}/*", main_class, *args]
-
-
-def run_tool(
-    main_class: str,
-    *args: str,
-    timeout: float = 60,
-    stdin: str | None = None,
-    flags: tuple[str, ...] = TOOL_FLAGS,
-) -> ToolResult:
-    """Runs one of Kafka's tools to its end. It gets a JVM of its own, which takes one to two seconds to start, if it
-    wants flags of its own, is a program of ours, or comes while another one runs."""
-    if flags is TOOL_FLAGS and not main_class.endswith(".java") and _runner_is_taken.acquire(blocking=False):
-        try:
-            code, stdout, stderr = _runner().run((main_class, *args), stdin, timeout)
-        finally:
-            _runner_is_taken.release()
-        return ToolResult(stdout, stderr, code)
-    return _run_alone(java_command(main_class, *args, flags=flags), timeout, stdin)
-
-
-def _run_alone(command: list[str], timeout: float, stdin: str | None) -> ToolResult:
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
-    return ToolResult(done.stdout, done.stderr, done.returncode)
-
-
-_runner_is_taken = threading.Lock()
-# Where tools are, and nothing that they share: see ToolRunner.java.
-_TOOL_JARS = ("kafka-tools", "kafka_2.13")
-
-
-@functools.cache
-def _runner() -> ToolRunner:
-    tools = [str(jar(name)) for name in _TOOL_JARS]
-    shared = [str(path) for path in sorted(kafka_libs().glob("*.jar")) if str(path) not in tools]
-    command = ["java", *TOOL_FLAGS, _LOG4J, "-cp", ":".join(shared), str(TOOL_RUNNER), *tools]
-    runner = ToolRunner(command)
-    atexit.register(runner.close)
-    return runner
 
 
 class ApacheKafka:
@@ -217,11 +149,6 @@ class ApacheKafka:
             **self._settings,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-
-
-def free_port() -> int:
-    """A port nobody listens on now, nor while a JVM starts."""
-    return lasting_port()
 
 
 # ApiVersions v0: api key, version, correlation id, client id (null); no body.

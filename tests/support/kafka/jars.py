@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import PROJECT_ROOT
+
 KAFKA_VERSION = "4.3.1"
-PROJECT_ROOT = Path(__file__).parent.parent
 DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"kafka-{KAFKA_VERSION}" / "libs"
 NEWEST_CLIENT_VERSION = "4.4.0"
 NEWEST_CLIENT_LIBS = PROJECT_ROOT / ".cache" / f"kafka-clients-{NEWEST_CLIENT_VERSION}" / "libs"
@@ -43,7 +44,3 @@ def reason_java_is_missing() -> str | None:
     if not newest_client_jar().exists():
         return f"no client of Apache Kafka {NEWEST_CLIENT_VERSION} in {NEWEST_CLIENT_LIBS}: run `make java`"
     return None
-
-
-def in_ci() -> bool:
-    return os.environ.get("CI") == "true"

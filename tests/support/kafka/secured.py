@@ -7,8 +7,10 @@ with SecuredKafka(folder) as kafka:
 from pathlib import Path
 from typing import Self
 
-from tests.apache_kafka import CLUSTER_ID, ApacheKafka, free_port, run_tool
-from tests.certificates import Authority
+from tests.support.certificates import Authority
+from tests.support.kafka.broker import CLUSTER_ID, ApacheKafka
+from tests.support.kafka.tools import run_tool
+from tests.support.programs import free_port
 
 USER, PASSWORD = "alice", "al=ice; her \\ 'secret'"
 SESSION_MS = 4000  # on the listener SHORT, whose clients have to say again who they are

@@ -1,4 +1,4 @@
-"""Frames by hand, for what no decent client would send."""
+"""A connection that sends frames as they are, for requests that no client library would send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsR
 M = TypeVar("M", bound=Message)
 
 
-def frame_of(message: Message, version: int, correlation_id: int = 1, client_id: str = "raw") -> bytes:
+def frame_of(message: Message, version: int, correlation_id: int = 1, client_id: str | None = "raw") -> bytes:
     header = RequestHeader(message.api_key, version, correlation_id, client_id)
     return b"".join(bytes(part) for part in encode_request(header, message))
 

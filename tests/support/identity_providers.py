@@ -1,21 +1,28 @@
-"""A small identity provider: keys, tokens, and an HTTP server with both (JWKS, and client credentials)."""
+"""Identity providers: one in this process (JWKS and client credentials over HTTP), and npm's oidc-provider."""
 
 from __future__ import annotations
 
 import base64
 import json
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
+from tests.support.programs import PROJECT_ROOT, find, free_port, missing
+
 ISSUER, AUDIENCE = "https://issuer.test", "barnabas"
+_INSTALLED = PROJECT_ROOT / ".cache" / "identity-provider"
+_PROGRAM = PROJECT_ROOT / "tests" / "clients" / "identity_provider" / "provider.mjs"
 
 
 def encoded(data: bytes) -> str:
@@ -129,3 +136,25 @@ class IdentityProvider:
             server.shutdown()
             thread.join()
             server.server_close()
+
+
+@contextmanager
+def openid_provider(folder: Path, redirect: str = "") -> Iterator[str]:
+    """Run npm's oidc-provider, which accepts every password, and yield its address.
+
+    `redirect` is where it sends users of the client `console` after the login.
+    """
+    (node,) = find("node")
+    if not (_INSTALLED / "node_modules").is_dir():
+        missing("there is no OpenID provider here (oidc-provider, with npm)")
+    shutil.copy(_PROGRAM, folder)
+    (folder / "node_modules").symlink_to(_INSTALLED / "node_modules")
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    command = [node, str(folder / _PROGRAM.name), str(port), *([redirect] if redirect else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert any("listening" in line for line in process.stdout)
+            yield address
+        finally:
+            process.terminate()

@@ -1,0 +1,1 @@
+"""Values for tests: images, logs, records, messages, segments, ACLs, topologies, telemetry."""

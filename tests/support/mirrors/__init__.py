@@ -1,0 +1,1 @@
+"""The target of a mirror, and `barnabas mirror` as a process."""

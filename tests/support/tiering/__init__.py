@@ -1,0 +1,1 @@
+"""Object stores to test with, and a cluster that has lost its disks."""
