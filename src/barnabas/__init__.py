@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.common.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from typing import Unpack
 
     from barnabas.tables import Table, TableOptions
-
-__version__ = "0.1.0"
 
 
 def table(topic: str, **options: Unpack[TableOptions]) -> Table:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-import barnabas
 from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.exporter_metrics import declare_exporter_metrics, serves_exporter_metrics
 from barnabas.broker.security.authentication import Authentication
@@ -19,6 +18,7 @@ from barnabas.cluster.deltas import Delta, PartitionChanged, TopicDeleted
 from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, effective_min_isr
 from barnabas.common.clock import Clock
 from barnabas.common.types import TopicPartition
+from barnabas.common.version import __version__
 from barnabas.config.setting import ConfigError
 from barnabas.groups import declare_group_metrics
 from barnabas.metrics import (
@@ -193,7 +193,7 @@ class Monitoring:
         healthy = self.is_serving and len(offline) < len(broker.config.log_dirs) and refusal is None
         details = {
             "status": "up" if healthy else "down",
-            "version": barnabas.__version__,
+            "version": __version__,
             "node_id": broker.node_id,
             "cluster_id": broker.cluster_id,
             "controller_id": broker.image.controller_id,

@@ -99,7 +99,7 @@ def version(output: Output = OutputFormat.TABLE) -> None:
     """Show the versions of Barnabas and Python."""
     import platform
 
-    from barnabas import __version__
+    from barnabas.common.version import __version__
 
     facts = {"version": __version__, "python": platform.python_version(), "system": platform.system()}
     if output is OutputFormat.JSON:

@@ -7,7 +7,6 @@ import socket
 import ssl
 from typing import Any, NamedTuple
 
-from barnabas import __version__
 from barnabas.client.addresses import Address
 from barnabas.client.errors import (
     BrokenResponseError,
@@ -24,6 +23,7 @@ from barnabas.client.security.guard import NO_GUARD, Guard
 from barnabas.client.security.session import Session
 from barnabas.client.security.tls import explain_handshake
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.version import __version__
 from barnabas.protocol.api import RESPONSES
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-import barnabas
+from barnabas.common.version import __version__
 from barnabas.metrics import catalogue
 from barnabas.metrics.registry import Registry, Sample
 
@@ -20,7 +20,7 @@ def declare_process_metrics(registry: Registry, node_id: int, cluster_id: Callab
 
     def info() -> Iterator[Sample]:
         labels = {
-            "version": barnabas.__version__,
+            "version": __version__,
             "node_id": str(node_id),
             "cluster_id": cluster_id(),
         }
