@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.network.requests.dispatch import Request
+from barnabas.network.requests import Request
 from barnabas.network.socket_server import SILENT_SECONDS
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.support.server import echo, heartbeat, heartbeat_frame, scenario, serving

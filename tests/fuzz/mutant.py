@@ -11,7 +11,7 @@ from time import thread_time
 
 from barnabas.broker.broker import Broker
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.dispatch import Request
+from barnabas.network.requests import Request
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 

@@ -16,7 +16,7 @@ from barnabas.broker.broker import Broker
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.authorization import RULES
 from barnabas.handlers.table import HANDLERS
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import (
     consumer,

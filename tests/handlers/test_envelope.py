@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.controller.topics import NewTopic
 from barnabas.handlers.envelope import wrap
 from barnabas.handlers.forwarding import create_topics
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.replication import EnvelopeRequest

@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.table import HANDLERS
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages import metadata, topics
 from barnabas.security.authz.standard_authorizer import Policy, StandardAuthorizer

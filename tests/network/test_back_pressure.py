@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.common.clock import ManualClock
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Limits
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.support.server import Harness, echo, frame, heartbeat, heartbeat_frame, scenario, serving

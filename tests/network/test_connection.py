@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.network.limits import Limits
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.security.principal import Principal

@@ -13,9 +13,9 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from barnabas.network.requests import RequestSecurity
 from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
-from barnabas.network.requests.stages import RequestSecurity
 from barnabas.protocol.messages.acls import (
     AclCreation,
     CreateAclsRequest,

@@ -16,7 +16,7 @@ from barnabas.network import socket_server
 from barnabas.network.connection import Connection
 from barnabas.network.limits import Limits
 from barnabas.network.output import Output
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.security.tls.server import ListenerTls

@@ -22,7 +22,7 @@ from barnabas.broker.broker import Broker
 from barnabas.common.errors import ErrorCode
 from barnabas.config.broker import BrokerConfig
 from barnabas.handlers.table import HANDLERS
-from barnabas.network.requests.dispatch import Handler
+from barnabas.network.requests import Handler
 from barnabas.protocol.api import ApiKey, response_class
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.metadata import ApiVersionsRequest

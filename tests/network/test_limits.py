@@ -10,7 +10,7 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.config.broker import BrokerConfig
 from barnabas.network.limits import UNLIMITED, Limits, limits_from
-from barnabas.network.requests.dispatch import Request
+from barnabas.network.requests import Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.support.server import Harness, echo, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until

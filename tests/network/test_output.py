@@ -15,7 +15,7 @@ import pytest
 from barnabas.common.files import FileSlice, LocalFile, LocalFileSystem, MemoryFile
 from barnabas.network import output
 from barnabas.network import page_residency as residency
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.protocol.codec import decode
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,

@@ -19,7 +19,7 @@ import pytest
 from barnabas.common.clock import ManualClock, SystemClock
 from barnabas.common.files import FileSlice, LocalFileSystem
 from barnabas.network.limits import Limits
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.network.tls_transport import TlsTransport
 from barnabas.protocol.messages.fetch import (

@@ -11,7 +11,7 @@ import pytest
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode
 from barnabas.handlers.versions import api_versions
-from barnabas.network.requests.dispatch import Handler
+from barnabas.network.requests import Handler
 from barnabas.protocol.codec import decode_whole
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import ApiVersionsRequest, ApiVersionsResponse

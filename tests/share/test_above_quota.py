@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
 from barnabas.testing import EmbeddedBroker
 from tests.network.requests.test_quota_stage import WAIT_MS, Counting
 from tests.share.talks import ShareTalk

@@ -19,7 +19,8 @@ from barnabas.network.connections import BrokerHosts
 from barnabas.network.event_loop import new_event_loop
 from barnabas.network.limits import Limits
 from barnabas.network.listener import Listener
-from barnabas.network.requests.dispatch import DEFAULT_BUDGET, Dispatcher, Handler, Request
+from barnabas.network.requests import Dispatcher, Handler, Request
+from barnabas.network.requests.dispatch import DEFAULT_BUDGET
 from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.api import response_class

@@ -12,8 +12,7 @@ from barnabas.handlers import HANDLERS
 from barnabas.handlers.telemetry import ClientTelemetry, TelemetryLimits
 from barnabas.metrics import Registry, RequestMetrics
 from barnabas.network import Listener, TlsListeners
-from barnabas.network.requests import RequestSecurity, budget_from
-from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests import Dispatcher, RequestSecurity, budget_from
 from barnabas.replication import FetchSessions, ReplicaFetchSettings
 from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer, StandardAuthorizer
 from barnabas.security.authz import Policy as AuthorizationPolicy

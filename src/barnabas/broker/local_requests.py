@@ -9,7 +9,7 @@ from barnabas.protocol.schema import Message
 from barnabas.security import SELF
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.network.requests import Dispatcher
 
 
 class _Serving(Protocol):

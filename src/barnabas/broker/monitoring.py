@@ -37,7 +37,7 @@ from barnabas.network import (
     declare_network_metrics,
     warn_if_metrics_exposed,
 )
-from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests import Dispatcher
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.replication import Mirrors, Partition, ReplicaManager
 from barnabas.security.authz import AuditLog

@@ -22,7 +22,7 @@ from barnabas.network import BrokerAddresses, SocketServer, limits_from
 from barnabas.security.quotas.address_quotas import AddressQuotas
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.network.requests import Dispatcher
     from barnabas.tiering.stores import ObjectStore
 
 

@@ -53,7 +53,7 @@ from barnabas.protocol.messages.cluster import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types of DescribeCluster."""

@@ -28,7 +28,7 @@ from barnabas.protocol.wire import ProtocolError
 from barnabas.security import BROKER, RequestContext, deserialized, of_envelope, serialized
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Dispatcher, Request
+    from barnabas.network.requests import Dispatcher, Request
 
 ELEMENTS = 150_000  # for the inner request and its response; the forwarding broker has a separate limit
 _LOOPBACK = ip_address("127.0.0.1").packed

@@ -23,8 +23,7 @@ from barnabas.protocol.internal_topics import (
 from barnabas.protocol.messages.metadata import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Result
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request, Result
 
 FIRST_VERSION_WITH_KEYS = 4
 FIRST_VERSION_WITH_SHARES = 6

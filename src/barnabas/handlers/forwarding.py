@@ -40,7 +40,7 @@ from barnabas.security import SELF, RequestContext
 from barnabas.security.quotas import QuotaKind, Quotas
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 TIMEOUT_SECONDS = 20.0  # less than a client's request.timeout.ms of 30 s
 RETRY_SECONDS = 0.2

@@ -37,7 +37,7 @@ from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.protocol.wire import STEP
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 logger = rate_limited_logger(__name__)
 

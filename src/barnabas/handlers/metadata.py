@@ -32,7 +32,7 @@ from barnabas.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 _Refusals = dict[str, ErrorCode]
 

@@ -37,7 +37,7 @@ from barnabas.protocol.messages.topics import (
 from barnabas.replication import ColdReads, Partition
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 LATEST = -1
 EARLIEST = -2

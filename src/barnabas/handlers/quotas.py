@@ -16,12 +16,12 @@ from barnabas.network.requests import MutationCount, QuotaBytes
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
     from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
     from barnabas.protocol.messages.mirror import AppendMirroredRequest
     from barnabas.protocol.messages.produce import ProduceRequest
     from barnabas.protocol.messages.share import ShareFetchRequest, ShareFetchResponse
     from barnabas.protocol.messages.topics import CreatableTopic, CreatePartitionsTopic, DeleteTopicState
+    from barnabas.security import RequestContext
 
 # Bytes of a request and a response other than names and records: header and fields, per request, topic and
 # partition.
@@ -29,9 +29,9 @@ _ASKED = (20, 4, 9)
 _ANSWERED = (16, 18, 38)
 
 
-def _produced(message: ProduceRequest, request: Request) -> int:
+def _produced(message: ProduceRequest, context: RequestContext) -> int:
     whole, of_topic, of_partition = _ASKED
-    size = whole + len(request.client_id or "") + len(message.transactional_id or "")
+    size = whole + len(context.client_id or "") + len(message.transactional_id or "")
     for topic in message.topic_data:
         size += of_topic + (len(topic.name) or len(topic.topic_id))
         for partition in topic.partition_data:
@@ -39,7 +39,7 @@ def _produced(message: ProduceRequest, request: Request) -> int:
     return size
 
 
-def _mirrored(message: AppendMirroredRequest, request: Request) -> int:
+def _mirrored(message: AppendMirroredRequest, context: RequestContext) -> int:
     return sum(len(each.records or b"") for topic in message.topics for each in topic.partitions)
 
 

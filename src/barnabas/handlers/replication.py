@@ -33,7 +33,7 @@ from barnabas.protocol.messages.replication import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 LOST_DIR: Uuid = bytes(15) + b"\x01"
 """Kafka's `DirectoryId.LOST`."""

@@ -46,8 +46,7 @@ from barnabas.handlers.transactions import admin as transaction_admin
 from barnabas.handlers.transactions import markers as transaction_markers
 from barnabas.handlers.transactions import offsets as transactional_offsets
 from barnabas.handlers.transactions import producers as transactions
-from barnabas.network.requests import HandlerFunction, QuotaBytes
-from barnabas.network.requests.dispatch import Handler
+from barnabas.network.requests import Handler, HandlerFunction, QuotaBytes
 from barnabas.network.requests.request_parts import in_chunks
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 NEWEST_METADATA = 13
 """Version of Metadata that determines the view of partitions: the newest."""

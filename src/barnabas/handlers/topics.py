@@ -41,8 +41,7 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import STEP
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import HandlerFunction
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import HandlerFunction, Request
 
 
 CREATED_AT_ONCE = 50

@@ -26,8 +26,7 @@ from barnabas.protocol.messages.metadata import (
 from barnabas.security.authn.sasl import OutOfOrderError
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Result
-    from barnabas.network.requests.dispatch import Dispatcher, Handler, Request
+    from barnabas.network.requests import Dispatcher, Handler, Request, Result
 
 # Kafka's check: letters and digits, with dashes and dots inside.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)

@@ -11,29 +11,60 @@ import asyncio
 import logging
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.common.files import FileSlice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.network.frames import ANSWERS, BACKLOG, MEMORY, THROTTLED, RefusedFrameError, RequestFrames
+from barnabas.network.frames import (
+    ANSWERS,
+    BACKLOG,
+    MEMORY,
+    THROTTLED,
+    Handle,
+    RefusedFrameError,
+    RequestFrames,
+)
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES, UNANSWERED_REQUESTS, Limits
 from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.output import Output
 from barnabas.network.page_residency import Warmer
 from barnabas.network.token_frames import TokenFrames
 from barnabas.network.transport import BLOCKED, Transport
-from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import LENGTH_BYTES
 from barnabas.security import Principal, of_connection
 from barnabas.security.authn.sasl import SaslLogin
 
 if TYPE_CHECKING:
     from barnabas.network.listener import Listener
-    from barnabas.network.requests.dispatch import Dispatcher, Request
+    from barnabas.network.output import Part
 
 log = rate_limited_logger(__name__)
+
+
+class RequestChannel(Protocol):
+    """Takes the requests of all connections: `requests.Dispatcher`."""
+
+    @property
+    def authenticate(self) -> Handle[Connection]: ...
+    @property
+    def dispatch(self) -> Handle[Connection]: ...
+    def run(self, connection: Connection, coroutine: Coroutine[object, object, None]) -> None: ...
+
+
+class PendingResponse(Protocol):
+    """A request in the order of responses."""
+
+    answer: Sequence[Part] | None
+    received: float
+    client_wait: float
+    time_budget: float
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def may_hold_slices(self) -> bool: ...
 
 
 class ConnectionServer(Protocol):
@@ -41,13 +72,14 @@ class ConnectionServer(Protocol):
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
-    dispatcher: Dispatcher
     memory: MemoryPool
     warmer: Warmer
     receive_buffer: memoryview
     monotonic: Callable[[], float]
     closed: Counter[str]  # connections that the server has closed, by reason
 
+    @property
+    def dispatcher(self) -> RequestChannel: ...
     def forget(self, connection: Connection) -> None: ...
 
 
@@ -88,7 +120,7 @@ class Connection:
         self.output = Output(transport, server.loop, server.warmer, self._output_progressed, self.close)
         self.opened = self.last_active = self.received = self._now()
         self._resuming = self._in_event = False
-        self.unanswered: deque[Request] = deque()
+        self.unanswered: deque[PendingResponse] = deque()
         self.closed = False
         # Identity of the client; the handlers of ApiVersions and of authentication fill it in.
         self.context = of_connection(self, listener.name, peer[0], is_privileged=listener.serves_brokers)
@@ -291,7 +323,7 @@ class Connection:
 
     # Responses out
 
-    def answered(self, request: Request) -> None:
+    def answered(self, request: PendingResponse) -> None:
         """Send the response of a request that had to wait, and those queued behind it."""
         unanswered = self.unanswered
         if self.closed or unanswered[0] is not request:
@@ -311,17 +343,11 @@ class Connection:
             self._weigh_answers()
 
     def may_send_from(self, folders: Collection[str]) -> bool:
-        """Return whether the output has a slice of a file in one of these folders.
-
-        A fetch of very many partitions holds its slices before it has a response.
-        """
+        """Return whether the output has a slice of a file in one of these folders."""
         parts = chain(self.output.parts, *(request.answer or () for request in self.unanswered))
         return any(
             isinstance(part, FileSlice) and os.path.dirname(part.file.path) in folders for part in parts
-        ) or any(
-            request.is_large and request.answer is None and request.route.api_key == ApiKey.FETCH
-            for request in self.unanswered
-        )
+        ) or any(request.may_hold_slices for request in self.unanswered)
 
     # The end
 

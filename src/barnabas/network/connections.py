@@ -191,7 +191,7 @@ def _unanswered(connection: Connection, limits: Limits, now: float) -> str | Non
     allowed = max(oldest.client_wait, oldest.time_budget) + limits.answer_seconds
     if oldest.answer is not None or now <= oldest.received + allowed:
         return None
-    return f"{oldest.route.name} version {oldest.version} was not answered for {now - oldest.received:.0f} s"
+    return f"{oldest.label} was not answered for {now - oldest.received:.0f} s"
 
 
 def _overdue(connection: Connection, limits: Limits, now: float) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from barnabas.network.listener import ConnectionRate, Listener, plain_address
 from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.page_residency import Warmer
 from barnabas.network.reachability import warn_if_unreachable
-from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.filters import QuotaEntity

@@ -15,8 +15,9 @@ from barnabas.handlers.produce.fast_path import MAX_KNOWN, KnownHeads
 from barnabas.handlers.table import HANDLERS
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics
+from barnabas.network.requests import RequestSecurity
 from barnabas.network.requests.routes import Route
-from barnabas.network.requests.stages import RequestSecurity
+from barnabas.network.requests.stages import compiled
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -252,7 +253,7 @@ def test_records_that_must_be_looked_into_are() -> None:
 
 def test_a_route_with_an_authorizer_has_no_shortcut() -> None:
     def route(version: int, security: RequestSecurity) -> Route:
-        return Route(handler, version, RequestMetrics(Registry()), security)
+        return Route(handler, version, RequestMetrics(Registry()), compiled(handler, version, security))
 
     handler = next(each for each in HANDLERS if each.request_class is ProduceRequest)
     assert route(8, RequestSecurity(StandardAuthorizer(Policy()))).shortcut is None

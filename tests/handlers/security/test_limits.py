@@ -13,7 +13,7 @@ from barnabas.common.errors import ErrorCode
 from barnabas.controller.acls import MAX_CHANGED
 from barnabas.controller.delegation_tokens import MAX_RENEWERS
 from barnabas.handlers.security.scram_credentials import MAX_ALTERATIONS
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
 from barnabas.protocol.messages.acls import (
     CreateAclsRequest,
     DeleteAclsFilter,

@@ -14,7 +14,7 @@ import pytest
 
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.retry import Deadline
-from barnabas.network.requests.stages import RequestSecurity
+from barnabas.network.requests import RequestSecurity
 from barnabas.protocol.schema import Message, Struct
 from barnabas.security.authz.authorizer import AllowAll
 from barnabas.testing import EmbeddedBroker

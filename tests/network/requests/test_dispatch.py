@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.common.clock import ManualClock
-from barnabas.network.requests.dispatch import Handler, Request
+from barnabas.network.requests import Handler, Request
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from tests.support.server import echo, frame, heartbeat, heartbeat_frame, scenario, serving
 from tests.support.waiting import async_until

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas.common.errors import ErrorCode
+from barnabas.network.requests import Handler
 from barnabas.network.requests import heavy_requests as heavy
-from barnabas.network.requests.dispatch import Handler
 from barnabas.network.requests.heavy_requests import RequestBudget
 from barnabas.network.requests.routes import ELEMENTS_AT_ONCE
 from barnabas.protocol.codec import decode_whole

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.quota_stage import Stopwatch, timed
-from barnabas.network.requests.stages import OPEN, RequestSecurity
+from barnabas.network.requests.rules import OPEN, RequestSecurity
+from barnabas.network.requests.time_slices import Stopwatch, timed
 from barnabas.protocol.messages import fetch, produce, topics
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.records.builder import build_batch

@@ -14,7 +14,8 @@ from barnabas.metrics import RequestMetrics
 from barnabas.metrics.registry import Registry
 from barnabas.network.requests.request import Answer, InnerRequest, Request, StageCompletion
 from barnabas.network.requests.routes import Route
-from barnabas.network.requests.stages import OPEN, RequestSecurity, Stage, staged, stages_of
+from barnabas.network.requests.rules import OPEN, RequestSecurity
+from barnabas.network.requests.stages import Stage, compiled, staged, stages_of
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.schema import Message
@@ -140,7 +141,7 @@ def test_a_route_has_the_stages_that_its_row_and_the_deployment_need_in_the_docu
 def test_routes_without_stages_call_the_handlers_themselves() -> None:
     metrics = RequestMetrics(Registry())
     for row in HANDLERS:
-        route = Route(row, row.max_version, metrics, OPEN)
+        route = Route(row, row.max_version, metrics, compiled(row, row.max_version, OPEN))
         if not stages_of(row, row.max_version, OPEN):
             assert route.function is row.function
             assert route.in_turns is (row.in_turns or row.function)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from barnabas.cluster.deltas import ConfigsChanged, DelegationTokenRemoved, Delta, ScramCredentialChanged
 from barnabas.cluster.image import MetadataImage
 from barnabas.network import SocketServer
-from barnabas.network.requests import RequestTurn
-from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests import Dispatcher, RequestTurn
 from barnabas.security.authn import ScramMechanism
 from barnabas.security.authn.sasl import SaslLogin, SaslState
 from barnabas.security.authz import StandardAuthorizer

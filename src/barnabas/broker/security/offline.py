@@ -28,7 +28,7 @@ from barnabas.controller import Controller, Decided, Decision
 from barnabas.controller.brokers import create_cluster
 from barnabas.controller.scram_credentials import Alteration, Deletion, Upsertion, alter_credentials
 from barnabas.log.dirs import LogManager
-from barnabas.network.requests.dispatch import Dispatcher
+from barnabas.network.requests import Dispatcher
 from barnabas.protocol.messages.sasl import AlterUserScramCredentialsResponse
 from barnabas.security.authn import ScramMechanism, new_credential
 

@@ -38,7 +38,7 @@ from barnabas.protocol.messages.configs import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 # -- The broker's loggers under Kafka's level names, for the BROKER_LOGGER resource (KIP-412) ----------

@@ -47,7 +47,7 @@ from barnabas.protocol.messages.configs import (
 from barnabas.protocol.wire import STEP
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds

@@ -17,7 +17,7 @@ from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, Loaded, TimerLoop
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 class Waiting(TimerLoop, Protocol):

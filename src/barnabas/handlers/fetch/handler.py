@@ -47,7 +47,7 @@ from barnabas.replication import (
 from barnabas.security.authz import FULL_ACCESS
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 # -- A fetch above its consumer's quota: nothing is sent, and the session is unchanged

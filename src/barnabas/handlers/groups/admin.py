@@ -44,7 +44,7 @@ from barnabas.protocol.messages.offsets import (
 from barnabas.protocol.wire import STEP
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 FIRST_DESCRIBE_WITH_NOT_FOUND = 6
 

@@ -34,7 +34,7 @@ from barnabas.protocol.messages.groups import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_SEVERAL = 3

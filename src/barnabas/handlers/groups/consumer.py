@@ -26,7 +26,7 @@ from barnabas.protocol.messages.consumer import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 class ConsumerGroupNeeds(HasGroups, HasImage, Protocol):

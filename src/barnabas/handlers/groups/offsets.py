@@ -40,7 +40,7 @@ from barnabas.protocol.messages.offsets import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_COMMIT_WITH_NOT_FOUND = 9

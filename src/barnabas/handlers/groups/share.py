@@ -27,7 +27,7 @@ from barnabas.protocol.messages.share import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 class ShareGroupCoordinators(Protocol):

@@ -46,7 +46,7 @@ from barnabas.security import RequestContext
 from barnabas.security.authz import Action, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 MAX_FAILURES_NAMED = 3
 PAUSE_IN_HEARTBEATS = 2  # after a topic could not be created

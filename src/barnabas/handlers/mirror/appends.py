@@ -30,8 +30,7 @@ from barnabas.replication import Admitted, Durability, Mirrors, Partition, admit
 from barnabas.replication.follower import PIECE_BATCHES, PIECE_BYTES, pieces
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Result
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request, Result
 
 MAX_WAIT = 60.0  # seconds, whatever timeout a client sends
 NOT_STARTED = -1

@@ -35,7 +35,7 @@ from barnabas.protocol.messages.mirror import (
 from barnabas.replication import Mirrors
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 logger = safe_logger(__name__)
 

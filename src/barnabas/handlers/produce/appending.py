@@ -25,7 +25,7 @@ from barnabas.replication import Durability, Inspections, Partition, TimerLoop
 from barnabas.security import BROKER
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 ZSTD_SINCE: Final = 7  # KIP-110
 CURRENT_LEADER_SINCE = 10  # KIP-951: the response names the new leader

@@ -10,7 +10,7 @@ from barnabas.protocol.messages.produce import PartitionProduceResponse, Produce
 from barnabas.replication import DelayedOperation, Durability, Partition, TimerLoop
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 NO_ACKNOWLEDGEMENT = 0
 

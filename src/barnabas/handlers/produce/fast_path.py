@@ -34,7 +34,7 @@ from barnabas.replication import ALL_REPLICAS
 
 if TYPE_CHECKING:
     from barnabas.network import Connection
-    from barnabas.network.requests.dispatch import Dispatcher
+    from barnabas.network.requests import RequestDispatcher
 
 MAX_KNOWN: Final = 4_096
 MAX_HEAD: Final = 512  # a topic name has up to 249 bytes
@@ -70,7 +70,7 @@ class KnownHeads:
 
     def serve(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: RequestDispatcher,
         connection: Connection,
         correlation_id: int,
         buffer: memoryview,

@@ -31,8 +31,7 @@ from barnabas.protocol.messages.produce import (
 from barnabas.replication import ALL_REPLICAS
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Result
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request, Result
 
 
 _ACKS: Final = (NO_ACKNOWLEDGEMENT, 1, ALL_REPLICAS)

@@ -42,7 +42,7 @@ from barnabas.security.authz import ALLOW_ALL, AclFilter
 from barnabas.security.authz.acls import AclBinding
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Dispatcher, Request
+    from barnabas.network.requests import Dispatcher, Request
 
 TRIES = 5
 """Attempts; ACLs may change while changes are planned, so the last plan is made in the deciding step."""

@@ -28,7 +28,7 @@ from barnabas.protocol.messages.quotas import (
 from barnabas.security.quotas.filters import CLIENT_ID, IP, USER, Matching, QuotaEntity, matching
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 TOO_MANY = decide.MAX_CHANGES + 1
 

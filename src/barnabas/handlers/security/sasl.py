@@ -36,7 +36,7 @@ from barnabas.security.authn.sasl import (
 
 if TYPE_CHECKING:
     from barnabas.network import Connection
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 # -- Failed and out-of-order authentication: counted, delayed, and closing the connection -------------

@@ -37,7 +37,7 @@ from barnabas.security.authn import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 MAX_ALTERATIONS = 1000  # in one request; Kafka's bound is 10,000 records
 

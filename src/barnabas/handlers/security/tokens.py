@@ -37,7 +37,7 @@ from barnabas.security.authn import DelegationToken, TokenSecrets, is_concerned
 from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 NO_TIME = -1
 REQUESTERS_SINCE = 3  # the first version whose responses have the requester of a token (KIP-373)

@@ -33,7 +33,7 @@ from barnabas.share import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 # Batches of aborted transactions are skipped; after this many rounds in one attempt, yield to the loop.
 MAX_ROUNDS = 8

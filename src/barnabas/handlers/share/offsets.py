@@ -46,7 +46,7 @@ from barnabas.protocol.messages.share import (
 from barnabas.share import UNKNOWN_COUNT, SharePersister, StoredState
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 R = TypeVar("R")
 LATEST = -1

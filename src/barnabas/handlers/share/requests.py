@@ -35,7 +35,7 @@ from barnabas.share import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 
 MAX_MEMBER_ID = 36  # a UUID; longer ones are refused, as by Kafka

@@ -18,7 +18,7 @@ from barnabas.protocol.schema import Message
 from barnabas.share import ShareCoordinator, StateWrite, StoredState, from_batches
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 ASKED_AT_ONCE = 50  # partitions per turn of the loop; each write takes about 0.2 ms
 

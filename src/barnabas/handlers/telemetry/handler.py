@@ -31,7 +31,7 @@ from barnabas.security import ANONYMOUS, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.network import Connection
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 WAITING_PUSHES = 16  # of the largest size, in all
 WAITING_PUSHES_OF_ONE = 4  # of one principal

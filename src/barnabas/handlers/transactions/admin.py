@@ -30,7 +30,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.transactions import Filters, Transaction, TransactionCoordinator
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 NO_TRANSACTION = -1  # in place of a first offset
 LISTED_IN_A_STEP = 16  # names may be long, and a pattern costly

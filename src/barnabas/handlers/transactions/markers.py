@@ -22,7 +22,7 @@ from barnabas.protocol.messages.transactions import (
 from barnabas.transactions import Marker, MarkerWriter
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 MARKER_SECONDS = 10.0  # less than the coordinator waits for an answer (REQUEST_SECONDS in cluster/peers.py)
 

@@ -42,7 +42,7 @@ from barnabas.transactions import (
 
 if TYPE_CHECKING:
     from barnabas.log import Log
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request
 
 BY_TOPIC_ID = 6  # the first version with ids of topics, and with the errors of the newer groups
 KNOWS_LOADING = 2  # the first version whose clients retry after COORDINATOR_LOAD_IN_PROGRESS

@@ -47,8 +47,7 @@ from barnabas.transactions import (
 )
 
 if TYPE_CHECKING:
-    from barnabas.network.requests import Result
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests import Request, Result
 
 FIRST_BETWEEN_BROKERS = 4  # of AddPartitionsToTxn
 FIRST_OF_V2 = 5  # of EndTxn and AddPartitionsToTxn

@@ -18,13 +18,9 @@ from barnabas.protocol.schema import Message
 if TYPE_CHECKING:
     from barnabas.network.requests.request import Request
     from barnabas.network.requests.routes import Handler
-    from barnabas.network.requests.stages import RequestSecurity
+    from barnabas.network.requests.rules import RequestSecurity
 
 logger = rate_limited_logger(__name__)
-
-
-def is_brokers_only(handler: Handler, version: int) -> bool:
-    return handler.brokers_only_since is not None and version >= handler.brokers_only_since
 
 
 class BrokersOnly:
@@ -32,7 +28,7 @@ class BrokersOnly:
 
     @classmethod
     def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[BrokersOnly]:
-        if is_brokers_only(handler, version):
+        if handler.is_brokers_only(version):
             yield cls()
 
     def before(self, broker: object, request: Request, message: Message) -> Message | Answer:

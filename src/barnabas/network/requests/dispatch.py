@@ -11,23 +11,31 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
+from struct import Struct
 from struct import error as StructError  # noqa: N812  (an exception, despite its name)
 from types import CoroutineType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
-from barnabas.network.requests.brokers_only import is_brokers_only, log_refused
+from barnabas.network.requests.brokers_only import log_refused
 from barnabas.network.requests.denials import error_response
-from barnabas.network.requests.fast_path import serve_fast
 from barnabas.network.requests.heavy_requests import HeavyRequests, RequestBudget
-from barnabas.network.requests.request import HandlerFunction, Request, Result
+from barnabas.network.requests.request import Request
 from barnabas.network.requests.request_tasks import RequestTasks
-from barnabas.network.requests.routes import ELEMENTS_AT_ONCE, Handler, Route
-from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, OPEN, RequestSecurity
+from barnabas.network.requests.routes import (
+    ELEMENTS_AT_ONCE,
+    FastPath,
+    Handler,
+    HandlerFunction,
+    Result,
+    Route,
+)
+from barnabas.network.requests.rules import OPEN, RequestSecurity
+from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, compiled
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse
@@ -73,7 +81,8 @@ class RouteTable:
         key, handler = api_key << 16 | version, self.handlers.get(api_key)
         route = self._routes.get(key)
         if route is None and handler is not None and handler.min_version <= version <= handler.max_version:
-            route = self._routes[key] = Route(handler, version, self._metrics, self._security)
+            functions = compiled(handler, version, self._security)
+            route = self._routes[key] = Route(handler, version, self._metrics, functions)
         return route
 
 
@@ -104,11 +113,11 @@ class Injections:
         return error_response(message, error, route.version)
 
 
-__all__ = ["Dispatcher", "Handler", "Request"]
-
 log = rate_limited_logger(__name__)
 
 DEFAULT_BUDGET = RequestBudget()
+
+_write_correlation_id: Final = Struct(">i").pack_into
 
 
 class Dispatcher(RouteTable, RequestTasks):
@@ -290,7 +299,7 @@ class Dispatcher(RouteTable, RequestTasks):
         Broker-only requests of clients are not even decoded: an error for each element would take long.
         """
         request = Request(self, connection, route, correlation_id)
-        if is_brokers_only(route.handler, route.version) and not request.context.is_privileged:
+        if route.handler.is_brokers_only(route.version) and not request.context.is_privileged:
             log_refused(request)
             connection.close(f"{route.name} of {len(body)} bytes, which only brokers send", logging.WARNING)
             return
@@ -323,6 +332,46 @@ class Dispatcher(RouteTable, RequestTasks):
         versions = ApiVersion(ApiKey.API_VERSIONS, handler.min_version, handler.max_version)
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
         self.settle(connection, Request(self, connection, route, correlation_id), response)
+
+
+def serve_fast(
+    dispatcher: Dispatcher,
+    connection: Connection,
+    route: Route,
+    known: FastPath,
+    correlation_id: int,
+    buffer: memoryview,
+    body: int,
+    end: int,
+) -> bool:
+    """Serve a request by its route's fast path, as `Dispatcher.dispatch` would; return False if that is not
+    possible.
+
+    It is not possible if the response has to wait for earlier ones.
+    """
+    if not connection.known_head or connection.unanswered or dispatcher.injections.waiting:
+        return False
+    try:
+        served = known.serve(dispatcher, connection, correlation_id, buffer, body, end)
+        if not served:
+            if served is None:
+                return False
+            route.count.value += 1
+            return True
+        route.count.value += 1
+        _write_correlation_id(served, 4, correlation_id)  # after the length
+        now, observe = dispatcher.now, route.observe
+        seconds = now() - connection.received
+        observe(seconds)
+        if seconds > dispatcher.slow_request_seconds:
+            dispatcher.log_slow(Request(dispatcher, connection, route, correlation_id), seconds)
+        output = connection.output
+        output.add_bytes(served)
+        if output.queued_bytes > QUEUED_OUTPUT_BYTES:
+            connection.pause(ANSWERS)
+    except Exception as error:
+        dispatcher.fail(Request(dispatcher, connection, route, correlation_id), error)
+    return True
 
 
 def _why_too_early(login: SaslLogin | None) -> str:

@@ -9,10 +9,10 @@ is bounded: the others wait, holding only their bytes, which count against `queu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.common.errors import ErrorCode
 from barnabas.config.broker import BrokerConfig
@@ -24,11 +24,13 @@ from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import TooManyElementsError
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.dispatch import Request
+    from barnabas.network.requests.request import Request
 
 # A request that takes longer waits for the controller or for followers: the next one need not wait for it.
 MAX_HOLD_SECONDS = 5.0
 OVERDUE_PER_SLOT = 3
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +208,18 @@ class HeavyRequests:
 
 def _can_tell(response: Message, name: str, version: int) -> bool:
     return any(field.name == name and field.present_in(version) for field in response.FIELDS)
+
+
+def at_once_or_in_turns(
+    request: Request, steps: Generator[None, None, R]
+) -> R | Coroutine[object, object, R]:
+    """Return the result of a handler whose response may be large: the response, if its first step is the last
+    one.
+    """
+    try:
+        next(steps)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    request.is_large = True
+    return RequestTurn().run(steps)

@@ -7,15 +7,15 @@ counted. The response is sent at once with its throttle time, and the client is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from types import coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from barnabas.common.errors import ErrorCode
-from barnabas.network.requests.brokers_only import is_brokers_only
 from barnabas.network.requests.denials import error_response
 from barnabas.network.requests.request import Answer, Request, StageCompletion
 from barnabas.network.requests.request_parts import wait_longer, with_value
+from barnabas.network.requests.rules import MutationCount, QuotaBytes, RequestSecurity
+from barnabas.network.requests.time_slices import Stopwatch
 from barnabas.protocol.api import ApiKey, response_class
 from barnabas.security import RequestContext
 from barnabas.security.authz import Access, Action, Operation, ResourceType
@@ -24,84 +24,10 @@ from barnabas.security.quotas import QuotaKind, Quotas, Usage
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.requests.routes import Handler
-    from barnabas.network.requests.stages import RequestSecurity
     from barnabas.protocol.schema import Message, Struct
 
 _UNCHARGED = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """Requests that are not charged: the client is not known yet."""
-
-# -- Time that one request occupies the loop; a coroutine counts only while it runs ---------------------
-
-T = TypeVar("T")
-
-
-class Stopwatch:
-    """Runs from `began` until its time is added to `spent`."""
-
-    __slots__ = ("began", "spent")
-
-    def __init__(self) -> None:
-        self.began = self.spent = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """The time spent, also while it runs for the first time."""
-        return self.spent or time.monotonic() - self.began
-
-
-@coroutine
-def timed(inner: Coroutine[object, object, T], watch: Stopwatch) -> Generator[object, object, T]:
-    """Run a coroutine; add the time that it runs, not the time that it waits, to the watch."""
-    value: object = None
-    error: BaseException | None = None
-    while True:
-        began = time.monotonic()
-        try:
-            waiting = inner.send(value) if error is None else inner.throw(error)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            watch.spent += time.monotonic() - began
-        value, error = None, None
-        try:
-            value = yield waiting
-        except BaseException as raised:  # cancelled, or the awaited future failed
-            error = raised
-
-
-class MutationCount(NamedTuple):
-    """Elements of a request that create or delete partitions, and the number of partitions (KIP-599)."""
-
-    asked: str
-    answered: str
-    partitions: Callable[[Any, Any], int]
-    """Maps the broker and an element to a number of partitions."""
-    strict_since: int
-    """First version whose clients understand THROTTLING_QUOTA_EXCEEDED."""
-
-
-class QuotaBytes(NamedTuple):
-    """Byte counts of a request and its response, records included as far as they are known before encoding."""
-
-    produced: Callable[[Any, Request], int] | None = None
-    fetched: Callable[[Any], int] | None = None
-    cap: Callable[[Any, int], None] | None = None
-    """Limits the number of bytes requested."""
-    withhold: Callable[[Any, Any, Any], Message] | None = None
-    """Maps the broker, the message and the response to a response without records, as if nothing had been
-    read.
-    """
-    is_of_follower: Callable[[Any], bool] = lambda message: False
-    """True for requests from replicas; clients send none."""
-
-
-IsBroker = Callable[[RequestContext], bool]
-
-
-def nobody(context: RequestContext) -> bool:
-    return False
-
 
 _CLUSTER_ACTION = Action(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
@@ -129,7 +55,7 @@ class QuotaCharge:
     @classmethod
     def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[QuotaCharge]:
         if is_charged(handler.carried, security.quotas) and handler.request_class.api_key not in _UNCHARGED:
-            yield cls(handler.carried, security, is_brokers_only=is_brokers_only(handler, version))
+            yield cls(handler.carried, security, is_brokers_only=handler.is_brokers_only(version))
 
     def before(self, broker: object, request: Request, message: Message) -> Message:
         context, cap, quotas = request.context, self.carried.cap, self.security.quotas
@@ -170,7 +96,7 @@ class RequestCharge(Stopwatch, StageCompletion):
         self._quotas = quotas
         self._broker = broker
         self._message = message
-        self._produced = carried.produced(message, request) if carried.produced is not None else 0
+        self._produced = carried.produced(message, request.context) if carried.produced is not None else 0
 
     def answered(self, request: Request, response: Message) -> Message:
         """RequestCharge the request; return the response for the client."""

@@ -7,30 +7,40 @@ the response are in `after`, from the first stage to the last one: a response pa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Protocol, final
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.schema import Message
 from barnabas.security.authz import FULL_ACCESS
 
 if TYPE_CHECKING:
     from barnabas.network.connection import Connection
     from barnabas.network.output import Part
-    from barnabas.network.requests.dispatch import Dispatcher
-    from barnabas.network.requests.quota_stage import RequestCharge
-    from barnabas.network.requests.routes import Route
+    from barnabas.network.requests.routes import HandlerFunction, Result, Route
+    from barnabas.network.requests.time_slices import Stopwatch
     from barnabas.security import RequestContext
     from barnabas.security.authz import Access
 
 _NO_PARTS: tuple[Part, ...] = ()
 
-M = TypeVar("M")
 
-Result: TypeAlias = "M | Coroutine[Any, Any, M | None] | None"
-"""Returned by a handler: the response, or a coroutine that returns it, or None if it calls `respond`."""
+class RequestDispatcher(Protocol):
+    """The dispatcher of a request, as far as the request and its handler use it."""
 
-HandlerFunction = Callable[..., "Result[Message]"]
-"""Takes the broker, a `Request` and its message."""
+    refused_as_broker: Counter[str]
+
+    @property
+    def broker(self) -> object: ...
+    def call(self, request: Request, message: Message, function: HandlerFunction) -> Result[Message]: ...
+    def settle(self, connection: Connection, request: Request, response: Result[Message]) -> None: ...
+    def finished(self, request: Request) -> None: ...
+    def fail(self, request: Request, error: Exception) -> None: ...
+    def respond_in_turns(self, request: Request, response: Message) -> None: ...
+    def finish_in_turns(
+        self, request: Request, coroutine: Coroutine[object, object, Message | None]
+    ) -> None: ...
 
 
 @final
@@ -78,10 +88,10 @@ class Request:
     )  # fmt: skip
 
     access: Access  # set by the authorize stage; `access_of` returns it
-    charge: RequestCharge | None  # set by the quota stage
+    charge: Stopwatch | None  # set by the quota stage
 
     def __init__(
-        self, dispatcher: Dispatcher, connection: Connection, route: Route, correlation_id: int
+        self, dispatcher: RequestDispatcher, connection: Connection, route: Route, correlation_id: int
     ) -> None:
         self.dispatcher = dispatcher
         self.connection = connection
@@ -100,12 +110,21 @@ class Request:
         self.is_large = False  # the response has many elements: it is encoded in slices
 
     def __repr__(self) -> str:
-        return f"{self.route.name} version {self.version} on {self.connection!r}"
+        return f"{self.label} on {self.connection!r}"
 
     @property
     def is_abandoned(self) -> bool:
         """True when the client has disconnected."""
         return self.connection.closed
+
+    @property
+    def label(self) -> str:
+        return f"{self.route.name} version {self.version}"
+
+    @property
+    def may_hold_slices(self) -> bool:
+        """True for a fetch of very many partitions: it holds slices of files before it has a response."""
+        return self.is_large and self.answer is None and self.route.api_key == ApiKey.FETCH
 
     @property
     def client_id(self) -> str | None:
@@ -179,7 +198,7 @@ class InnerRequest(Request):
         self.future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
-        return f"{self.route.name} version {self.version} for {self.context.host}"
+        return f"{self.label} for {self.context.host}"
 
     @property
     def is_abandoned(self) -> bool:

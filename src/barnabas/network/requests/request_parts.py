@@ -16,7 +16,8 @@ from collections.abc import Coroutine, Generator, Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from barnabas.common.cooperative import finish
-from barnabas.network.requests.request import HandlerFunction, InnerRequest, Request, Result
+from barnabas.network.requests.request import InnerRequest, Request
+from barnabas.network.requests.routes import HandlerFunction, Result
 from barnabas.network.requests.time_slices import RequestTurn
 from barnabas.protocol.schema import Message, Struct
 from barnabas.protocol.wire import STEP

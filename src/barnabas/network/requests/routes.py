@@ -6,24 +6,22 @@ the compiled decoder and encoder, the function, and the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from barnabas.common.files import FileSlice
 from barnabas.metrics import RequestMetrics
-from barnabas.network.requests.authorize_stage import ApiPermissions
-from barnabas.network.requests.quota_stage import MutationCount, QuotaBytes
-from barnabas.network.requests.request import HandlerFunction
-from barnabas.network.requests.stages import OPEN, RequestSecurity, compiled
+from barnabas.network.requests.rules import ApiPermissions, MutationCount, QuotaBytes
 from barnabas.protocol.api import APIS
 from barnabas.protocol.codec import Encoder, decoder, decoder_in_steps, encoder, encoder_in_steps
 from barnabas.protocol.framing import RESPONSE_START, response_header_version
 from barnabas.protocol.schema import Message, Struct
 
 if TYPE_CHECKING:
+    from barnabas.network.connection import Connection
     from barnabas.network.output import Part
-    from barnabas.network.requests.fast_path import FastPath
+    from barnabas.network.requests.request import RequestDispatcher
 
 # Up to here a request is decoded and handled in place, in one go: a thousand elements take some milliseconds.
 ELEMENTS_AT_ONCE: Final = 1_000
@@ -32,6 +30,38 @@ BYTES_AT_ONCE: Final = 1 << 20
 NO_BOUND: Final = 1 << 62
 
 _frame: Final = RESPONSE_START.pack_into
+
+
+M = TypeVar("M")
+
+Result: TypeAlias = "M | Coroutine[Any, Any, M | None] | None"
+"""Returned by a handler: the response, or a coroutine that returns it, or None if it calls `respond`."""
+
+HandlerFunction = Callable[..., "Result[Message]"]
+"""Takes the broker, a `Request` and its message."""
+
+
+class FastPath(Protocol):
+    """Serves requests that repeat an earlier one without decoding them.
+
+    Such requests have the same head; a connection remembers the length of its last one.
+    """
+
+    def serve(
+        self,
+        dispatcher: RequestDispatcher,
+        connection: Connection,
+        correlation_id: int,
+        buffer: memoryview,
+        body: int,
+        end: int,
+    ) -> bytearray | None:
+        """Return the response, without its correlation id; empty if a `Request` was settled instead, which is
+        answered already or later; None without side effects.
+        """
+
+    def learn(self, message: Any, buffer: memoryview, body: int, end: int) -> int:
+        """Remember the head of a decoded request; return its length, 0 if it has none."""
 
 
 class Handler(NamedTuple):
@@ -61,6 +91,9 @@ class Handler(NamedTuple):
     """
     chunked: Callable[[HandlerFunction], tuple[HandlerFunction, HandlerFunction]] | None = None
 
+    def is_brokers_only(self, version: int) -> bool:
+        return self.brokers_only_since is not None and version >= self.brokers_only_since
+
 
 class Route:
     """One version of one API: decoder, handler, encoder, metrics."""
@@ -71,8 +104,13 @@ class Route:
     )  # fmt: skip
 
     def __init__(
-        self, handler: Handler, version: int, metrics: RequestMetrics, security: RequestSecurity = OPEN
+        self,
+        handler: Handler,
+        version: int,
+        metrics: RequestMetrics,
+        functions: tuple[HandlerFunction, HandlerFunction] | None = None,
     ) -> None:
+        """`functions`: with stages, for most requests, and for those of many elements (`stages.compiled`)."""
         request_class = handler.request_class
         self.handler = handler
         self.api_key = request_class.api_key
@@ -81,7 +119,7 @@ class Route:
         self.flexible = request_class.is_flexible(version)
         self.decode = decoder(request_class, version)
         self.encode: Encoder[Any] | None = None  # known with the first response
-        self.function, self.in_turns = compiled(handler, version, security)
+        self.function, self.in_turns = functions or (handler.function, handler.in_turns or handler.function)
         self.is_coroutine = iscoroutinefunction(handler.function)
         # Decoding does not copy records, so only messages without records take time by their length.
         self.bytes_at_once = NO_BOUND if has_records(request_class) else BYTES_AT_ONCE

@@ -12,23 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.network.requests.authorize_stage import Authorize
 from barnabas.network.requests.brokers_only import BrokersOnly
-from barnabas.network.requests.quota_stage import (
-    IsBroker,
-    MutationQuota,
-    QuotaCharge,
-    RequestCharge,
-    nobody,
-    timed,
-)
-from barnabas.network.requests.request import Answer, HandlerFunction, Request, Result
+from barnabas.network.requests.quota_stage import MutationQuota, QuotaCharge
+from barnabas.network.requests.request import Answer, Request
+from barnabas.network.requests.routes import HandlerFunction, Result
+from barnabas.network.requests.rules import RequestSecurity
+from barnabas.network.requests.time_slices import Stopwatch, timed
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.schema import Message
-from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer
-from barnabas.security.quotas import NO_QUOTAS, Quotas
 
 if TYPE_CHECKING:
     from barnabas.network.requests.routes import Handler
@@ -47,19 +41,6 @@ class Stage(Protocol):
 
 STAGES: Final = (BrokersOnly, QuotaCharge, Authorize, MutationQuota)
 """In the order of a request."""
-
-
-class RequestSecurity(NamedTuple):
-    """Authorizer, audit log and quotas of a deployment."""
-
-    authorizer: Authorizer = ALLOW_ALL
-    quotas: Quotas = NO_QUOTAS
-    audit: AuditLog | None = None
-    is_broker: IsBroker = nobody
-    """Identifies brokers reliably: their requests do not count against quotas."""
-
-
-OPEN = RequestSecurity()
 
 
 def stages_of(row: Handler, version: int, security: RequestSecurity) -> tuple[Stage, ...]:
@@ -114,7 +95,7 @@ def staged(function: HandlerFunction, stages: tuple[Stage, ...]) -> HandlerFunct
 
 
 async def _awaited(
-    request: Request, result: Coroutine[object, object, Message | None], charge: RequestCharge | None
+    request: Request, result: Coroutine[object, object, Message | None], charge: Stopwatch | None
 ) -> Message | None:
     response = await (result if charge is None else timed(result, charge))
     return None if response is None else request.completed(response)

@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from types import coroutine
+from typing import TypeVar
 
 from barnabas.common.clock import Turn, TurnLimit
 from barnabas.common.cooperative import PIECE, Steps
 from barnabas.protocol.schema import Struct, StructType
-
-if TYPE_CHECKING:
-    from barnabas.network.requests.request import Request
 
 # A small request waits for one slice of each request that works in slices, and for other ready events.
 LIMIT = TurnLimit(seconds=0.004)
@@ -69,21 +67,6 @@ class RequestTurn(Turn):
         return made
 
 
-def at_once_or_in_turns(
-    request: Request, steps: Generator[None, None, R]
-) -> R | Coroutine[object, object, R]:
-    """Return the result of a handler whose response may be large: the response, if its first step is the last
-    one.
-    """
-    try:
-        next(steps)
-    except StopIteration as end:
-        result: R = end.value
-        return result
-    request.is_large = True
-    return RequestTurn().run(steps)
-
-
 # Shorter arrays are freed with the element that they are in.
 FEW = 4
 
@@ -120,3 +103,41 @@ def _containers(cls: type[Struct]) -> tuple[str, ...]:
             field.wire == "structure" and isinstance(field.element, StructType) and _containers(field.element)
         )
     )
+
+
+# -- Time that one request occupies the loop; a coroutine counts only while it runs ---------------------
+
+
+class Stopwatch:
+    """Runs from `began` until its time is added to `spent`."""
+
+    __slots__ = ("began", "spent")
+
+    def __init__(self) -> None:
+        self.began = self.spent = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The time spent, also while it runs for the first time."""
+        return self.spent or time.monotonic() - self.began
+
+
+@coroutine
+def timed(inner: Coroutine[object, object, T], watch: Stopwatch) -> Generator[object, object, T]:
+    """Run a coroutine; add the time that it runs, not the time that it waits, to the watch."""
+    value: object = None
+    error: BaseException | None = None
+    while True:
+        began = time.monotonic()
+        try:
+            waiting = inner.send(value) if error is None else inner.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            watch.spent += time.monotonic() - began
+        value, error = None, None
+        try:
+            value = yield waiting
+        except BaseException as raised:  # cancelled, or the awaited future failed
+            error = raised
