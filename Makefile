@@ -46,7 +46,7 @@ TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate docs pictures programs \
+.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist docs pictures programs \
     programs-in-ci kerberos identity-provider axe java java-if-possible mirrormaker pins clean
 include tools/counterparts.mk
 
@@ -120,6 +120,11 @@ format: $(STAMP)  #: format the code
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  ## compare with Apache Kafka on this machine (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# The same bytes for the same commit: files carry the time of the commit. A wheel is also built by `pip wheel dist/*.tar.gz`.
+dist: $(STAMP)  ## build wheel and sdist into dist/, byte for byte reproducible
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m hatchling build --directory dist
 
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs

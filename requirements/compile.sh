@@ -17,3 +17,5 @@ echo 'pyspark==4.2.0' | compile - --no-deps -o requirements/oldest-spark.txt
 # The library of the extra `kerberos`, which tests need, and what builds it: the Cython that it names itself.
 echo 'gssapi>=1.9' | compile - -o requirements/kerberos.txt
 printf 'cython==3.3.0\nsetuptools\n' | compile - -o requirements/kerberos-build.txt
+# Checks of the packages (`make packages`): schemas of CycloneDX and Kubernetes, and pipx.
+printf 'cyclonedx-python-lib[json-validation]>=11\nkubernetes-validate\npipx\n' | compile - -o requirements/packaging.txt

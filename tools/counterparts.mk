@@ -13,7 +13,7 @@ SEEDS ?= 1-1000
 FUZZ  ?= --frames 1000000
 
 COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
-    connect-counterparts prometheus-boards extended peers stream-processors endurance ingest-rotations
+    connect-counterparts prometheus-boards extended peers stream-processors endurance ingest-rotations packages
 .PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
 
@@ -61,6 +61,15 @@ hdfs: bytecode kernels $(HDFS_STAMP)  #: pipelines on a real NameNode and DataNo
 
 mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  #: mirrors with Apache Kafka and MirrorMaker's client
 	$(BIN)/pytest tests/services/mirror -m "java or extended"
+
+# What the packages are checked with: schemas and installers.
+PACKAGING := .cache/packaging/python
+packages: bytecode $(PACKAGING)/.stamp  #: the bill of materials against its schema, pipx and uv tool with the printed hints
+	$(BIN)/pytest -m "extended or not extended" tests/packaging
+$(PACKAGING)/.stamp: requirements/packaging.txt | $(STAMP)
+	rm -rf $(PACKAGING)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(PACKAGING) -r requirements/packaging.txt
+	@touch $@
 
 # Clients and programs of other projects; tools/install-peers installs each.
 peers: bytecode  #: franz-go, sarama, kafka-go, kafkajs and rskafka with a broker (needs go, npm and cargo)

@@ -24,5 +24,7 @@ def table(topic: str, **options: Unpack[TableOptions]) -> Table:
 
         return open_table(topic, **options)
     except ModuleNotFoundError as error:
-        text = f"tables need {error.name}: pip install 'barnabas[table]'"
+        from barnabas.common.installation import extra_command
+
+        text = f"tables need {error.name}: {extra_command('table')}"
         raise ModuleNotFoundError(text, name=error.name) from None

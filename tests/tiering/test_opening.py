@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.common.installation import extra_command
 from barnabas.config.setting import ConfigError
 from barnabas.tiering.stores.opening import open_store
 
@@ -81,4 +82,4 @@ except ValueError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pip install 'barnabas[tiering]'" in done.stdout
+    assert extra_command("tiering") in done.stdout

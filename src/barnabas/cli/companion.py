@@ -63,9 +63,11 @@ def check_installed(what: str, extra: str, modules: Sequence[str]) -> None:
     """Raise if modules of an optional extra are missing."""
     from importlib.util import find_spec
 
+    from barnabas.common.installation import extra_command
+
     missing = [name for name in modules if not _is_there(find_spec, name)]
     if missing:
-        text = f"the {what} needs {', '.join(missing)}: pip install 'barnabas[{extra}]'"
+        text = f"the {what} needs {', '.join(missing)}: {extra_command(extra)}"
         raise typer.BadParameter(text)
 
 

@@ -12,6 +12,7 @@ from barnabas.client.placement import NoPlanError
 from barnabas.cluster.snapshots import DamagedMetadataError
 from barnabas.cluster.zookeeper import NoZooKeeperError, ZooKeeperError
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.installation import extra_command, install_command
 from barnabas.config.setting import ConfigError
 from barnabas.log.dirs import FolderInUseError
 from barnabas.security.authn import SecuritySettingError
@@ -195,8 +196,8 @@ def _explain_missing_library(error: ModuleNotFoundError, command: tuple[str, ...
     extra = EXTRAS.get(package)
     if extra in ("spark", "connect") and command[:1] in (("ingest",), ("connect",)):
         extra = command[0]  # which includes the package, too
-    needed = package if extra is None else f"'barnabas[{extra}]'"
-    return f"This command needs {package}, which is not installed: pip install {needed}", FAILED
+    needed = install_command(package) if extra is None else extra_command(extra)
+    return f"This command needs {package}, which is not installed: {needed}", FAILED
 
 
 def _explain_os_error(error: OSError) -> str:

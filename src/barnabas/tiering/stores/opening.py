@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from barnabas.common.installation import extra_command
 from barnabas.common.threads import ThreadBackground
 from barnabas.config.setting import ConfigError
 from barnabas.tiering.stores.folder_files import (
@@ -111,7 +112,7 @@ class FolderStore:
 
 URL = "barnabas.remote.storage.url"
 FORMS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER"
-MISSING = "{url}={scheme}://... needs the package obstore: pip install 'barnabas[tiering]'"
+MISSING = "{url}={scheme}://... needs the package obstore: {command}"
 BUCKETS = ("s3", "gs", "az")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _PREFIX = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
@@ -162,7 +163,9 @@ def _bucket(parts: SplitResult, options: Mapping[str, str]) -> BrowsableStore:
     try:
         from barnabas.tiering.stores.obstore_store import BucketUrl, ObstoreStore, UnknownOptionError
     except ImportError as error:
-        raise ConfigError(MISSING.format(url=URL, scheme=parts.scheme)) from error
+        raise ConfigError(
+            MISSING.format(url=URL, scheme=parts.scheme, command=extra_command("tiering"))
+        ) from error
     try:
         return ObstoreStore(BucketUrl(parts.scheme, parts.netloc, prefix), options)
     except UnknownOptionError as error:

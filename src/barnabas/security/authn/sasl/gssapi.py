@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from barnabas.common.installation import extra_command
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.authn.kerberos_names import KerberosRule, NoRuleError, short_name
 from barnabas.security.authn.sasl.login import (
@@ -21,7 +22,7 @@ from barnabas.security.authn.sasl.login import (
 )
 from barnabas.security.principal import USER, Principal
 
-EXTRA = "pip install 'barnabas[kerberos]' (it needs libkrb5-dev and a C compiler on Debian)"
+BUILD = "(it needs libkrb5-dev and a C compiler on Debian)"
 NO_LAYER = b"\x01\0\0\0"  # bit mask of the security layers, and the maximum message size
 
 
@@ -61,7 +62,8 @@ def _library() -> Any:
         import gssapi
     except ImportError:
         raise SecuritySettingError(
-            "sasl.enabled.mechanisms", f"names GSSAPI, whose library is missing: {EXTRA}"
+            "sasl.enabled.mechanisms",
+            f"names GSSAPI, whose library is missing: {extra_command('kerberos')} {BUILD}",
         ) from None
     return gssapi
 

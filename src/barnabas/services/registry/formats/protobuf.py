@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from barnabas.client.schemas.formats import well_known_files
+from barnabas.common.installation import extra_command
 from barnabas.services.registry.errors import store_error
 from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.formats.proto_text import proto_text
@@ -128,7 +129,7 @@ def _protoc() -> tuple[str, ...]:
         return (found,)
     if importlib.util.find_spec("grpc_tools"):
         return (sys.executable, "-m", "grpc_tools.protoc")
-    raise store_error("Protobuf needs protoc: pip install 'barnabas[registry]'")
+    raise store_error(f"Protobuf needs protoc: {extra_command('registry')}")
 
 
 @lru_cache(1)
