@@ -28,6 +28,7 @@ class MetadataBroker:
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.config = BrokerConfig.load(settings or {})
         self.node_id = 1
+        self.registry_address = ""
         self.is_alone = True
         self.is_fenced = False
         self.supported_features = SUPPORTED_FEATURES

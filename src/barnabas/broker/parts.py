@@ -98,6 +98,8 @@ class BrokerParts:
         self.config = config
         self.policy = policy_from(config, config)
         self.node_id = config.node_id
+        self.registry_address = ""
+        """Of the schema registry next to this broker, for clients (DescribeCluster)."""
         self.is_alone = cluster is None and not config["zookeeper.connect"]
         self.image = self._image_before = EMPTY_IMAGE
         self._leaving: asyncio.Future[None] | None = None

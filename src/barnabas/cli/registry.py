@@ -15,6 +15,7 @@ from barnabas.cli import companion as companions
 from barnabas.cli.companion import address, check_installed, log_to_stderr, read_greeting
 from barnabas.cli.companion import beside as companion_of_broker
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, command_security
+from barnabas.client import Address
 
 if TYPE_CHECKING:
     from barnabas.broker import Broker, Companion
@@ -167,7 +168,17 @@ async def beside(broker: Broker, options: Sequence[str], config: Path | None) ->
         raise OpenRegistryError
     user = f"barnabas-registry-{broker.config['node.id']}"
     arguments = ["registry", "run", *options]
+    broker.registry_address = announced_address(options)
     return await companion_of_broker(broker, "schema registry", user, arguments, needed_acls(user), config)
+
+
+def announced_address(options: Sequence[str]) -> str:
+    """Address for clients that ask the broker for it; empty if the port is chosen by the system."""
+    listen = address(options[options.index("--listen") + 1], "--listen")
+    if not listen.port:
+        return ""
+    host = "" if listen.host in ("", "0.0.0.0", "::") else listen.host
+    return f"{'https' if '--tls' in options else 'http'}://{Address(host, listen.port)}"
 
 
 def _is_known_by_certificate(broker: Broker, config: Path | None) -> bool:

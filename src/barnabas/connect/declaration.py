@@ -10,13 +10,14 @@ errors: {topic: orders.dead-letters, tolerate: 100 per hour}
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from barnabas.client.schemas import is_secret_setting
 from barnabas.common.durations import seconds_of
 from barnabas.common.suggestions import did_you_mean
 from barnabas.config.document import DocumentPath, read_document
@@ -33,8 +34,9 @@ from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.connect.sources.postgres.source import PostgresSource
 from barnabas.connect.sources.topic import TopicSource
 from barnabas.connect.transforms import TRANSFORMS, Transform
+from barnabas.pipelines import registry_options
 from barnabas.pipelines.definitions import BOOTSTRAP
-from barnabas.security.authn import SecuritySettingError
+from barnabas.security.authn import Secret, SecuritySettingError
 from barnabas.spark import PipelineError
 
 # -- Sources and sinks by their key in NAME.yml --------------------------------------------------------
@@ -121,7 +123,16 @@ class Connector:
 
     @property
     def redaction(self) -> Redaction:
-        return Redaction([*secrets_in(self.source), *secrets_in(self.sink)])
+        return Redaction(
+            [*secrets_in(self.source), *secrets_in(self.sink), *_registry_secrets(self.configuration)]
+        )
+
+
+def _registry_secrets(configuration: Mapping[str, str]) -> Iterator[Secret]:
+    """Secrets of the schema registry that `configuration` holds itself, without a reference."""
+    for name, value in registry_options(configuration).items():
+        if is_secret_setting(name):
+            yield from (Secret(value), Secret(value.rpartition(":")[2]))
 
 
 @dataclass(frozen=True)

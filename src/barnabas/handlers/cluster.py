@@ -62,6 +62,8 @@ BROKERS, CONTROLLERS = 1, 2
 class ClusterNeeds(HasController, HasFeatures, IsMember, Protocol):
     """Broker attributes used by the cluster handlers."""
 
+    registry_address: str
+
 
 # -- brokers -------------------------------------------------------------------------------------------
 
@@ -85,6 +87,7 @@ def describe_cluster(
         cluster_authorized_operations=(
             ALL_OF_CLUSTER if message.include_cluster_authorized_operations else NOT_ASKED_FOR
         ),
+        barnabas_registry=broker.registry_address,
     )
 
 

@@ -12,6 +12,7 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.pipelines.connection import connection_options as connection_options
+    from barnabas.pipelines.connection import registry_options as registry_options
     from barnabas.pipelines.connection import security_of as security_of
     from barnabas.pipelines.connection import settings_from as settings_from
     from barnabas.pipelines.packing import NodePython as NodePython

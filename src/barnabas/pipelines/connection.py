@@ -6,6 +6,8 @@ configuration:
   barnabas.sasl.mechanism: SCRAM-SHA-512
   barnabas.sasl.username: alice
   barnabas.sasl.password: ${env:KAFKA_PASSWORD}
+  barnabas.schema.registry.url: https://registry:8081
+  barnabas.schema.registry.basic.auth.user.info: ${env:REGISTRY_LOGIN}
 
 Spark receives `${env:...}` unresolved, so the password appears in no plan, checkpoint or web page of Spark: the source
 and the sink resolve it in the driver when they connect. The runner permits this (BARNABAS_REFERENCES).
@@ -17,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barnabas.client.schemas import is_registry_setting
 from barnabas.client.security import (
     ClientSecurity,
     is_security_setting,
@@ -40,7 +43,13 @@ def broker_options(spark: SparkSession) -> dict[str, str]:
 
 
 def connection_options(configuration: Mapping[str, str]) -> dict[str, str]:
-    return {CLIENT_PREFIX + name: value for name, value in _settings(configuration).items()}
+    kafka = {CLIENT_PREFIX + name: value for name, value in _settings(configuration).items()}
+    return {**kafka, **registry_options(configuration)}
+
+
+def registry_options(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Return the `schema.registry.*` options, from settings such as `barnabas.schema.registry.url`."""
+    return {name: value for name, value in _named(configuration).items() if is_registry_setting(name)}
 
 
 def security_of(configuration: Mapping[str, str]) -> ClientSecurity:
@@ -54,11 +63,19 @@ def security_of(configuration: Mapping[str, str]) -> ClientSecurity:
 def settings_from(file: Path) -> dict[str, str]:
     """Return the security settings of a `--command-config` file, as references to the file instead of its secrets."""
     named = read_properties("--command-config", file)
-    return {PREFIX + name: reference_to(file, name) for name in named if is_security_setting(name)}
+    return {
+        PREFIX + name: reference_to(file, name)
+        for name in named
+        if is_security_setting(name) or is_registry_setting(name)
+    }
 
 
 def _settings(configuration: Mapping[str, str]) -> dict[str, str]:
-    named = {
+    named = _named(configuration)
+    return {name: value for name, value in named.items() if name == BOOTSTRAP or is_security_setting(name)}
+
+
+def _named(configuration: Mapping[str, str]) -> dict[str, str]:
+    return {
         name.removeprefix(PREFIX): value for name, value in configuration.items() if name.startswith(PREFIX)
     }
-    return {name: value for name, value in named.items() if name == BOOTSTRAP or is_security_setting(name)}

@@ -104,8 +104,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "value.registry",
         SOURCE,
-        "URL of a schema registry: values of `avro`, `protobuf` and `json` begin with the id of their writer's schema. "
-        "Without `value.avro.schema` the columns are those of the newest schema of the subject TOPIC-value.",
+        "URL of a schema registry, or `true` for that of `schema.registry.url` or of the cluster: values of `avro`, "
+        "`protobuf` and `json` begin with the id of their writer's schema. Default: `true` if no schema is given. "
+        "Without a schema the columns are those of the newest schema of the subject TOPIC-value.",
     ),
     Option(
         "value.protobuf.message",

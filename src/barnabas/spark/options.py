@@ -8,8 +8,16 @@ read a topic from the wrong end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
+from barnabas.client.schemas import (
+    RegistryAccount,
+    check_registry_setting,
+    is_registry_setting,
+    parse_registry,
+)
 from barnabas.common.suggestions import closest
+from barnabas.security.authn import SecuritySettingError
 from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, SparkClientSettings, check_client_setting
 from barnabas.spark.option_catalogue import OPTIONS, Side
 
@@ -84,6 +92,25 @@ class Options:
         """The parsed `kafka.*` options."""
         return SparkClientSettings.parse(dict(self.prefixed(CLIENT_PREFIX)))
 
+    @property
+    def is_registered(self) -> bool:
+        """True if values begin with a schema id although their fields are given."""
+        return (self._values.get("value.registry") or "false").lower() != "false"
+
+    def registry(self) -> RegistryAccount:
+        """The registry that options name, or that the cluster runs; OptionError if there is none."""
+        given = self._values.get("value.registry", "")
+        with _as_option():
+            account = parse_registry(self._values, None if given.lower() in ("true", "false") else given)
+        account = account or RegistryAccount()
+        if not account.is_located and self.client_text("bootstrap.servers"):
+            account = _discovered(self.client_settings(), account) or account
+        if not account.is_located:
+            raise OptionError(
+                "no schema registry: set the option 'schema.registry.url'; the cluster names none"
+            )
+        return account
+
     def client_text(self, name: str) -> str | None:
         return self._values.get(CLIENT_PREFIX + name)
 
@@ -97,6 +124,9 @@ class Options:
         lower = name.lower()
         if lower.startswith(CLIENT_PREFIX):
             check_client_setting(lower.removeprefix(CLIENT_PREFIX), self._side)
+        elif is_registry_setting(lower):
+            with _as_option():
+                check_registry_setting(lower)
         elif lower.startswith(STORE_PREFIX) and self._side == "source":
             return  # obstore rejects unknown options
         elif lower not in self._names and lower not in _SPARKS_OWN and not lower.startswith("__"):
@@ -113,6 +143,27 @@ class Options:
             else f"; options: {', '.join(known.values())}"
         )
         return f"unknown option {name!r} of the {self._side}{hint}"
+
+
+def _discovered(settings: SparkClientSettings, account: RegistryAccount) -> RegistryAccount | None:
+    from barnabas.client.schemas import discover_registry
+    from barnabas.client.schemas.client import RegistryError
+    from barnabas.spark.broker_link import link_to
+
+    link = link_to(**settings.link)
+    try:
+        return link.run(discover_registry(link.client, account))
+    except RegistryError as error:
+        raise OptionError(str(error)) from None
+
+
+@contextmanager
+def _as_option() -> Iterator[None]:
+    """Report an invalid setting of the registry as an invalid option."""
+    try:
+        yield
+    except SecuritySettingError as error:
+        raise OptionError(f"option {error.setting!r} {error.problem}") from None
 
 
 def parse_duration_ms(text: str) -> int:

@@ -34,7 +34,7 @@ SETTINGS: dict[str, str] = {
     ),
     # Options that plans do not show: Spark itself knows only those with "password", "secret" and "token" in their name.
     "spark.sql.redaction.options.regex": (
-        r"(?i)url|jaas[.]config|keystore[.]key$|key[.]pem$|^remote[.].*(key|sas|credential|token)"
+        r"(?i)url|registry$|jaas[.]config|user[.]info|keystore[.]key$|key[.]pem$|^remote[.].*(key|sas|credential|token)"
     ),
     "spark.ui.showConsoleProgress": "false",
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from barnabas.client.schemas import RegistryAccount
     from barnabas.tables.sources import OpenSource
     from barnabas.tables.table import Table
 
@@ -41,12 +42,36 @@ def open_table(
     notify: Callable[[str], None] | None = None,
 ) -> Table:
     """`barnabas.table`, without the message about a missing package."""
+    from barnabas.client.schemas import is_registry_setting, parse_registry
     from barnabas.tables.schemas import ReadSchema, find_shape
     from barnabas.tables.table import Table
 
-    location = source_of(bootstrap, data, remote, config or {})
-    wanted = ReadSchema(schema, format, registry, delimiter)
+    settings = config or {}
+    account = parse_registry(settings, registry)
+    others = {name: value for name, value in settings.items() if not is_registry_setting(name)}
+    location = source_of(bootstrap, data, remote, others)
+    if data is None and remote is None and schema is None and format in (None, "json", "avro"):
+        account = _discovered(bootstrap or DEFAULT_BOOTSTRAP, others, account)
+    wanted = ReadSchema(schema, format, account, delimiter)
     return Table(topic, location, find_shape(topic, location, wanted, notify or _say))
+
+
+def _discovered(
+    bootstrap: str, config: Mapping[str, str], account: RegistryAccount | None
+) -> RegistryAccount | None:
+    """The account at the registry that the cluster runs, unless one was named."""
+    if account is not None and account.is_located:
+        return account
+    from barnabas.client import Client
+    from barnabas.client.schemas import NO_ACCOUNT, discover_registry
+    from barnabas.client.security import parse_security
+    from barnabas.tables.scan import run
+
+    async def ask() -> RegistryAccount | None:
+        async with Client(bootstrap, client_id="barnabas-table", security=parse_security(config)) as client:
+            return await discover_registry(client, account or NO_ACCOUNT)
+
+    return run(ask)
 
 
 def source_of(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.client.schemas.client import RegistryError, Schema, SchemaClient, decode
 from barnabas.client.schemas.formats import ready_schema
 from barnabas.tables.errors import SchemaError
@@ -25,9 +26,9 @@ _JSON_TYPES = {
 }
 
 
-def writer_schemas(url: str) -> Written:
+def writer_schemas(registry: RegistryAccount) -> Written:
     """Return a function that splits a value into its Avro writer schema and data. ValueError if it has no id."""
-    client, parsed = SchemaClient(url), dict[int, Any]()
+    client, parsed = registry.client(), dict[int, Any]()
 
     def split(value: bytes) -> tuple[Any, bytes]:
         schema_id, payload = decode(value)
@@ -91,12 +92,12 @@ def _load_references(client: SchemaClient, schema: Schema, named: dict[str, Any]
         ready_schema(json.loads(inner.text), named)
 
 
-def registered_format(url: str, topic: str, sample: Sample = list) -> ValueFormat | None:
+def registered_format(registry: RegistryAccount, topic: str, sample: Sample = list) -> ValueFormat | None:
     """Use the latest schema of the subject `TOPIC-value`; None if the registry has none.
 
     A Protobuf schema may have several messages: the columns are those of the most frequent message in the sample.
     """
-    with SchemaClient(url) as client:
+    with registry.client() as client:
         try:
             newest = client.latest(f"{topic}-value").schema
         except RegistryError as error:
@@ -104,26 +105,26 @@ def registered_format(url: str, topic: str, sample: Sample = list) -> ValueForma
                 return None
             raise
         if newest.type == "AVRO":
-            return _avro_format(client, newest, url)
+            return _avro_format(client, newest, registry)
     if newest.type == "JSON":
-        return ValueFormat("json", json_schema_fields(newest.text), reason_column=REASON, registry=url)
+        return ValueFormat("json", json_schema_fields(newest.text), reason_column=REASON, registry=registry)
     if newest.type == "PROTOBUF":
         from barnabas.tables.registered_protobuf import protobuf_format
 
-        return protobuf_format(url, topic, sample=sample)
+        return protobuf_format(registry, topic, sample=sample)
     raise SchemaError(f"values of {topic} are {newest.type}: read the bytes with format='none'")
 
 
-def _avro_format(client: SchemaClient, schema: Schema, url: str) -> ValueFormat:
+def _avro_format(client: SchemaClient, schema: Schema, registry: RegistryAccount) -> ValueFormat:
     from barnabas.tables.parsing.avro_columns import avro_fields
 
     text = avro_text(client, schema)
-    return ValueFormat("avro", avro_fields(text), reason_column=REASON, avro_schema=text, registry=url)
+    return ValueFormat("avro", avro_fields(text), reason_column=REASON, avro_schema=text, registry=registry)
 
 
-def newest_avro(url: str, topic: str) -> str:
+def newest_avro(registry: RegistryAccount, topic: str) -> str:
     """Latest schema of the subject `TOPIC-value`, with its references."""
-    with SchemaClient(url) as client:
+    with registry.client() as client:
         return avro_text(client, client.latest(f"{topic}-value").schema)
 
 

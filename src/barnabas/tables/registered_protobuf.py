@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
+from barnabas.client.schemas import RegistryAccount
+from barnabas.client.schemas.client import decode, split_message_index
 from barnabas.client.schemas.formats import ProtoFiles, descriptors_of_latest
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.parsing.protobuf import Names, message_names
@@ -13,22 +14,24 @@ from barnabas.tables.registered import Sample
 from barnabas.tables.shapes import REASON, ValueFormat
 
 
-def protobuf_format(url: str, topic: str, message: str | None = None, sample: Sample = list) -> ValueFormat:
+def protobuf_format(
+    registry: RegistryAccount, topic: str, message: str | None = None, sample: Sample = list
+) -> ValueFormat:
     """Columns of the named message; else of the most frequent one in the sample; else of the schema's first."""
-    with SchemaClient(url) as client:
+    with registry.client() as client:
         subject = f"{topic}-value"
         newest = client.latest(subject).schema
         if newest.type != "PROTOBUF":
             raise SchemaError(f"the newest schema of {subject} is {newest.type}, not PROTOBUF")
         descriptors = descriptors_of_latest(client, subject, newest)
     files = ProtoFiles(descriptors)
-    name = message or _usual_message(message_names(url), sample()) or files.name((0,))
+    name = message or _usual_message(message_names(registry), sample()) or files.name((0,))
     try:
         fields = message_fields(files.message(name).DESCRIPTOR)
     except KeyError:
         raise SchemaError(f"the newest schema of {subject} has no message {name}") from None
     return ValueFormat(
-        "protobuf", fields, reason_column=REASON, registry=url, descriptors=descriptors, message=name
+        "protobuf", fields, reason_column=REASON, registry=registry, descriptors=descriptors, message=name
     )
 
 

@@ -11,6 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from barnabas.client.offsets import OffsetRange
+from barnabas.client.schemas import RegistryAccount
+from barnabas.client.schemas.client import RegistryError
 from barnabas.tables.ddl import arrow_schema, ddl_of
 from barnabas.tables.errors import SchemaError
 from barnabas.tables.reader import Statistics, read_rows
@@ -117,7 +119,7 @@ class ReadSchema:
 
     schema: str | pa.Schema | None = None
     format: str | None = None
-    registry: str | None = None
+    registry: RegistryAccount | None = None
     delimiter: str = ","
 
 
@@ -131,13 +133,28 @@ def find_shape(topic: str, open_source: OpenSource, wanted: ReadSchema, notify: 
     if given is not None:
         return shape_of(given)
     if wanted.registry is not None:
-        from barnabas.tables.registered import registered_format
-
-        found = registered_format(wanted.registry, topic, lambda: run(lambda: sample(topic, open_source)))
+        found = _registered(wanted.registry, topic, open_source, notify)
         if found is not None:
             return shape_of(found)
-        notify(f"{topic}: the registry has no schema for {topic}-value.")
     return _inferred(topic, open_source, wanted, notify)
+
+
+def _registered(
+    registry: RegistryAccount, topic: str, open_source: OpenSource, notify: Notify
+) -> ValueFormat | None:
+    """A discovered registry must not fail the read: the topic may be plain JSON."""
+    from barnabas.tables.registered import registered_format
+
+    try:
+        found = registered_format(registry, topic, lambda: run(lambda: sample(topic, open_source)))
+    except RegistryError as error:
+        if not registry.discovered:
+            raise
+        notify(f"{topic}: read without the schema registry of the cluster: {error}.")
+        return None
+    if found is None and not registry.discovered:
+        notify(f"{topic}: the registry has no schema for {topic}-value.")
+    return found
 
 
 def _given(wanted: ReadSchema) -> ValueFormat | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.records.columnar.decode import HEADERS, TIMESTAMP
 
 RECORD_COLUMNS: dict[str, pa.DataType] = {
@@ -39,7 +40,7 @@ class ValueFormat:
     delimiter: str = ","
     avro_schema: str | None = None
     reason_column: str | None = None
-    registry: str | None = None  # values begin with the id of their writer schema
+    registry: RegistryAccount | None = None  # values begin with the id of their writer schema
     descriptors: bytes | None = None  # Protobuf: a FileDescriptorSet, and the message of the values
     message: str = ""
 

@@ -277,6 +277,7 @@ class EmbeddedBroker:
             self.stop()
             raise
         self._registry_port = self._registry.port  # kept across restarts
+        self._running_broker().registry_address = self._registry.url
 
     def _stop_registry(self) -> None:
         registry, self._registry = self._registry, None

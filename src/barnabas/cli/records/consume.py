@@ -13,7 +13,7 @@ import typer
 from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat, complete_topic, with_client
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
-from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, decoding, registry_client
+from barnabas.cli.records.schemas import RegistryUrl, decoding, registry_client
 
 if TYPE_CHECKING:
     from barnabas.client import Client, ConsumedRecord, Consumer
@@ -94,7 +94,7 @@ def consume(
     schema: Annotated[
         bool, typer.Option("--schema", help="Decode values with the schemas that they name, as JSON.")
     ] = False,
-    registry: RegistryUrl = DEFAULT_REGISTRY,
+    registry: RegistryUrl = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Read records.
@@ -130,7 +130,7 @@ def consume(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     with ExitStack() as opened:
-        client = opened.enter_context(registry_client(registry)) if schema else None
+        client = opened.enter_context(registry_client(registry, bootstrap)) if schema else None
         wanted = parse_filter(where, client)
         plan = ConsumePlan(
             topics, partition or [], begin, count, exit_at_end, committed, write, wanted, group

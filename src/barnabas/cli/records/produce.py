@@ -24,7 +24,7 @@ from barnabas.cli.options import (
     with_client,
 )
 from barnabas.cli.output import count, say, show_json, size
-from barnabas.cli.records.schemas import DEFAULT_REGISTRY, RegistryUrl, encoded, encoder_for
+from barnabas.cli.records.schemas import RegistryUrl, encoded, encoder_for
 
 if TYPE_CHECKING:
     from barnabas.client import Client, ProducerSettings
@@ -109,7 +109,7 @@ def produce(
         bool,
         typer.Option("--schema", help="Values are JSON; encode them with the latest schema of TOPIC-value."),
     ] = False,
-    registry: RegistryUrl = DEFAULT_REGISTRY,
+    registry: RegistryUrl = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -138,7 +138,7 @@ def produce(
         None if key_separator is None else _unescape(key_separator),
         None if null is None else null.encode(),
         ProducerSettings(acks=acks.number, compression=compression, delivery_timeout=TIMEOUT),
-        encoder_for(topic, registry) if schema else None,
+        encoder_for(topic, registry, bootstrap) if schema else None,
     )
     total = with_client(bootstrap, lambda client: _produce(client, plan))
     if output is OutputFormat.JSON:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barnabas.cli.options import OutputFormat
+from barnabas.cli.options import OPTION, OutputFormat, command_config, command_security
 from barnabas.cli.output import say
 
 if TYPE_CHECKING:
     from barnabas.client import ConsumedRecord
+    from barnabas.client.schemas import RegistryAccount
     from barnabas.client.schemas.client import SchemaClient
     from barnabas.client.schemas.serdes import Encoder
 
@@ -20,12 +21,12 @@ DEFAULT_REGISTRY = "http://127.0.0.1:8081"
 VARIABLE = "BARNABAS_REGISTRY"
 
 RegistryUrl = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--registry",
         metavar="URL",
         envvar=VARIABLE,
-        help="The schema registry; http://USER:PASSWORD@HOST:PORT too.",
+        help="The schema registry; its login and CA are schema.registry.* settings in --command-config.",
     ),
 ]
 
@@ -60,11 +61,11 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
     return written
 
 
-def encoder_for(topic: str, url: str) -> Encoder:
+def encoder_for(topic: str, url: str | None, bootstrap: str) -> Encoder:
     """For values of a topic: the latest schema of TOPIC-value."""
     from barnabas.client.schemas.serdes import Encoder
 
-    with registry_client(url) as client:
+    with registry_client(url, bootstrap) as client:
         return Encoder(client, f"{topic}-value")
 
 
@@ -78,13 +79,38 @@ def encoded(encoder: Encoder, text: bytes | None) -> bytes | None:
     return encoder(value)
 
 
-def registry_client(url: str) -> SchemaClient:
-    from barnabas.client.schemas.client import SchemaClient
+def registry_client(url: str | None, bootstrap: str) -> SchemaClient:
+    """The registry that was named, or that the cluster runs; else the default one on this machine."""
+    from dataclasses import replace
 
+    from barnabas.client.schemas import RegistryAccount
+
+    account = registry_account(url) or RegistryAccount()
+    found = discovered_account(account, bootstrap) or replace(account, url=DEFAULT_REGISTRY)
+    return found.client()
+
+
+def discovered_account(account: RegistryAccount, bootstrap: str) -> RegistryAccount | None:
+    """The account with the address that the cluster names, unless it has one; None if there is none."""
+    from barnabas.client.schemas import discover
+
+    return account if account.is_located else discover(bootstrap, command_security(), account)
+
+
+def registry_account(url: str | None) -> RegistryAccount | None:
+    """`--registry` with the login of `--command-config`; None if neither names a registry."""
+    from barnabas.client.schemas import REGISTRY_URL, parse_registry
+    from barnabas.client.security import read_properties
+    from barnabas.security.authn import SecuritySettingError
+
+    file = command_config()
+    settings = {} if file is None else read_properties(OPTION, file)
     try:
-        return SchemaClient(url)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--registry") from None
+        return parse_registry(settings, url, references=True)
+    except SecuritySettingError as error:
+        if url is None or error.setting != REGISTRY_URL:
+            raise
+        raise typer.BadParameter(error.problem, param_hint="--registry") from None
 
 
 def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:

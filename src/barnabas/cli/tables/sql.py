@@ -17,10 +17,12 @@ from barnabas.cli.options import (
     parse_settings,
 )
 from barnabas.cli.output import count, say, show_table
+from barnabas.cli.records.schemas import RegistryUrl, discovered_account, registry_account
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.client.schemas import RegistryAccount
     from barnabas.tables import OpenSource, QueryResult, Table
 
 
@@ -47,9 +49,7 @@ def sql(
             metavar="TOPIC=DDL", help="Such as 'orders=user STRING, amount DOUBLE'; may be repeated."
         ),
     ] = None,
-    registry: Annotated[
-        str | None, typer.Option(metavar="URL", help="A schema registry, for topics without --schema.")
-    ] = None,
+    registry: RegistryUrl = None,
     output: Annotated[
         RowFormat,
         typer.Option("--output", "-o", help="A table for people, a line of JSON a row, CSV, Parquet."),
@@ -81,8 +81,9 @@ def sql(
 
     location = _location(bootstrap, data, remote, parse_settings(settings))
     schemas = _schemas(schema)
+    account = _account(registry, bootstrap, is_offline=data is not None or remote is not None)
     answer = ask(
-        query, lambda topic: _table(topic, location, schemas, registry), memory=memory, explain=explain
+        query, lambda topic: _table(topic, location, schemas, account), memory=memory, explain=explain
     )
     if explain:
         _explain(answer)
@@ -106,6 +107,15 @@ def _location(bootstrap: str, data: str | None, remote: str | None, given: dict[
     )
 
 
+def _account(registry: str | None, bootstrap: str, *, is_offline: bool) -> RegistryAccount | None:
+    account = registry_account(registry)
+    if is_offline or (account is not None and account.is_located):
+        return account if account is not None and account.is_located else None
+    from barnabas.client.schemas import RegistryAccount
+
+    return discovered_account(account or RegistryAccount(), bootstrap)
+
+
 def _schemas(pairs: list[str] | None) -> dict[str, str]:
     found = {}
     for pair in pairs or ():
@@ -116,7 +126,9 @@ def _schemas(pairs: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _table(topic: str, location: OpenSource, schemas: dict[str, str], registry: str | None) -> Table:
+def _table(
+    topic: str, location: OpenSource, schemas: dict[str, str], registry: RegistryAccount | None
+) -> Table:
     from barnabas.tables import ReadSchema, Table, find_shape
 
     return Table(

@@ -20,10 +20,13 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.client.errors import ClientError
 from barnabas.common.http_client import HttpSession
+
+if TYPE_CHECKING:
+    import ssl
 
 # -- Names of schema registry subjects: context, name, and the topic a subject belongs to --------------
 
@@ -141,7 +144,10 @@ def join_message_index(path: Sequence[int], message: bytes) -> bytes:
 
 
 class SchemaClient:
-    """Blocks; usable by any thread. `user` and `password`, or `token`, are sent with each request."""
+    """Blocks; usable by any thread. `user` and `password`, or `token`, are sent with each request.
+
+    `tls`: trusted CAs and the certificate of this client. `settings.RegistryAccount` makes a client from settings.
+    """
 
     def __init__(
         self,
@@ -151,6 +157,7 @@ class SchemaClient:
         password: str = "",
         token: str = "",
         timeout: float = TIMEOUT,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -166,7 +173,7 @@ class SchemaClient:
         self._cache: dict[int, Schema] = {}
         self._lock = threading.Lock()  # of the session
         self._session = HttpSession(
-            self.url, timeout=timeout, max_bytes=MAX_ANSWER, headers=headers, may_repeat=True
+            self.url, timeout=timeout, max_bytes=MAX_ANSWER, headers=headers, tls=tls, may_repeat=True
         )
 
     def __enter__(self) -> Self:
@@ -225,7 +232,7 @@ class SchemaClient:
             with self._lock:
                 status, _, text = self._session.request(method, path, data)
         except OSError as error:
-            reason = str(error) or type(error).__name__
+            reason = _reason(error)
             raise RegistryError(f"the schema registry at {self._url} did not answer: {reason}") from error
         try:
             document = json.loads(text) if text else None
@@ -263,6 +270,15 @@ class AsyncSchemaClient:
 
 def quoted(subject: str) -> str:
     return urllib.parse.quote(subject, safe="")
+
+
+def _reason(error: OSError) -> str:
+    if type(error).__name__ == "SSLCertVerificationError":
+        return (
+            f"its certificate is not trusted here ({getattr(error, 'verify_message', error)}): "
+            "set schema.registry.ssl.ca.location"
+        )
+    return str(error) or type(error).__name__
 
 
 def _plain(text: str | None) -> str:

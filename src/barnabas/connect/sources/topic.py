@@ -31,7 +31,9 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     pattern: str | None = None
     format: Format = "json"
     schema: str | None = None
-    registry: str | None = None
+    registry: str | Literal[True] | None = None
+    """Values begin with the id of their schema: URL of the registry, or `true` for that of `configuration` or of the
+    cluster."""
     delimiter: str = ","
     start: Literal["earliest", "latest"] = "earliest"
     max_records: int = 100_000
@@ -78,7 +80,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
 
         options |= {"value.format": self.format}
         if self.registry is not None:
-            options["value.registry"] = self.registry
+            options["value.registry"] = self.registry if isinstance(self.registry, str) else "true"
         if self.format == "csv":
             options["value.csv.delimiter"] = self.delimiter
         reader = session.readStream.format("barnabas").options(**options)

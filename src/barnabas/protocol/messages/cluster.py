@@ -300,6 +300,8 @@ class DescribeClusterResponse(Message, api_key=60, versions="0-2", flexible="0+"
     controller_id: int = int32(default=-1)
     brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
     cluster_authorized_operations: int = int32(default=-0x80000000)
+    barnabas_registry: str = string("0+", tag=OWN_TAG, default="", ignorable=True)
+    """Schema registry next to this broker: `https://HOST:PORT`; without a host (`http://:8081`), on the broker's."""
 
 
 class UnregisterBrokerRequest(Message, api_key=64, versions="0", flexible="0+"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
 from barnabas.client import Client
 from barnabas.client.errors import ClientError
-from barnabas.client.schemas.client import SchemaClient
+from barnabas.client.schemas import RegistryAccount, discover_registry
+from barnabas.client.schemas.client import RegistryError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.services.console.administration.moving import Mover
 from barnabas.services.console.administration.rights import TieredTopics
@@ -19,7 +21,6 @@ from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.history.history import History
 from barnabas.services.console.logs.service import LogService
 from barnabas.services.console.sampling.sampler import Sampler
-from barnabas.services.console.scanning.messages import RegistryAccount
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
@@ -27,6 +28,7 @@ from barnabas.services.console.statuses import StatusBoard
 
 CLIENT_ID = "barnabas-console"
 SUBJECTS_SECONDS = 10.0
+DISCOVERY_SECONDS = 60.0
 SUBJECTS_TIMEOUT = 3.0
 
 log = rate_limited_logger(__name__)
@@ -51,18 +53,21 @@ class Cluster:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
         self.logs = LogService(self.client, self.folder / "logs", settings, self.statuses)
-        self.scanner = Scanner(pool, registry_of(settings))
-        self.subjects = Subjects(settings)
+        self.scanner = Scanner(pool, settings.registry)
+        self.registry = ClusterRegistry(settings.registry, self.client, self.scanner)
+        self.subjects = Subjects(self.name, self.registry)
 
     async def start(self) -> None:
         """Start without waiting for the cluster; pages report that it is unreachable."""
         await self.history.open()
+        self.registry.start()
         self.sampler.start()
         self.watch.start()
         self.statuses.start()
         self.logs.start()
 
     async def stop(self) -> None:
+        await self.registry.close()
         await self.logs.close()
         await self.statuses.close()
         await self.mover.stop()
@@ -73,36 +78,56 @@ class Cluster:
         await self.client.close()
 
 
+class ClusterRegistry:
+    """The registry of `console.yml`; without a URL there it is the one that the cluster names, if any."""
+
+    def __init__(self, account: RegistryAccount, client: Client, scanner: Scanner) -> None:
+        self.account = account
+        self._wanted = account
+        self._client = client
+        self._scanner = scanner
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        if not self._wanted.is_located:
+            self._task = asyncio.create_task(self._keep_looking())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _keep_looking(self) -> None:
+        while True:
+            try:
+                self.account = await discover_registry(self._client, self._wanted) or self._wanted
+            except RegistryError as error:
+                log.warning("the schema registry of the cluster is not used: %s", error)
+            self._scanner.registry = self.account
+            await asyncio.sleep(DISCOVERY_SECONDS)
+
+
 class Subjects:
     """Subjects of the schema registry, for checking users' rights on schemas."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
-        self._settings = settings
+    def __init__(self, cluster: str, registry: ClusterRegistry) -> None:
+        self._cluster = cluster
+        self._registry = registry
         self._names: list[str] = []
         self._until = 0.0
 
     async def names(self) -> list[str]:
         """Empty if the registry is unreachable: then only schemas of the topic itself can be read."""
-        if self._settings.registry and time.monotonic() >= self._until:
+        if self._registry.account.is_located and time.monotonic() >= self._until:
             try:
                 self._names = await asyncio.to_thread(self._read)
             except (ClientError, ValueError, OSError) as error:
-                log.warning(
-                    "the schema registry of %s cannot list its subjects: %s", self._settings.name, error
-                )
+                log.warning("the schema registry of %s cannot list its subjects: %s", self._cluster, error)
                 self._names = []
             self._until = time.monotonic() + SUBJECTS_SECONDS
         return self._names
 
     def _read(self) -> list[str]:
-        login = self._settings.registry_login
-        user, password, token = login.user, login.password.text, login.token.text
-        with SchemaClient(
-            self._settings.registry, user=user, password=password, token=token, timeout=SUBJECTS_TIMEOUT
-        ) as client:
+        with self._registry.account.client(SUBJECTS_TIMEOUT) as client:
             return client.subjects()
-
-
-def registry_of(settings: ClusterSettings) -> RegistryAccount:
-    login = settings.registry_login
-    return RegistryAccount(settings.registry, login.user, login.password.text, login.token.text)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from barnabas.client import Address
-from barnabas.client.security import NO_PASSWORD, PLAINTEXT, ClientSecurity
-from barnabas.security.authn import Secret
+from barnabas.client.schemas import NO_ACCOUNT, RegistryAccount
+from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.security.tls import TlsSettings
 from barnabas.services.console.access.model import AccessSettings
 from barnabas.web import WebLimits
@@ -17,20 +17,12 @@ DEFAULT_LISTEN = Address("127.0.0.1", 8090)
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryLogin:
-    user: str = ""
-    password: Secret = NO_PASSWORD
-    token: Secret = NO_PASSWORD
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterSettings:
     name: str
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
-    registry: str = ""
-    """URL of the schema registry."""
-    registry_login: RegistryLogin = RegistryLogin()
+    registry: RegistryAccount = NO_ACCOUNT
+    """The schema registry; without a URL it is the one that the cluster runs, if any."""
     logs: tuple[str, ...] = ()
     """Topics that contain log lines."""
     logs_hours: float = 24.0

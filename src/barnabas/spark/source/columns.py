@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.spark.options import OptionError, Options
 from barnabas.spark.source.ddl import parse_ddl
 from barnabas.spark.source.protobuf import protobuf_fields, protobuf_message, subscribed_topic
@@ -61,7 +62,7 @@ class SparkValueFormat:
     corrupt_column: str
     delimiter: str = ","
     avro_schema: str | None = None
-    registry: str | None = None
+    registry: RegistryAccount | None = None
     descriptors: bytes | None = None
     message: str = ""
 
@@ -143,9 +144,16 @@ def _value_format(options: Options, schema: StructType) -> SparkValueFormat | No
         corrupt,
         options.require("value.csv.delimiter") if kind == "csv" else ",",
         _avro_text(options) if kind == "avro" else None,
-        options.text("value.registry"),
+        options.registry() if _is_framed(options, kind) else None,
         *(protobuf_message(options, fields, corrupt) if kind == "protobuf" else ()),
     )
+
+
+def _is_framed(options: Options, kind: str) -> bool:
+    """True if values begin with the id of their writer's schema: said so, or no other schema is given."""
+    if options.is_registered or kind == "protobuf":
+        return kind in ("avro", "protobuf", "json")
+    return kind == "avro" and options.text("value.avro.schema") is None
 
 
 def _check_json(name: str, kind: DataType) -> None:
@@ -184,19 +192,28 @@ def _fields_of_value(options: Options, schema: StructType | None) -> StructType 
 
 def _avro_text(options: Options) -> str | None:
     """The schema to read with: given, or the newest that the registry has for the topic."""
-    given, url = options.text("value.avro.schema"), options.text("value.registry")
-    if given is not None or url is None:
+    given = options.text("value.avro.schema")
+    if given is not None:
         return given
     topic = subscribed_topic(
-        options, "option 'value.registry' needs 'subscribe' with one topic, or 'value.avro.schema'"
+        options, "a schema registry needs 'subscribe' with one topic, or 'value.avro.schema'"
     )
     from barnabas.client.schemas.client import RegistryError
     from barnabas.tables import SchemaError, newest_avro
 
     try:
-        return newest_avro(url, topic)
+        return newest_avro(_registry(options), topic)
     except (RegistryError, SchemaError, ValueError) as error:
-        raise OptionError(f"option 'value.registry': {error}") from error
+        raise OptionError(f"the schema of {topic} is not known: {error}") from error
+
+
+def _registry(options: Options) -> RegistryAccount:
+    try:
+        return options.registry()
+    except OptionError as error:
+        raise OptionError(
+            f"value.format=avro needs the option 'value.avro.schema', or a schema registry ({error})"
+        ) from None
 
 
 def avro_schema(text: str | None) -> Any:

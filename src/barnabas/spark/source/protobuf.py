@@ -36,14 +36,12 @@ def subscribed_topic(options: Options, otherwise: str) -> str:
 
 
 def _registered(options: Options) -> ValueFormat:
-    url = options.text("value.registry")
-    if url is None:
-        raise OptionError("value.format=protobuf needs the option 'value.registry'")
+    registry = options.registry()
     topic = subscribed_topic(options, "value.format=protobuf needs 'subscribe' with one topic")
     from barnabas.client.errors import ClientError
     from barnabas.tables import SchemaError, protobuf_format
 
     try:
-        return protobuf_format(url, topic, options.text("value.protobuf.message"))
+        return protobuf_format(registry, topic, options.text("value.protobuf.message"))
     except (ClientError, SchemaError, ValueError) as error:
-        raise OptionError(f"option 'value.registry': {error}") from error
+        raise OptionError(f"the schema of {topic} is not known: {error}") from error

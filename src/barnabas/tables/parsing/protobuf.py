@@ -11,6 +11,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.client.schemas.client import SchemaClient, decode, split_message_index
 from barnabas.client.schemas.formats import ProtoFiles, descriptors_of_id
 from barnabas.tables.parsing.protobuf_columns import takers
@@ -25,7 +26,8 @@ def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
     """Return a function that extracts the wanted fields of a value; ValueError if it does not match."""
     message = ProtoFiles(form.descriptors or b"").message(form.message)
     fields = takers(message.DESCRIPTOR, wanted)
-    name_of = message_names(form.registry or "")
+    assert form.registry is not None, "Protobuf values are read with a registry"
+    name_of = message_names(form.registry)
 
     def read(value: bytes) -> dict[str, Any]:
         schema_id, payload = decode(value)
@@ -42,9 +44,9 @@ def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
     return read
 
 
-def message_names(url: str) -> Names:
+def message_names(registry: RegistryAccount) -> Names:
     """Message name of a path in a schema, by schema id; each schema is fetched once."""
-    client, files = SchemaClient(url), dict[int, ProtoFiles]()
+    client, files = registry.client(), dict[int, ProtoFiles]()
     names: dict[tuple[int, tuple[int, ...]], str] = {}
 
     def name_of(schema_id: int, path: tuple[int, ...]) -> str:

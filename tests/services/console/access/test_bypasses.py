@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.client.schemas.client import Schema, SchemaClient
 from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate
 from barnabas.services.console.access.model import AccessSettings, Grant, LoginKind, LoginSettings, Role
@@ -41,7 +42,9 @@ def console(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
         (*base.grants, Grant(Role.DEVELOPER, ("mia",), names=("mine*",))),
         tokens=base.tokens,
     )
-    clusters = (ClusterSettings(CLUSTER, broker.bootstrap_servers, registry=broker.registry_url),)
+    clusters = (
+        ClusterSettings(CLUSTER, broker.bootstrap_servers, registry=RegistryAccount.at(broker.registry_url)),
+    )
     folder = tmp_path_factory.mktemp("console")
     with running_console(broker.bootstrap_servers, folder, access=access, clusters=clusters) as running:
         yield running

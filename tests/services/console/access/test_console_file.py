@@ -62,7 +62,7 @@ def test_the_whole_file_is_understood(tmp_path: Path, monkeypatch: pytest.Monkey
     assert production.security.sasl is not None
     assert production.security.sasl.mechanism is Mechanism.SCRAM_SHA_512
     assert production.security.sasl.password.text == "the secret"
-    assert production.registry_login.password.text == "the secret"
+    assert production.registry.password.text == "the secret"
     assert (production.logs, test.bootstrap) == (("logs", "nginx"), "127.0.0.1:9092")
     assert settings.listen == Address("0.0.0.0", 8090)
     assert settings.data == tmp_path / "console-data"

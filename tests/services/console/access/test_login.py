@@ -16,7 +16,6 @@ from barnabas.security.tls.settings import parse_tls
 from barnabas.services.console import app
 from barnabas.services.console.access.audit import FILE
 from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate, inner_path
-from barnabas.services.console.pages.access.settings import without_login
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import PASSWORD, by_token, cookie_of, log_in, logged_in, with_roles
 from tests.services.console.web import RunningConsole, Web, running_console
@@ -303,9 +302,3 @@ def test_a_stream_ends_with_the_session(console: RunningConsole, monkeypatch: py
         for _ in stream:  # what was on its way
             pass
         assert web.api("/topics").status == 401
-
-
-def test_a_password_in_the_address_of_the_registry_is_not_shown() -> None:
-    assert without_login("https://user:secret@registry:8081/x?y=1") == "https://registry:8081/x?y=1"
-    assert without_login("http://[::1]:8081") == "http://[::1]:8081"
-    assert without_login("") == ""

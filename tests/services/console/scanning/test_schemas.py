@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import timestamp_pb2
 
-from barnabas.services.console.scanning.messages import RegistryAccount
+from barnabas.client.schemas import RegistryAccount
 from barnabas.services.console.scanning.model import Decode, RecordMask, Search
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
@@ -74,7 +74,7 @@ def _serializers(client: SchemaRegistryClient, order: dict[str, Any]) -> list[tu
 
 @pytest.fixture
 def scanner(searcher: Searcher, registry_broker: EmbeddedBroker) -> Scanner:
-    return Scanner(searcher.pool, RegistryAccount(registry_broker.registry_url))
+    return Scanner(searcher.pool, RegistryAccount.at(registry_broker.registry_url))
 
 
 def test_values_are_decoded_by_their_schemas(
@@ -136,7 +136,7 @@ def test_without_a_registry_such_values_are_hex_with_a_reason(
 def test_a_registry_that_is_away_keeps_no_search_waiting(
     searcher: Searcher, registry_broker: EmbeddedBroker, topic: str
 ) -> None:
-    scanner = Scanner(searcher.pool, RegistryAccount("http://127.0.0.1:9"))
+    scanner = Scanner(searcher.pool, RegistryAccount.at("http://127.0.0.1:9"))
     hits, _ = searcher.search(registry_broker.bootstrap_servers, Search(topic=topic), scanner)
     assert len(hits) == 5
     assert any("did not answer" in hit.value.note for hit in hits)

@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from barnabas.client import parse_address, parse_addresses
+from barnabas.client.schemas import (
+    BASIC_LOGIN,
+    BEARER_TOKEN,
+    REGISTRY_PREFIX,
+    RegistryAccount,
+    parse_registry,
+)
 from barnabas.client.security import parse_security, resolve
 from barnabas.common.durations import seconds_of
 from barnabas.config.document import DocumentError, DocumentNode, read_document
@@ -30,7 +37,7 @@ from barnabas.services.console.access.model import (
 )
 from barnabas.services.console.access.passwords import ApiToken, PasswordHash, is_digest
 from barnabas.services.console.alarms.catalogue import BY_NAME
-from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, RegistryLogin, default_data
+from barnabas.services.console.settings import ClusterSettings, ConsoleSettings, default_data
 from barnabas.web import WebLimits, parse_networks
 
 T = TypeVar("T")
@@ -153,13 +160,19 @@ def _cluster(said: words.ClusterWords) -> ClusterSettings:
         raise ValueError(f"not a valid cluster name: {said.name!r}; it must not be empty or contain a slash")
     parse_addresses(said.bootstrap)
     security = parse_security(said.settings, references=True)
-    registry = said.schema_registry
-    login = RegistryLogin()
-    if registry is not None:
-        login = RegistryLogin(registry.user, Secret(registry.password), Secret(registry.token))
-    url = "" if registry is None else registry.url
     kept = (said.logs, said.logs_hours, said.logs_gib)
-    return ClusterSettings(said.name, said.bootstrap, security, url, login, *kept)
+    return ClusterSettings(said.name, said.bootstrap, security, _registry(said.schema_registry), *kept)
+
+
+def _registry(said: words.RegistryWords | None) -> RegistryAccount:
+    if said is None:
+        return RegistryAccount()
+    given = {REGISTRY_PREFIX + name: value for name, value in said.settings.items()}
+    if said.user:
+        given[REGISTRY_PREFIX + BASIC_LOGIN] = f"{said.user}:{said.password}"
+    if said.token:
+        given[REGISTRY_PREFIX + BEARER_TOKEN] = said.token
+    return parse_registry(given, said.url or None) or RegistryAccount()
 
 
 def _tls(said: dict[str, str]) -> TlsSettings:

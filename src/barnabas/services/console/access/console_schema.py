@@ -12,10 +12,13 @@ class Words(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RegistryWords(Words):
-    url: str
+    """Without `url`: the registry that the cluster runs. `settings` are `ssl.*`, by Kafka's names."""
+
+    url: str = ""
     user: str = ""
     password: str = ""
     token: str = ""
+    settings: dict[str, str] = {}
 
 
 class ClusterWords(Words):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.services.console.scanning.model import Hit, Search
 
 CREDITS = 8
@@ -62,15 +63,6 @@ class RawJob(msgspec.Struct, frozen=True, tag=True):
 
 
 Job: TypeAlias = SearchJob | TailJob | ExportJob | ReportJob | ValueJob | RawJob
-
-
-class RegistryAccount(msgspec.Struct, frozen=True):
-    """Schema registry and its credentials; an empty URL means no registry."""
-
-    url: str = ""
-    user: str = ""
-    password: str = ""
-    token: str = ""
 
 
 class RunScan(msgspec.Struct, frozen=True, tag=True):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncGenerator
 
 from barnabas.client import Closing
+from barnabas.client.schemas import RegistryAccount
 from barnabas.common.child_process import ChildProcess
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (
@@ -15,7 +16,6 @@ from barnabas.services.console.scanning.messages import (
     CancelScan,
     ExportChunk,
     Job,
-    RegistryAccount,
     RunScan,
     ScanDone,
     ScanHits,

@@ -15,6 +15,7 @@ import msgspec
 
 from barnabas.client import Client
 from barnabas.client.offsets import end_offsets
+from barnabas.client.schemas import NO_ACCOUNT, RegistryAccount
 from barnabas.common.regex import PatternError, compile_pattern
 from barnabas.filters import Filter, FilterError
 from barnabas.services.console.errors import ResourceNotFoundError
@@ -27,7 +28,6 @@ from barnabas.services.console.scanning.messages import (
     ExportJob,
     Range,
     RawJob,
-    RegistryAccount,
     ReportJob,
     ScanDone,
     ScanHits,
@@ -55,16 +55,15 @@ from barnabas.services.console.scanning.process import Pool, SearchProcess
 PROGRESS_SECONDS = 0.2
 ROWS_PER_SECOND = 50
 MAX_TEXT = 4096
-NO_REGISTRY = RegistryAccount()
 MAX_REPORTED = 200_000
 MAX_EXPORTED = 1_000_000
 
 
 class Scanner:
     def __init__(
-        self, pool: Pool, registry: RegistryAccount = NO_REGISTRY, budget: ScanBudget | None = None
+        self, pool: Pool, registry: RegistryAccount = NO_ACCOUNT, budget: ScanBudget | None = None
     ) -> None:
-        self._pool, self._registry = pool, registry
+        self._pool, self.registry = pool, registry
         self._budget = budget or ScanBudget()
 
     async def warm(self) -> None:
@@ -105,7 +104,7 @@ class Scanner:
             yield Skipped(gap)
         job = TailJob(search, ends, ROWS_PER_SECOND)
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self.registry, job)) as answers:
             async for answer in answers:
                 if isinstance(answer, ScanHits):
                     if answer.skipped:
@@ -148,7 +147,7 @@ class Scanner:
         self, client: Client, job: ExportJob | RawJob | ReportJob | ValueJob
     ) -> AsyncGenerator[bytes, None]:
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login_of(client), self._registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self.registry, job)) as answers:
             async for answer in answers:
                 if isinstance(answer, ExportChunk):
                     yield answer.data
@@ -160,7 +159,7 @@ class Scanner:
         shares = _shares(ranges, self._pool.choose(len(ranges)))
         queue: asyncio.Queue[ScanHits | ScanDone | Exception] = asyncio.Queue(2 * len(shares))
         tasks = [
-            asyncio.create_task(_pump(process, login, self._registry, SearchJob(search, share), queue))
+            asyncio.create_task(_pump(process, login, self.registry, SearchJob(search, share), queue))
             for process, share in shares
         ]
         try:

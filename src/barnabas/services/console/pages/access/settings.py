@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from datetime import UTC, datetime
 
 import msgspec
@@ -85,7 +84,11 @@ async def show_settings(context: RequestScope, query: SettingsQuery) -> Settings
         context.user.name,
         str(access.login.kind),
         settings.read_only,
-        [_cluster(each) for each in settings.clusters if await context.user.on(each.name).allows(DESCRIBE)],
+        [
+            _cluster(each, context.clusters[each.name].registry.account.url)
+            for each in settings.clusters
+            if await context.user.on(each.name).allows(DESCRIBE)
+        ],
         _rights(),
         all([await context.user.on(each).allows(ADMINISTER) for each in context.clusters]),
     )
@@ -97,22 +100,16 @@ async def show_settings(context: RequestScope, query: SettingsQuery) -> Settings
     return page
 
 
-def _cluster(settings: ClusterSettings) -> ClusterFacts:
+def _cluster(settings: ClusterSettings, registry: str) -> ClusterFacts:
     security = settings.security
     return ClusterFacts(
         settings.name,
         settings.bootstrap,
         str(security.protocol),
         "" if security.sasl is None else str(security.sasl.mechanism),
-        without_login(settings.registry),
+        registry,
         list(settings.logs),
     )
-
-
-def without_login(url: str) -> str:
-    """Strip user name and password from a URL."""
-    parts = urllib.parse.urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _rights() -> dict[str, list[str]]:

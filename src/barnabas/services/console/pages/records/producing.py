@@ -12,7 +12,8 @@ import msgspec
 
 from barnabas.client import Producer, ProducerSettings
 from barnabas.client.producing import Delivered
-from barnabas.client.schemas.client import RegistryError, SchemaClient
+from barnabas.client.schemas import RegistryAccount
+from barnabas.client.schemas.client import RegistryError
 from barnabas.client.schemas.serdes import Encoder, UnfitValueError
 from barnabas.records import Header
 from barnabas.security.authz import Operation, ResourceType
@@ -29,7 +30,6 @@ from barnabas.services.console.pages.records.one import (
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.scanning.model import RawRecord
-from barnabas.services.console.settings import ClusterSettings
 
 routes = Routes()
 
@@ -99,7 +99,7 @@ class Produced(msgspec.Struct):
 async def show_produce(context: RequestScope, query: ProduceQuery) -> ProducePage:
     """Form for a record. `partition` and `offset` prefill it with an existing one (needs READ)."""
     found = (await context.client.topics([query.topic]))[query.topic]
-    has_registry = bool(context.cluster.settings.registry)
+    has_registry = context.cluster.registry.account.is_located
     encodings = [each.value for each in Encoding if has_registry or each is not Encoding.SCHEMA]
     page = ProducePage(query.topic, len(found.partitions), encodings, has_registry)
     if query.partition is not None and query.offset is not None:
@@ -157,23 +157,21 @@ def _produced(topic: str, delivered: Delivered) -> Produced:
 async def _value(context: RequestScope, form: ProduceForm) -> bytes:
     if form.encoding is not Encoding.SCHEMA:
         return _bytes(form.value, form.encoding, "value")
-    if not context.cluster.settings.registry:
+    if not context.cluster.registry.account.is_located:
         raise BadInputError("No schema registry is configured for this cluster", "encoding")
     try:
         value = msgspec.json.decode(form.value)
     except msgspec.MsgspecError as error:
         raise BadInputError(f"The value is not valid JSON: {error}", "value") from None
     try:
-        settings = context.cluster.settings
-        return await asyncio.to_thread(_by_schema, settings, f"{form.topic}-value", value)
+        account = context.cluster.registry.account
+        return await asyncio.to_thread(_by_schema, account, f"{form.topic}-value", value)
     except (RegistryError, UnfitValueError) as error:
         raise BadInputError(str(error), "value") from None
 
 
-def _by_schema(settings: ClusterSettings, subject: str, value: Any) -> bytes:
-    login = settings.registry_login
-    user, password, token = login.user, login.password.text, login.token.text
-    with SchemaClient(settings.registry, user=user, password=password, token=token) as client:
+def _by_schema(account: RegistryAccount, subject: str, value: Any) -> bytes:
+    with account.client() as client:
         return Encoder(client, subject)(value)
 
 

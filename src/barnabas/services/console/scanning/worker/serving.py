@@ -14,6 +14,7 @@ import msgspec
 from barnabas.client import Client
 from barnabas.client.errors import ClientError
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, OffsetRange, end_offsets
+from barnabas.client.schemas import RegistryAccount
 from barnabas.common.child_process import PIPE_BYTES, read_frame
 from barnabas.common.errors import KafkaError
 from barnabas.common.pipe_channel import frame
@@ -29,7 +30,6 @@ from barnabas.services.console.scanning.messages import (
     Job,
     Range,
     RawJob,
-    RegistryAccount,
     ReportJob,
     RunScan,
     ScanDone,

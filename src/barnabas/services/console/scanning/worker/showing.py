@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from barnabas.client.errors import ClientError
-from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, SchemaClient, topic_of
+from barnabas.client.schemas import RegistryAccount
+from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, topic_of
 from barnabas.client.schemas.serdes import SchemaDecoder, plain
-from barnabas.services.console.scanning.messages import RegistryAccount
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, ShownValue
 from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
 
@@ -30,13 +30,7 @@ class RegistryReader:
     """Schema registry client of search processes; an unreachable registry is not retried for every record."""
 
     def __init__(self, registry: RegistryAccount) -> None:
-        self._client = SchemaClient(
-            registry.url,
-            user=registry.user,
-            password=registry.password,
-            token=registry.token,
-            timeout=REGISTRY_TIMEOUT,
-        )
+        self._client = registry.client(REGISTRY_TIMEOUT)
         self._decoder = SchemaDecoder(self._client)
         self._owners: dict[int, tuple[float, frozenset[str]]] = {}
         self._away_until = 0.0
