@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log
-from barnabas.log.rolling import MIN_SEGMENT_BYTES, SEGMENTS_BY_RECORD_TIME
+from barnabas.log.rolling_log import MIN_SEGMENT_BYTES, SEGMENTS_BY_RECORD_TIME
 from barnabas.records.batch import HEADER_SIZE, stamp, write_crc
 from barnabas.testing.files import FaultyFileSystem
 from tests.support.builders.logs import (

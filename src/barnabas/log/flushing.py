@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.checkpoints import encode_epochs
+from barnabas.log.rolling_log import RollingLog
 from barnabas.log.tiering.checkpoint import TieredWrite
-
-if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
-
-
-class Unsynced:
-    """Folders, and files other than the `.log` files, that the next flush has to sync.
-
-    A crash may undo these changes: the indexes of a sealed segment, the name of a new one, the removal of an old one.
-    The recovery point must not pass them before they are synced.
-    """
-
-    __slots__ = ("files", "folders")
-
-    def __init__(self, folders: Iterable[str] = (), files: Iterable[str] = ()) -> None:
-        self.folders = dict.fromkeys(folders)
-        self.files = list(files)
-
-    def add(self, folder: str, files: Iterable[str] = ()) -> None:
-        self.folders[folder] = None
-        self.files += files
-
-    def take(self) -> tuple[list[str], list[str]]:
-        """Return and clear (files, folders), which the caller syncs."""
-        files, folders = self.files, list(self.folders)
-        self.files, self.folders = [], {}
-        return files, folders
 
 
 class FlushJob(NamedTuple):
@@ -74,7 +47,7 @@ class FlushJob(NamedTuple):
             file.close()
 
 
-def flush_job(log: DurableLog) -> FlushJob:
+def flush_job(log: RollingLog) -> FlushJob:
     """See `DurableLog.prepare_flush`."""
     unflushed = log.segments.since(log.recovery_point)
     written = log.offsets.written
@@ -90,7 +63,7 @@ def flush_job(log: DurableLog) -> FlushJob:
     return FlushJob(log.fs, files, paths, folders, written, log.generation, _tiered_write(log))
 
 
-def _tiered_write(log: DurableLog) -> TieredWrite | None:
+def _tiered_write(log: RollingLog) -> TieredWrite | None:
     """Write of the tiered checkpoint, if it has changed: local segments may be removed only up to it."""
     part = log.tiered_part()
     checkpoint = log.tiered_checkpoint
@@ -99,7 +72,7 @@ def _tiered_write(log: DurableLog) -> TieredWrite | None:
     return log.tiered_checkpoint.prepare(log.folder, part)
 
 
-def save_epochs(log: DurableLog) -> str:
+def save_epochs(log: RollingLog) -> str:
     """Write the epoch file. It may be as late as the flush of the batches, which have the epoch in their headers."""
     path = f"{log.folder}/{names.LEADER_EPOCHS}"
     log.fs.write_atomic(path, encode_epochs(log.epochs.entries), sync=False)
@@ -107,7 +80,7 @@ def save_epochs(log: DurableLog) -> str:
     return path
 
 
-def closing_job(log: DurableLog) -> FlushJob:
+def closing_job(log: RollingLog) -> FlushJob:
     """See `DurableLog.prepare_close`. Cheap for unused logs, of which there may be thousands."""
     if log.log_end_offset == 0 and log.generation == 0:
         # It never had a record. If a crash loses its files, the next start creates them again.

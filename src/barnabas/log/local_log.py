@@ -1,33 +1,33 @@
 """The local part of a log (Kafka's LocalLog), for reads: by offset, by timestamp, committed.
 
-Methods that change a log are in log/durable_log.py and log/log.py.
+Methods that change a log are in log/rolling_log.py, log/durable_log.py and log/log.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
-from barnabas.common.errors import KafkaError
-from barnabas.common.files import File, FileSystem, Slice
+from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.common.files import EMPTY, File, FileSlice, FileSystem, Slice
 from barnabas.common.types import TopicPartition
-from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.disk_health import DiskHealth
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError
-from barnabas.log.flushing import Unsynced
 from barnabas.log.offsets import NOTHING_TIERED, Offsets
 from barnabas.log.producers import ProducerStates
 from barnabas.log.reader import (
+    MAX_LISTED,
+    SHORT_SLICE,
     FoundRecord,
     aborted_between,
+    aborted_in,
     first_at_or_after,
     latest,
-    out_of_range,
     position_in,
-    read_committed,
-    read_slice,
 )
 from barnabas.log.recovery.snapshots import SnapshotFiles
 from barnabas.log.segments.scan import BadBatch
@@ -36,6 +36,30 @@ from barnabas.log.segments.segment_list import Segments, number_in
 from barnabas.log.tiering.checkpoint import TieredPart
 
 # -- State of a log ------------------------------------------------------------------------------------
+
+
+class Unsynced:
+    """Folders, and files other than the `.log` files, that the next flush has to sync.
+
+    A crash may undo these changes: the indexes of a sealed segment, the name of a new one, the removal of an old one.
+    The recovery point must not pass them before they are synced.
+    """
+
+    __slots__ = ("files", "folders")
+
+    def __init__(self, folders: Iterable[str] = (), files: Iterable[str] = ()) -> None:
+        self.folders = dict.fromkeys(folders)
+        self.files = list(files)
+
+    def add(self, folder: str, files: Iterable[str] = ()) -> None:
+        self.folders[folder] = None
+        self.files += files
+
+    def take(self) -> tuple[list[str], list[str]]:
+        """Return and clear (files, folders), which the caller syncs."""
+        files, folders = self.files, list(self.folders)
+        self.files, self.folders = [], {}
+        return files, folders
 
 
 class LogState(NamedTuple):
@@ -57,6 +81,8 @@ class LogState(NamedTuple):
         return Offsets(self.log_start, self.log_end, self.recovery_point, local_start, tiered_end)
 
 
+# -- Reads ---------------------------------------------------------------------------------------------
+
 T = TypeVar("T")
 
 
@@ -76,7 +102,7 @@ class LocalLog:
         segments: Segments,
         producers: ProducerStates,
         epochs: LeaderEpochs,
-        disk: Disk,
+        disk: DiskHealth,
     ) -> None:
         self.fs = fs
         self.folder = folder
@@ -155,14 +181,66 @@ class LocalLog:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, upper_offset: int, *, at_least_one: bool = True) -> Slice:
+    def read(self, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool = True) -> Slice:
         """Return batches from the one that contains `offset` on, below `upper_offset`, as a slice of one segment.
 
         The slice has at most `max_bytes`, except that the first batch is complete if `at_least_one`; the last one may
         be truncated. Raise OFFSET_OUT_OF_RANGE outside of [log start, log end], OFFSET_MOVED_TO_TIERED_STORAGE below
-        the local start.
+        the local start. Reads at the tail need no index lookup.
         """
-        return read_slice(self, offset, max_bytes, upper_offset, at_least_one)
+        offsets = self.offsets
+        segments = self.segments
+        if offset > offsets.end or offset < offsets.local_start:
+            raise self.out_of_range(offset)
+        written = offsets.written
+        if upper_offset > written:
+            upper_offset = written
+        if offset >= upper_offset:
+            return EMPTY
+        if offset >= segments.tail.start:
+            segment = segments.active
+            position, size = segments.tail.find(offset, segment.size)
+        else:
+            batch = self._locate(offset)
+            if batch is None:
+                return EMPTY
+            segment, position, size = batch
+        end = segment.size if upper_offset == written else self._end_position(segment, upper_offset)
+        length = end - position
+        if length > max_bytes:
+            length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
+        return FileSlice(segment.file, position, length) if length > 0 else EMPTY
+
+    def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
+        """Segment, position and size of the first batch that ends at `offset` or later."""
+        with self.storage_errors():
+            for segment in self.segments.since(offset):
+                batch = segment.locate(offset)
+                if batch is not None:
+                    position, header = batch
+                    return segment, position, header.size
+        return None
+
+    def _end_position(self, segment: Segment, upper_offset: int) -> int:
+        """Position of the first batch that must not be read."""
+        segments = self.segments
+        if segment is segments.active and upper_offset >= segments.tail.start:
+            return segments.tail.find(upper_offset, segment.size)[0]
+        with self.storage_errors():
+            batch = segment.locate(upper_offset)
+        return batch[0] if batch is not None else segment.size
+
+    def out_of_range(self, offset: int) -> KafkaError:
+        if self.offsets.start <= offset < self.offsets.local_start:
+            return KafkaError(
+                ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                f"offset {offset} of {self.topic_partition} is in a remote segment: the local log starts at "
+                f"{self.offsets.local_start}",
+            )
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} of {self.topic_partition} is not in {self.offsets.start} to {self.offsets.end}",
+        )
 
     def disk_position(self, offset: int) -> tuple[File, int] | None:
         """(file, position) where a read at `offset` starts; None at the tail, whose position needs no lookup."""
@@ -200,8 +278,24 @@ class LocalLog:
     def read_committed(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True
     ) -> tuple[Slice, list[tuple[int, int]]]:
-        """Like `read`, below the last stable offset, with the aborted transactions in the slice."""
-        return read_committed(self, offset, max_bytes, self.last_stable_offset, at_least_one)
+        """Like `read`, below the last stable offset, with (producer id, first offset) of the aborted transactions in
+        the slice, by first offset."""
+        upper_offset = self.last_stable_offset
+        data = self.read(offset, max_bytes, upper_offset, at_least_one)
+        if not isinstance(data, FileSlice) or (
+            offset >= self.segments.tail.start and self.segments.active.aborts_nothing
+        ):
+            return data, []
+        with self.storage_errors():
+            aborted = list(islice(self._aborted(offset, upper_offset), MAX_LISTED + 1))
+            if len(aborted) > MAX_LISTED:
+                data = self.read(offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
+                aborted = aborted_in(self._aborted, offset, data) if isinstance(data, FileSlice) else []
+        aborted.sort(key=itemgetter(1))
+        return data, aborted
+
+    def _aborted(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        return aborted_between(self.segments.since(start), start, end)
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions in [start, end), by first offset.
@@ -209,10 +303,9 @@ class LocalLog:
         Raise OFFSET_MOVED_TO_TIERED_STORAGE below the local start.
         """
         if self.offsets.start <= start < self.offsets.local_start:
-            raise out_of_range(self, start)
+            raise self.out_of_range(start)
         with self.storage_errors():
-            aborted = aborted_between(self.segments.since(start), start, end)
-            return sorted(aborted, key=itemgetter(1))
+            return sorted(self._aborted(start, end), key=itemgetter(1))
 
     def load_aborted(self, offset: int) -> None:
         """Load the indexes that `read_committed` needs, in any thread: a file may have a million entries."""

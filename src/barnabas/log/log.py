@@ -1,7 +1,8 @@
 """The log of one partition (Kafka's UnifiedLog), and appends to it.
 
     LocalLog      reads: by offset, by timestamp, committed
-    DurableLog    files: roll, flush, retention, truncation, move
+    RollingLog    rolls, pending appends, log start, tiered end
+    DurableLog    files: flush, retention, truncation, move
     Log           appends
 
 log/offsets.py defines its offsets. The data are in segments (log/segments); appends go to the last one, which is
@@ -84,6 +85,8 @@ class Log(DurableLog):
     __slots__ = (
         "_after_max_ms", "_index_interval", "_inspects", "_largest_batch", "_largest_data", "_stamps_time",
     )  # fmt: skip
+
+    disk: Disk
 
     def __init__(
         self,

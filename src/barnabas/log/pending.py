@@ -19,6 +19,7 @@ everything below it is written.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.common.files import File
@@ -27,8 +28,8 @@ from barnabas.log.recovery.snapshots import encode_snapshot
 from barnabas.log.segments.segment import Segment
 
 if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
     from barnabas.log.producer import SavedProducer
+    from barnabas.log.rolling_log import RollingLog
     from barnabas.log.segments.aborted_index import AbortedTransaction
 
 STEP_BYTES = 4 << 20
@@ -53,7 +54,7 @@ class PendingAppend:
         """Record the transaction; `Segment.note_aborted` is called when the marker is written."""
         self._aborted = transaction
 
-    def apply(self, log: DurableLog) -> None:
+    def apply(self, log: RollingLog) -> None:
         """Update the segment after the batch was written."""
         log.segments.note_append(
             len(self.data), self.last_offset, self.max_timestamp, log.config.index_interval_bytes
@@ -65,7 +66,7 @@ class PendingAppend:
 class PendingRoll:
     """A new segment, and the files to write before it."""
 
-    def __init__(self, log: DurableLog, now_ms: int) -> None:
+    def __init__(self, log: RollingLog, now_ms: int) -> None:
         offset = log.offsets.end
         self._fs = log.fs
         self._snapshot = log.snapshots.path(offset), encode_snapshot(log.producers)
@@ -88,7 +89,7 @@ class PendingRoll:
         self._file = file
         return file
 
-    def apply(self, log: DurableLog) -> None:
+    def apply(self, log: RollingLog) -> None:
         """Make the new segment active, on the event loop, if its file was created."""
         if self._file is None:
             return
@@ -134,8 +135,9 @@ class WriteStep:
 class PendingAppends:
     """The queue of one log; it exists only while appends are pending."""
 
-    def __init__(self, log: DurableLog) -> None:
+    def __init__(self, log: RollingLog, cancel: Callable[[PendingAppends], None]) -> None:
         self.log = log
+        self._cancel = cancel
         self._queue: deque[PendingAppend | PendingRoll] = deque()
         self._step: WriteStep | None = None
         self._segment = log.segments.active  # target of the next append
@@ -203,6 +205,10 @@ class PendingAppends:
             log.end_pending()
         # Last, as callbacks may append, start the next step, or truncate the log.
         log.note_written(step.appends[-1].last_offset + 1, step.size)
+
+    def cancel(self) -> None:
+        """Wait for the current write, and undo all other appends."""
+        self._cancel(self)
 
     def undo(self) -> None:
         """Undo all appends that are not written: those of the current step and of the queue."""

@@ -1,25 +1,17 @@
-"""Reads of a log: slices by offset, records by timestamp, aborted transactions."""
+"""Searches in the segments of a log: positions by offset, records by timestamp, aborted transactions."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import islice
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.common.files import EMPTY, File, FileSlice, ReadableFile, Slice
+from barnabas.common.files import File, FileSlice, ReadableFile
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import number_in
 from barnabas.records import InvalidRecords, iterate_times
 from barnabas.records.batch import NO_TIMESTAMP, BatchHeader
-
-if TYPE_CHECKING:
-    from barnabas.log.local_log import LocalLog
-
 
 # -- Positions by offset, records by timestamp, aborted transactions by offset -------------------------
 
@@ -111,97 +103,12 @@ def aborted_between(segments: Iterable[Segment], start: int, end: int) -> Iterat
             return
 
 
-def read_slice(log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool) -> Slice:
-    """See `LocalLog.read`. Reads at the tail need no index lookup."""
-    offsets = log.offsets
-    segments = log.segments
-    if offset > offsets.end or offset < offsets.local_start:
-        raise out_of_range(log, offset)
-    written = offsets.written
-    if upper_offset > written:
-        upper_offset = written
-    if offset >= upper_offset:
-        return EMPTY
-    if offset >= segments.tail.start:
-        segment = segments.active
-        position, size = segments.tail.find(offset, segment.size)
-    else:
-        batch = _locate(log, offset)
-        if batch is None:
-            return EMPTY
-        segment, position, size = batch
-    end = segment.size if upper_offset == written else _end_position(log, segment, upper_offset)
-    length = end - position
-    if length > max_bytes:
-        length = max(max_bytes, size) if at_least_one else (max_bytes if size <= max_bytes else 0)
-    return FileSlice(segment.file, position, length) if length > 0 else EMPTY
-
-
-def _locate(log: LocalLog, offset: int) -> tuple[Segment, int, int] | None:
-    """Segment, position and size of the first batch that ends at `offset` or later."""
-    with log.storage_errors():
-        for segment in log.segments.since(offset):
-            batch = segment.locate(offset)
-            if batch is not None:
-                position, header = batch
-                return segment, position, header.size
-    return None
-
-
-def _end_position(log: LocalLog, segment: Segment, upper_offset: int) -> int:
-    """Position of the first batch that must not be read."""
-    segments = log.segments
-    if segment is segments.active and upper_offset >= segments.tail.start:
-        return segments.tail.find(upper_offset, segment.size)[0]
-    with log.storage_errors():
-        batch = segment.locate(upper_offset)
-    return batch[0] if batch is not None else segment.size
-
-
-def out_of_range(log: LocalLog, offset: int) -> KafkaError:
-    if log.offsets.start <= offset < log.offsets.local_start:
-        return KafkaError(
-            ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-            f"offset {offset} of {log.topic_partition} is in a remote segment: the local log starts at "
-            f"{log.offsets.local_start}",
-        )
-    return KafkaError(
-        ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"offset {offset} of {log.topic_partition} is not in {log.offsets.start} to {log.offsets.end}",
-    )
-
-
-# -- Committed reads: a slice of the log, and the aborted transactions in it ---------------------------
+# -- Aborted transactions in a slice of the log --------------------------------------------------------
 
 MAX_LISTED = 200
 """If more aborted transactions overlap, only those with a batch in the slice are returned."""
 SHORT_SLICE = 64 << 10
 """At most 800 of the smallest batches, whose headers are read in about a millisecond."""
-
-_first_offset = itemgetter(1)
-
-
-def read_committed(
-    log: LocalLog, offset: int, max_bytes: int, upper_offset: int, at_least_one: bool
-) -> tuple[Slice, list[tuple[int, int]]]:
-    """Like `LocalLog.read`, with (producer id, first offset) of aborted transactions in the slice, by first offset."""
-    data = read_slice(log, offset, max_bytes, upper_offset, at_least_one)
-    if not isinstance(data, FileSlice) or (
-        offset >= log.segments.tail.start and log.segments.active.aborts_nothing
-    ):
-        return data, []
-    with log.storage_errors():
-        aborted = list(islice(_aborted(log, offset, upper_offset), MAX_LISTED + 1))
-        if len(aborted) > MAX_LISTED:
-            data = read_slice(log, offset, min(max_bytes, SHORT_SLICE), upper_offset, at_least_one)
-            between = partial(_aborted, log)
-            aborted = aborted_in(between, offset, data) if isinstance(data, FileSlice) else []
-    aborted.sort(key=_first_offset)
-    return data, aborted
-
-
-def _aborted(log: LocalLog, start: int, end: int) -> Iterator[tuple[int, int]]:
-    return aborted_between(log.segments.since(start), start, end)
 
 
 def aborted_in(

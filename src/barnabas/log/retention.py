@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
 from barnabas.log import names
 from barnabas.log.failures import DISK_FULL
+from barnabas.log.rolling_log import RollingLog
 from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.retention import UNLIMITED, age_timestamp, local_limits, move_starts
 
-if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
 
-
-def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> list[Segment]:
+def apply_retention(log: RollingLog, now_ms: int, most: int | None = None) -> list[Segment]:
     """Remove expired segments, oldest first, and at most `most` of them.
 
     The log start is raised before segments are removed, so the log is consistent between two calls.
@@ -36,7 +33,7 @@ def apply_retention(log: DurableLog, now_ms: int, most: int | None = None) -> li
     return removed
 
 
-def retire(log: DurableLog, segment: Segment, now_ms: int) -> None:
+def retire(log: RollingLog, segment: Segment, now_ms: int) -> None:
     """Remove a segment from the log: its files are renamed now and deleted later, as a fetch may still read them."""
     due_ms = now_ms + log.config.file_delete_delay_ms
     for path in segment.retire():
@@ -46,7 +43,7 @@ def retire(log: DurableLog, segment: Segment, now_ms: int) -> None:
     log.unsynced.add(log.folder)
 
 
-def _rename_deleted(log: DurableLog, path: str, due_ms: int) -> None:
+def _rename_deleted(log: RollingLog, path: str, due_ms: int) -> None:
     try:
         log.fs.rename(path, path + names.DELETED)
     except OSError as error:
@@ -57,7 +54,7 @@ def _rename_deleted(log: DurableLog, path: str, due_ms: int) -> None:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
-def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
+def ages_to_learn(log: RollingLog, most: int) -> list[Segment]:
     """Oldest sealed segments whose largest timestamp is only known after a scan.
 
     `delete_old_segments` with a limit does not remove them.
@@ -70,7 +67,7 @@ def ages_to_learn(log: DurableLog, most: int) -> list[Segment]:
     return list(unknown)
 
 
-def count_deletable(log: DurableLog, now_ms: int, most: int | None = None) -> int:
+def count_deletable(log: RollingLog, now_ms: int, most: int | None = None) -> int:
     """Number of expired segments, from the oldest on; at most `most`. If all are, the caller rolls the active one."""
     count = _below_log_start(log)
     if log.config.deletes and not log.is_tiered:
@@ -78,12 +75,12 @@ def count_deletable(log: DurableLog, now_ms: int, most: int | None = None) -> in
     return count if most is None else min(count, most)
 
 
-def _below_log_start(log: DurableLog) -> int:
+def _below_log_start(log: RollingLog) -> int:
     start = log.offsets.local_start
     return log.segments.number_of(min(start, log.tiered_checkpoint.covers) if log.is_tiered else start)
 
 
-def _too_old(log: DurableLog, now_ms: int, most: int | None) -> int:
+def _too_old(log: RollingLog, now_ms: int, most: int | None) -> int:
     limit = log.config.retention_ms
     if limit == UNLIMITED:
         return 0
@@ -94,7 +91,7 @@ def _too_old(log: DurableLog, now_ms: int, most: int | None) -> int:
     return _count_while(log, is_too_old, most)
 
 
-def _too_large(log: DurableLog, most: int | None) -> int:
+def _too_large(log: RollingLog, most: int | None) -> int:
     limit = log.config.retention_bytes
     if limit == UNLIMITED:
         return 0
@@ -108,7 +105,7 @@ def _too_large(log: DurableLog, most: int | None) -> int:
     return _count_while(log, is_excess, most)
 
 
-def _count_while(log: DurableLog, is_expired: Callable[[Segment], bool], most: int | None) -> int:
+def _count_while(log: RollingLog, is_expired: Callable[[Segment], bool], most: int | None) -> int:
     """Count the oldest segments that are expired, below the high watermark, and not an empty active segment."""
     segments, count = log.segments, 0
     for segment in islice(segments, most):

@@ -1,26 +1,25 @@
-"""Truncation of a log, for batches that its leader does not have, and rebuilding of producer states."""
+"""Truncation of a log, for batches that its leader does not have, restart at an offset, and rebuilding of producer
+states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from barnabas.common.files import File, FileSystem
 from barnabas.log import names
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.replay import replay_batch, transaction_marker
-from barnabas.log.recovery.snapshots import SnapshotFiles
-from barnabas.log.replacing import Replacement, UnsettledSegment
+from barnabas.log.recovery.snapshots import SnapshotFiles, decode_snapshot
+from barnabas.log.replacing import Replacement, Step, UnsettledSegment
+from barnabas.log.rolling_log import RollingLog
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_list import Segments
-
-if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
+from barnabas.log.tiering.checkpoint import TieredPart, epochs_below
 
 
-def truncate(log: DurableLog, offset: int) -> None:
+def truncate(log: RollingLog, offset: int) -> None:
     """See `DurableLog.truncate_to`."""
     cut = log.segments.find_cut(offset)
     for step in log.begin_truncation(cut.log_end):
@@ -36,7 +35,7 @@ def truncate(log: DurableLog, offset: int) -> None:
     log.producers.log_start_moved(log.offsets.start)
 
 
-def start_over(log: DurableLog, offset: int, *, keep_remote: bool = False) -> Replacement:
+def start_over(log: RollingLog, offset: int, *, keep_remote: bool = False) -> Replacement:
     """See `DurableLog.truncate_fully_and_start_at`. With `keep_remote`, remote segments below `offset` are kept.
 
     The folder is synced last, as only the name of the new segment has the new start offset. Until then the new segment
@@ -63,10 +62,53 @@ def start_over(log: DurableLog, offset: int, *, keep_remote: bool = False) -> Re
     return Replacement(steps, noted_from, fresh.use)
 
 
+def start_at(
+    log: RollingLog, offset: int, log_start: int, epochs: Sequence[tuple[int, int]], producers: bytes
+) -> Replacement:
+    """See `DurableLog.start_at`. Raise SnapshotError, with nothing changed, if `producers` is not a snapshot.
+
+    A crash may interrupt the steps on disk (log/replacing.py) anywhere:
+
+        1.  lower recovery point and log start on disk; remove the tiered checkpoint: the log is not tiered now
+        2.  remove all segments, last one first: a crash leaves a prefix, and its leader sends it here again
+        3.  write and sync the producer snapshot; without segments, recovery drops it
+        4.  write `tiered-offset-checkpoint`, with log start and epochs: from here on recovery starts at the tiered end
+        5.  create the first segment
+    """
+    states = decode_snapshot(producers, log.segments.active.created_ms)
+    noted_from = min(log_start, log.offsets.start)
+    part = TieredPart(log_start, offset, epochs_below(tuple(epochs), offset))
+    first_steps = log.begin_truncation(noted_from)
+    fresh = FreshSegment(log, offset)
+    sync = partial(log.fs.sync_folder, log.folder)
+    steps: list[Step] = [
+        *first_steps,
+        partial(log.tiered_checkpoint.remove, log.folder),
+        fresh.remove_old,
+        sync,  # or segments above the tiered end could reappear after a crash and be taken as valid
+        partial(remove_files, log.fs, log.snapshots.forget_all()),
+        partial(log.fs.write_atomic, log.snapshots.path(offset), producers),
+        partial(log.tiered_checkpoint.write, log.folder, part),
+        fresh.create,
+        sync,
+    ]
+    log.offsets.restart(offset, log_start, offset)
+    log.epochs.replace(part.epochs)
+    log.producers.restore(states)
+    log.producers.log_start_moved(log_start)
+    log.producers.known_since = offset
+
+    def complete() -> None:
+        log.snapshots.note(offset)
+        fresh.use()
+
+    return Replacement(steps, noted_from, complete)
+
+
 class FreshSegment:
     """The only segment of a log after a replacement of its files. During it, an `UnsettledSegment` is used."""
 
-    def __init__(self, log: DurableLog, offset: int) -> None:
+    def __init__(self, log: RollingLog, offset: int) -> None:
         created_ms = log.segments.active.created_ms
         arguments = log.fs, log.folder, offset, log.open_segments, created_ms
         self._log = log

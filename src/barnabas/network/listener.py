@@ -93,7 +93,7 @@ class Listener:
         self.wrap = wrap
         self.requires_certificate = requires_certificate  # from clients; without one they are disconnected
         self._pace = pace
-        self.serves_brokers = serves_brokers  # accepts requests that only brokers may send (`brokers_only`)
+        self.serves_brokers = serves_brokers  # accepts requests that only brokers may send (`BrokersOnly`)
         self.host = host
         self.port = port
         self.security_protocol = security_protocol

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, Slice
 from barnabas.log import Log
-from barnabas.log.reader import FoundRecord, read_slice
+from barnabas.log.reader import FoundRecord
 from barnabas.network import is_cached
 from barnabas.replication.flusher import BackgroundThread
 from barnabas.replication.in_sync_replicas import InSyncReplicas
@@ -94,7 +94,7 @@ class ReadablePartition(InSyncReplicas):
                 return ColdRead(log, offset, max_bytes), NONE_ABORTED
         if committed:
             return log.read_committed(offset, max_bytes, at_least_one=at_least_one)
-        return read_slice(log, offset, max_bytes, upper, at_least_one), NONE_ABORTED
+        return log.read(offset, max_bytes, upper, at_least_one), NONE_ABORTED
 
     def read_for_follower(
         self,
@@ -114,7 +114,7 @@ class ReadablePartition(InSyncReplicas):
             and is_cold(log, offset)
         ):
             return ColdRead(log, offset, max_bytes), NONE_ABORTED
-        return read_slice(log, offset, max_bytes, offsets.end, at_least_one), NONE_ABORTED
+        return log.read(offset, max_bytes, offsets.end, at_least_one), NONE_ABORTED
 
     def _read_remote(
         self, offset: int, max_bytes: int, at_least_one: bool, committed: bool, loaded: Loaded | None

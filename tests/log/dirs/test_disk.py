@@ -7,7 +7,8 @@ import pytest
 from barnabas.common.clock import ManualClock
 from barnabas.common.errors import KafkaError
 from barnabas.config.topic import LogConfig
-from barnabas.log.dirs.disk import AUTOMATIC_RESERVE, CHECK_EVERY_MS, Disk
+from barnabas.log.dirs.disk import Disk
+from barnabas.log.dirs.disk_health import AUTOMATIC_RESERVE, CHECK_EVERY_MS
 from barnabas.testing.files import FaultyFileSystem
 from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, managed
 

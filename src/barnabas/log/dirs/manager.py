@@ -17,6 +17,7 @@ from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
+from barnabas.log.dirs.disk_health import BackgroundWriter
 from barnabas.log.dirs.housekeeping import Housekeeping
 from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir
 from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, CheckpointJob, LogDir
@@ -28,7 +29,6 @@ from barnabas.log.dirs.properties import (
     kernel_boot_id,
     write_boot_id,
 )
-from barnabas.log.dirs.slow_writes import BackgroundWriter
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError, MissingLog
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget

@@ -15,8 +15,7 @@ from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.epochs import LeaderEpochs
-from barnabas.log.flushing import Unsynced
-from barnabas.log.local_log import LogState
+from barnabas.log.local_log import LogState, Unsynced
 from barnabas.log.log import Log
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.snapshots import SnapshotFiles

@@ -14,15 +14,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from barnabas.common.safe_logging import safe_logger
+from barnabas.log.dirs.disk_health import BackgroundWriter, DiskHealth
 from barnabas.log.failures import DiskBusy
 from barnabas.log.pending import PendingAppends, WriteStep
-
-if TYPE_CHECKING:
-    from barnabas.log.dirs.disk import Disk
-    from barnabas.log.log import Log
 
 logger = safe_logger(__name__)
 
@@ -34,25 +31,28 @@ MAX_PENDING_BYTES = 64 << 20
 """Limit of pending bytes per log dir; appends beyond it fail with a retriable error."""
 
 
-class BackgroundWriter(Protocol):
-    """Runs a blocking call, which releases the GIL, in a thread, then `done(error)` on the event loop."""
+class WritableLog(Protocol):
+    """A log, as far as batches are written to it."""
 
-    def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None: ...
-    def close(self) -> None: ...
+    def write(self, batch: memoryview, last_offset: int, max_timestamp: int, now_ms: int) -> None: ...
+    def begin_pending(self, cancel: Callable[[PendingAppends], None]) -> PendingAppends: ...
 
 
 class TimedWrites:
-    """Direct writes, timed."""
+    """Direct writes, timed. `on_slow` is called when SLOW_WRITES of them were slow."""
 
-    def __init__(self, disk: Disk, monotonic: Callable[[], float]) -> None:
-        self._disk = disk
+    def __init__(
+        self, slow_seconds: float, monotonic: Callable[[], float], on_slow: Callable[[], None]
+    ) -> None:
+        self._slow_seconds = slow_seconds
         self._monotonic = monotonic
+        self._on_slow = on_slow
         self._slow: deque[float] = deque(maxlen=SLOW_WRITES)
         self.last_trouble = monotonic()
 
     def write(
         self,
-        log: Log,
+        log: WritableLog,
         batch: memoryview,
         last_offset: int,
         max_timestamp: int,
@@ -62,11 +62,11 @@ class TimedWrites:
         started = self._monotonic()
         log.write(batch, last_offset, max_timestamp, now_ms)
         now = self._monotonic()
-        if now - started >= self._disk.slow_seconds:
+        if now - started >= self._slow_seconds:
             self.last_trouble = now
             self._slow.append(now)
             if len(self._slow) == SLOW_WRITES and now - self._slow[0] < CALM_SECONDS:
-                self._disk.write_in_thread()
+                self._on_slow()
 
     @property
     def is_over(self) -> bool:
@@ -79,8 +79,15 @@ class TimedWrites:
 class PendingWrites:
     """Writes in a thread, in rounds of one step per log."""
 
-    def __init__(self, disk: Disk, monotonic: Callable[[], float], thread: BackgroundWriter) -> None:
+    def __init__(
+        self,
+        disk: DiskHealth,
+        slow_seconds: float,
+        monotonic: Callable[[], float],
+        thread: BackgroundWriter,
+    ) -> None:
         self._disk = disk
+        self._slow_seconds = slow_seconds
         self._monotonic = monotonic
         self._thread = thread
         self._waiting: dict[PendingAppends, None] = {}
@@ -91,7 +98,7 @@ class PendingWrites:
 
     def write(
         self,
-        log: Log,
+        log: WritableLog,
         batch: memoryview,
         last_offset: int,
         max_timestamp: int,
@@ -101,7 +108,7 @@ class PendingWrites:
         size = len(batch)
         if self.bytes and self.bytes + size > MAX_PENDING_BYTES:
             raise DiskBusy(self._disk.folder, self.bytes)
-        pending = log.begin_pending(self)
+        pending = log.begin_pending(self.drop)
         pending.add(batch, last_offset, max_timestamp, producer_id, now_ms)
         self._waiting[pending] = None
         self.bytes += size
@@ -128,7 +135,7 @@ class PendingWrites:
                 started = self._monotonic()
                 step.run()
                 now = self._monotonic()
-            if now - started >= self._disk.slow_seconds:
+            if now - started >= self._slow_seconds:
                 self.last_trouble = now
 
     def _end(self, steps: list[WriteStep]) -> None:

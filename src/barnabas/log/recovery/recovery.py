@@ -22,8 +22,7 @@ from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
-from barnabas.log.flushing import Unsynced
-from barnabas.log.local_log import LogState
+from barnabas.log.local_log import LogState, Unsynced
 from barnabas.log.producers import ProducerStates
 from barnabas.log.recovery.folder import (
     find_segments,

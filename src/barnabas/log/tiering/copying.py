@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -25,6 +25,7 @@ from barnabas.log.recovery.snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
+from barnabas.log.rolling_log import RollingLog
 from barnabas.log.segments.aborted_index import AbortedIndex, AbortedTransaction
 from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
@@ -33,10 +34,6 @@ from barnabas.log.tiering.checkpoint import epochs_below
 from barnabas.log.tiering.retention import above_tiered_end, copies, expired_upto
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
-
-if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
-
 
 # -- A sealed segment with its metadata ----------------------------------------------------------------
 
@@ -77,7 +74,7 @@ class CopiedLog(Protocol):
         ...
 
 
-def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
+def next_to_copy(log: RollingLog, now_ms: int) -> SegmentToCopy | None:
     """See `CopiedLog`. Expired segments are not copied."""
     offsets = log.offsets
     base = max(offsets.tiered_end, offsets.local_start)
@@ -96,13 +93,13 @@ def next_to_copy(log: DurableLog, now_ms: int) -> SegmentToCopy | None:
     return SegmentToCopy(log.fs, log.folder, tuple(segments), base, end, epochs, log.generation)
 
 
-def uncopied_sizes(log: DurableLog) -> list[int]:
+def uncopied_sizes(log: RollingLog) -> list[int]:
     """Sizes of the sealed segments that are not copied completely."""
     segments = log.segments.since(max(log.offsets.tiered_end, log.offsets.local_start))
     return [segment.size for segment in segments[:-1]]
 
 
-def replica_bytes(log: DurableLog) -> int:
+def replica_bytes(log: RollingLog) -> int:
     """Bytes that a new replica fetches from this one: those above the tiered end."""
     if not log.is_tiered:
         return log.size_bytes
@@ -218,12 +215,12 @@ class CompactedSegment(NamedTuple):
     end: int
 
 
-def stays_whole(log: DurableLog) -> bool:
+def stays_whole(log: RollingLog) -> bool:
     """True if the log is copied completely; not possible once local segments were removed."""
     return log.config.remote_storage_enable and log.config.compacted and not log.is_tiered
 
 
-def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
+def whole_parts(log: RollingLog) -> tuple[CompactedSegment, ...]:
     """See `WholeLog.parts`. The offsets of a segment that compaction has emptied are covered by its neighbour."""
     limit = min(log.decided_offset, log.offsets.recovery_point)
     segments = log.segments.since(log.offsets.start)
@@ -242,7 +239,7 @@ def whole_parts(log: DurableLog) -> tuple[CompactedSegment, ...]:
     return tuple(parts)
 
 
-def to_copy(log: DurableLog, part: CompactedSegment) -> SegmentToCopy | None:
+def to_copy(log: RollingLog, part: CompactedSegment) -> SegmentToCopy | None:
     """Return the segment, to be read in a thread; None if the log no longer has it."""
     segments = log.segments.since(part.segment.base_offset)
     if segments[0] is not part.segment:
@@ -251,7 +248,7 @@ def to_copy(log: DurableLog, part: CompactedSegment) -> SegmentToCopy | None:
     return SegmentToCopy(log.fs, log.folder, tuple(segments), part.base, part.end, epochs, log.generation)
 
 
-def is_still_there(log: DurableLog, copied: SegmentToCopy) -> bool:
+def is_still_there(log: RollingLog, copied: SegmentToCopy) -> bool:
     """True if the log still has the segments that were read. File names do not show it: compaction reuses them."""
     current = set(log.segments)
     return copied.generation == log.generation and all(segment in current for segment in copied.segments)

@@ -13,48 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.offsets import NOTHING_TIERED
+from barnabas.log.rolling_log import RemoteSegment, RollingLog
 from barnabas.log.segments.segment import Segment
 from barnabas.records.batch import NO_TIMESTAMP
 
-if TYPE_CHECKING:
-    from barnabas.log.durable_log import DurableLog
-
 UNLIMITED = -1
 AS_TOTAL = -2
-
-
-class RemoteSegment(NamedTuple):
-    base: int
-    end: int
-    size: int  # bytes of records
-    largest_timestamp: int
-
-
-class RemoteSegments(Protocol):
-    """The remote segments of a log, from memory: no method blocks."""
-
-    @property
-    def is_known(self) -> bool:
-        """False until the manifest was read: there may be more segments than listed."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """End of the last one. The log's tiered end may be lower, as it is limited to its high watermark."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Total bytes of records."""
-        ...
-
-    def oldest(self) -> Iterator[RemoteSegment]:
-        """Yield all segments, oldest first, without gaps up to `end`."""
-        ...
 
 
 class _RetainedSegment(NamedTuple):
@@ -84,7 +52,7 @@ def copies(config: LogConfig) -> bool:
 # -- total retention ----------------------------------------------------------------------------------
 
 
-def expired_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
+def expired_upto(log: RollingLog, now_ms: int, most: int | None = None) -> int:
     """Log start by total retention; checks at most `most` local segments."""
     config, start = log.config, log.offsets.start
     if log.remote is not None and not log.remote.is_known:
@@ -100,13 +68,13 @@ def expired_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
     return start
 
 
-def _remote(log: DurableLog) -> Iterator[RemoteSegment]:
+def _remote(log: RollingLog) -> Iterator[RemoteSegment]:
     """Remote segments with offsets above the log start."""
     segments = log.remote.oldest() if log.remote is not None else iter(())
     return (segment for segment in segments if segment.end > log.offsets.start)
 
 
-def _total_bytes(log: DurableLog) -> int:
+def _total_bytes(log: RollingLog) -> int:
     if log.config.retention_bytes == UNLIMITED:
         return 0
     remote = 0
@@ -116,11 +84,11 @@ def _total_bytes(log: DurableLog) -> int:
     return remote + sum(size for _, size in above_tiered_end(log))
 
 
-def _tiered_end(log: DurableLog) -> int:
+def _tiered_end(log: RollingLog) -> int:
     return max(log.offsets.tiered_end, log.remote.end if log.remote is not None else NOTHING_TIERED)
 
 
-def above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
+def above_tiered_end(log: RollingLog) -> Iterator[tuple[Segment, int]]:
     """Yield local segments above the tiered end, each with its bytes that are not remote."""
     tiered_end = _tiered_end(log)
     for segment in log.segments.since(tiered_end):
@@ -130,7 +98,7 @@ def above_tiered_end(log: DurableLog) -> Iterator[tuple[Segment, int]]:
         yield segment, segment.size - copied
 
 
-def _all_segments(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_RetainedSegment]:
+def _all_segments(log: RollingLog, now_ms: int, most: int | None) -> Iterator[_RetainedSegment]:
     for remote in _remote(log):
         yield _RetainedSegment(remote.end, remote.size, remote.largest_timestamp)
     for segment, size in islice(above_tiered_end(log), most):
@@ -138,14 +106,14 @@ def _all_segments(log: DurableLog, now_ms: int, most: int | None) -> Iterator[_R
             yield _RetainedSegment(end, size, age_timestamp(log, segment, now_ms, most))
 
 
-def _end_of(log: DurableLog, segment: Segment) -> int:
+def _end_of(log: RollingLog, segment: Segment) -> int:
     """End offset of a segment; 0 for an active one without records above the tiered end."""
     if segment is log.active:
         return log.log_end_offset if segment.size and log.log_end_offset > _tiered_end(log) else 0
     return log.segments[log.segments.number_of(segment.base_offset) + 1].base_offset
 
 
-def age_timestamp(log: DurableLog, segment: Segment, now_ms: int, most: int | None) -> int:
+def age_timestamp(log: RollingLog, segment: Segment, now_ms: int, most: int | None) -> int:
     """Largest timestamp of a segment, for retention.
 
     If records have none, or one further in the future than the topic allows, the time of the last write is used; Kafka
@@ -162,7 +130,7 @@ def age_timestamp(log: DurableLog, segment: Segment, now_ms: int, most: int | No
 # -- local retention ----------------------------------------------------------------------------------
 
 
-def leaves_disk_upto(log: DurableLog, now_ms: int, most: int | None = None) -> int:
+def leaves_disk_upto(log: RollingLog, now_ms: int, most: int | None = None) -> int:
     """Local start by local retention; checks at most `most` segments, and never the active one, which is not copied."""
     limit_ms, limit_bytes = local_limits(log.config)
     offsets, excess = log.offsets, log.size_bytes - limit_bytes
@@ -177,11 +145,11 @@ def leaves_disk_upto(log: DurableLog, now_ms: int, most: int | None = None) -> i
     return start
 
 
-def _is_old(log: DurableLog, segment: Segment, limit_ms: int, now_ms: int, most: int | None) -> bool:
+def _is_old(log: RollingLog, segment: Segment, limit_ms: int, now_ms: int, most: int | None) -> bool:
     return limit_ms != UNLIMITED and now_ms - age_timestamp(log, segment, now_ms, most) > limit_ms
 
 
-def _active_is_expired(log: DurableLog, now_ms: int) -> bool:
+def _active_is_expired(log: RollingLog, now_ms: int) -> bool:
     """True if only the active segment is local, and local retention has expired it. Kafka also rolls it then, so that
     it can be copied and removed."""
     active, (limit_ms, _) = log.active, local_limits(log.config)
@@ -192,7 +160,7 @@ def _active_is_expired(log: DurableLog, now_ms: int) -> bool:
 # -- both ---------------------------------------------------------------------------------------------
 
 
-def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
+def move_starts(log: RollingLog, now_ms: int, most: int | None = None) -> None:
     """Raise log start and local start of a tiered log by retention. The caller removes the segments."""
     if log.config.deletes and log.remote is not None:
         start = expired_upto(log, now_ms, most)
@@ -205,7 +173,7 @@ def move_starts(log: DurableLog, now_ms: int, most: int | None = None) -> None:
             log.roll(now_ms)
 
 
-def is_due_for_copying(log: DurableLog, now_ms: int, roll_ms: int) -> bool:
+def is_due_for_copying(log: RollingLog, now_ms: int, roll_ms: int) -> bool:
     """True if the active segment of a tiered topic is older than `roll_ms`; only sealed segments are copied."""
     active = log.active
     return copies(log.config) and bool(active.size) and now_ms - active.created_ms >= roll_ms

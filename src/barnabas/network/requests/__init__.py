@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.network.requests.brokers_only import log_refused as log_refused
     from barnabas.network.requests.denials import error_response as error_response
     from barnabas.network.requests.dispatch import Dispatcher as Dispatcher
     from barnabas.network.requests.heavy_requests import at_once_or_in_turns as at_once_or_in_turns
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests.rules import QuotaBytes as QuotaBytes
     from barnabas.network.requests.rules import RequestSecurity as RequestSecurity
     from barnabas.network.requests.rules import RequiredPermission as RequiredPermission
+    from barnabas.network.requests.stages import log_refused as log_refused
     from barnabas.network.requests.time_slices import RequestTurn as RequestTurn
 else:
     __getattr__ = lazy_exports(__name__)

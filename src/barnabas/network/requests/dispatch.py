@@ -21,7 +21,6 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.metrics import RequestMetrics
 from barnabas.network.frames import ANSWERS
 from barnabas.network.limits import QUEUED_OUTPUT_BYTES
-from barnabas.network.requests.brokers_only import log_refused
 from barnabas.network.requests.denials import error_response
 from barnabas.network.requests.heavy_requests import HeavyRequests, RequestBudget
 from barnabas.network.requests.request import Request
@@ -35,7 +34,7 @@ from barnabas.network.requests.routes import (
     Route,
 )
 from barnabas.network.requests.rules import OPEN, RequestSecurity
-from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, compiled
+from barnabas.network.requests.stages import BEFORE_AUTHENTICATION, compiled, log_refused
 from barnabas.protocol.api import APIS, ApiKey
 from barnabas.protocol.framing import decode_client_id
 from barnabas.protocol.messages.metadata import ApiVersion, ApiVersionsResponse

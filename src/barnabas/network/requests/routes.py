@@ -76,7 +76,7 @@ class Handler(NamedTuple):
     in_turns: HandlerFunction | None = None
     """Serves requests of many elements in slices (`network/requests/request_parts.py`)."""
     brokers_only_since: int | None = None
-    """First version that only brokers send to each other (`brokers_only`); 0 for a whole API."""
+    """First version that only brokers send to each other (`BrokersOnly`); 0 for a whole API."""
     is_forwarded: bool = False
     """Runs on the controller: other brokers forward it in an Envelope (`handlers/forwarding.py`)."""
     rule: ApiPermissions | None = None

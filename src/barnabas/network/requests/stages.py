@@ -10,12 +10,13 @@ of the table say; `staged` runs them before the handler, and the response passes
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
+from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.network.requests.authorize_stage import Authorize
-from barnabas.network.requests.brokers_only import BrokersOnly
+from barnabas.network.requests.denials import refusal
 from barnabas.network.requests.quota_stage import MutationQuota, QuotaCharge
 from barnabas.network.requests.request import Answer, Request
 from barnabas.network.requests.routes import HandlerFunction, Result
@@ -27,6 +28,8 @@ from barnabas.protocol.schema import Message
 if TYPE_CHECKING:
     from barnabas.network.requests.routes import Handler
 
+logger = rate_limited_logger(__name__)
+
 BEFORE_AUTHENTICATION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
 """The only requests decoded for a client that has not authenticated yet."""
 
@@ -37,6 +40,33 @@ class Stage(Protocol):
     def before(self, broker: object, request: Request, message: Message) -> Message | Answer:
         """Return the message for the next stage, or the answer to the request."""
         ...
+
+
+class BrokersOnly:
+    """Refuses requests of clients that only brokers of the cluster may send (decision 0021).
+
+    The table of handlers names the first version of an API that only brokers send. A single node sends them to itself
+    without a socket (`local_requests`), so it accepts none from the network; a cluster accepts them on its
+    inter-broker listener. Only broker-only routes have this stage: others have no overhead.
+    """
+
+    @classmethod
+    def of(cls, handler: Handler, version: int, security: RequestSecurity) -> Iterator[BrokersOnly]:
+        if handler.is_brokers_only(version):
+            yield cls()
+
+    def before(self, broker: object, request: Request, message: Message) -> Message | Answer:
+        if request.context.is_privileged:
+            return message
+        log_refused(request)
+        return Answer(refusal(message, request.version))
+
+
+def log_refused(request: Request) -> None:
+    request.dispatcher.refused_as_broker[request.route.name] += 1
+    logger.warning(
+        "%r was refused: only brokers of the cluster send this, on its inter-broker listener", request
+    )
 
 
 STAGES: Final = (BrokersOnly, QuotaCharge, Authorize, MutationQuota)

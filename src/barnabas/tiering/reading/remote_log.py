@@ -161,7 +161,7 @@ class RemoteLog:
         return RemoteRead(data, sorted(aborted, key=_first_offset))
 
     def _slice(self, found: RemoteBatch, max_bytes: int, at_least_one: bool) -> Slice:
-        """Cut as `log.reading.read_slice` does: the first batch is complete if `at_least_one`."""
+        """Cut as `LocalLog.read` does: the first batch is complete if `at_least_one`."""
         length = found.segment.end_position(found.number, found.file) - found.position
         if length <= max_bytes:
             self._parts.chunks.note_end(found.segment.chunk(found.number))
