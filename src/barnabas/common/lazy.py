@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _REEXPORT = re.compile(r"^    from ([\w.]+) import (?:\(\s*)?(\w+) as \2\b", re.MULTILINE)
@@ -21,7 +22,11 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
     a name that a test replaces in its module is replaced here too.
     """
 
+    imported: dict[str, ModuleType] = {}  # by exported name: an import asks twice for each
+
     def __getattr__(name: str) -> Any:  # noqa: N807  # the name that PEP 562 gives it
+        if name in imported:
+            return getattr(imported[name], name)
         exports = _exports(package)
         if name == "__all__":
             return sorted(exports)
@@ -32,7 +37,9 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
         # import_module waits for another thread that is still executing the module; it takes longer.
         if module is None or getattr(module.__spec__, "_initializing", False):
             module = import_module(home)
-        return getattr(module, name)
+        value = getattr(module, name)
+        imported[name] = module
+        return value
 
     return __getattr__
 
