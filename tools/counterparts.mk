@@ -65,7 +65,7 @@ mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  #: mirrors with Apache Kaf
 # What the packages are checked with: schemas and installers.
 PACKAGING := .cache/packaging/python
 packages: bytecode $(PACKAGING)/.stamp  #: the bill of materials against its schema, pipx and uv tool with the printed hints
-	$(BIN)/pytest -m "extended or not extended" tests/packaging
+	$(BIN)/pytest -m "extended or not extended" tests/packaging tests/cluster/zookeeper/test_jars.py
 $(PACKAGING)/.stamp: requirements/packaging.txt | $(STAMP)
 	rm -rf $(PACKAGING)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(PACKAGING) -r requirements/packaging.txt

