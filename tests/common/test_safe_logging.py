@@ -153,7 +153,7 @@ def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.Lo
 def test_what_libraries_say_is_mended_in_the_log_of_barnabas_serve() -> None:
     """asyncio quotes exceptions, and those quote clients."""
     program = (
-        "import logging; from barnabas.cli.serve import _log_to_stderr; _log_to_stderr(False); "
+        "import logging; from barnabas.cli.serve import log_to_stderr; log_to_stderr(False); "
         f"logging.getLogger('asyncio').error('Task exception was never retrieved: %s', {FORGED!r})"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

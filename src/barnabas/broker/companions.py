@@ -24,10 +24,16 @@ LONG_ENOUGH = 60.0  # uptime after which the restart backoff is reset
 
 
 class Companion:
-    """`arguments` follow `barnabas` on the command line; `greeting` is the first line on the standard input."""
+    """`arguments` follow `barnabas` on the command line; `greeting` is the first line on the standard input.
 
-    def __init__(self, name: str, arguments: Sequence[str], greeting: Mapping[str, object]) -> None:
+    A `quiet` companion prints no ready message.
+    """
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], greeting: Mapping[str, object], *, quiet: bool = False
+    ) -> None:
         self.name = name
+        self._quiet = quiet
         self._command = [sys.executable, "-m", "barnabas", *arguments]
         self._greeting = json.dumps(greeting).encode() + b"\n"
         self._process: subprocess.Popen[bytes] | None = None
@@ -76,7 +82,8 @@ class Companion:
             await asyncio.sleep(pause)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        stdout = subprocess.DEVNULL if self._quiet else None
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=stdout)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it exited early and logged the reason
             process.stdin.write(self._greeting)

@@ -6,9 +6,9 @@ import asyncio
 import gc
 import signal
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.companions import Companion
 from barnabas.cluster.deltas import Delta, PartitionChanged, PartitionsAdded, TopicCreated
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.descriptors import raise_limit, room_for_connections
@@ -54,7 +54,11 @@ logger = safe_logger(__name__)
 FEW_CONNECTIONS = 1000  # below this, warn even if max.connections has its default
 
 
-MakeCompanion = Callable[[Broker], Awaitable[Companion]]
+class BrokerCompanion(Protocol):
+    async def stop(self) -> None: ...
+
+
+MakeCompanion = Callable[[Broker], Awaitable[BrokerCompanion]]
 
 
 def run(
@@ -64,8 +68,8 @@ def run(
 ) -> None:
     """Serve until SIGTERM or SIGINT, until all log dirs have failed, or until the metadata cannot be followed.
 
-    `announce` is called once the broker serves clients. `companions` start child processes, which stop before the
-    broker.
+    `announce` is called once the broker serves clients. `companions` start what stops before the broker: child
+    processes, or tasks.
     """
     raise_limit()
     _warn_of_few_descriptors(config)

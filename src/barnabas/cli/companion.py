@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,13 @@ async def beside(
     arguments: Sequence[str],
     rights: Sequence[AclBinding],
     config: Path | None = None,
+    *,
+    quiet: bool = False,
 ) -> Companion:
-    """A companion whose login is created by the broker or configured in `config`."""
+    """A companion whose login is created by the broker or configured in `config`.
+
+    A `quiet` one prints no ready message and logs only warnings.
+    """
     from barnabas.broker import Companion
     from barnabas.broker.security import login_of
     from barnabas.client.security import read_properties
@@ -39,7 +44,8 @@ async def beside(
     else:
         settings = dict(read_properties("its configuration", config))
         bootstrap = settings.get("bootstrap.servers", str(Address(spec.host or "127.0.0.1", port)))
-    started = Companion(name, [*arguments, OPTION], {"bootstrap": bootstrap, "settings": settings})
+    greeting = {"bootstrap": bootstrap, "settings": settings, "quiet": quiet}
+    started = Companion(name, [*arguments, OPTION], greeting, quiet=quiet)
     started.start()
     return started
 
@@ -55,19 +61,29 @@ def read_greeting() -> tuple[str, ClientSecurity]:
         line += byte
     if not line:
         raise typer.BadParameter("only `barnabas serve` may use this option", param_hint=OPTION)
-    told = json.loads(line)
-    return told["bootstrap"], parse_security(told["settings"])
+    greeting = json.loads(line)
+    if greeting["quiet"]:
+        import logging
+
+        logging.getLogger().setLevel(logging.WARNING)
+    return greeting["bootstrap"], parse_security(greeting["settings"])
 
 
-def check_installed(what: str, extra: str, modules: Sequence[str]) -> None:
-    """Raise if modules of an optional extra are missing."""
-    from importlib.util import find_spec
+# Packages of the extras that a companion needs.
+EXTRAS = {"registry": ("fastavro", "uvicorn", "google.protobuf"), "console": ("jinja2", "uvicorn", "pyarrow")}
 
+
+def missing_packages(extra: str) -> list[str]:
+    """Packages of an optional extra that are not installed."""
+    return [name for name in EXTRAS[extra] if not _is_installed(name)]
+
+
+def check_installed(service: str, extra: str) -> None:
+    """Raise if packages of an optional extra are missing."""
     from barnabas.common.installation import extra_command
 
-    missing = [name for name in modules if not _is_there(find_spec, name)]
-    if missing:
-        text = f"the {what} needs {', '.join(missing)}: {extra_command(extra)}"
+    if missing := missing_packages(extra):
+        text = f"the {service} needs {', '.join(missing)}: {extra_command(extra)}"
         raise typer.BadParameter(text)
 
 
@@ -88,8 +104,10 @@ def log_to_stderr() -> None:
         handler.addFilter(plain_lines)
 
 
-def _is_there(find: Callable[[str], object], name: str) -> bool:
+def _is_installed(name: str) -> bool:
+    from importlib.util import find_spec
+
     try:
-        return find(name) is not None
-    except ModuleNotFoundError:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # a parent package is missing
         return False

@@ -121,7 +121,7 @@ def _run_exporter(
     run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
 
 
-async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
+async def beside(broker: Broker, listen: str, config: Path | None, *, quiet: bool = False) -> Companion:
     """The console as a companion of a broker. It stores its charts in the broker's first data folder."""
     from barnabas.services.console import needed_acls
 
@@ -130,7 +130,7 @@ async def beside(broker: Broker, listen: str, config: Path | None) -> Companion:
     arguments = ["console", "--listen", listen, "--data", str(data)]
     if config is not None:
         arguments += ["--config", str(config)]
-    return await companion_of_broker(broker, "console", user, arguments, needed_acls(user))
+    return await companion_of_broker(broker, "console", user, arguments, needed_acls(user), quiet=quiet)
 
 
 @app.command()
@@ -188,7 +188,7 @@ def check_exposure(listen: Address, config: Path | None, option: str) -> None:
 
 
 def check_console() -> None:
-    check_installed("console", "console", ("jinja2", "uvicorn", "pyarrow"))
+    check_installed("console", "console")
 
 
 def _announce_exporter(url: str) -> None:

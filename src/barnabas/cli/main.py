@@ -64,6 +64,8 @@ EPILOG = (
 
 # Name -> module of `barnabas.cli`. A command has a function of its name there, a group an `app`.
 COMMANDS = {
+    "dev": "dev.commands",
+    "doctor": "doctor.commands",
     "serve": "serve",
     "produce": "records.produce",
     "consume": "records.consume",

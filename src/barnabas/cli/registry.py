@@ -158,7 +158,9 @@ def run_registry(
         raise typer.Exit(1)
 
 
-async def beside(broker: Broker, options: Sequence[str], config: Path | None) -> Companion:
+async def beside(
+    broker: Broker, options: Sequence[str], config: Path | None, *, quiet: bool = False
+) -> Companion:
     """The registry as a companion of a broker; `options` are those of `registry run`."""
     from barnabas.services.registry import needed_acls
 
@@ -169,7 +171,9 @@ async def beside(broker: Broker, options: Sequence[str], config: Path | None) ->
     user = f"barnabas-registry-{broker.config['node.id']}"
     arguments = ["registry", "run", *options]
     broker.registry_address = announced_address(options)
-    return await companion_of_broker(broker, "schema registry", user, arguments, needed_acls(user), config)
+    return await companion_of_broker(
+        broker, "schema registry", user, arguments, needed_acls(user), config, quiet=quiet
+    )
 
 
 def announced_address(options: Sequence[str]) -> str:
@@ -220,7 +224,7 @@ def check_peers(text: str, option: str) -> frozenset[str]:
 
 
 def check_registry() -> None:
-    check_installed("schema registry", "registry", ("fastavro", "uvicorn", "google.protobuf"))
+    check_installed("schema registry", "registry")
 
 
 def _tls(path: Path) -> tuple[TlsSettings, dict[str, Any]]:

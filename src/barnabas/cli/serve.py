@@ -154,11 +154,11 @@ def serve(
     given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
     properties = collect_properties(data, listen, config, given, tls, users=users)
     broker_config = BrokerConfig.load(properties)
-    _check_folders(broker_config.log_dirs)
-    _log_to_stderr(verbose)
+    check_folders(broker_config.log_dirs)
+    log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    run = _import_broker()  # slow: settings are checked before
+    run = import_broker()  # slow: settings are checked before
     companions = []
     if registry is not None:
         options = {"--tls": registry_tls, "--peers": registry_peers}
@@ -171,7 +171,7 @@ def serve(
     run(broker_config, partial(_announce, users=users), companions)
 
 
-def _check_folders(folders: Iterable[str]) -> None:
+def check_folders(folders: Iterable[str]) -> None:
     """A file given as data folder is a mistake of the command line, not a failed disk."""
     for folder in map(Path, folders):
         if folder.exists() and not folder.is_dir():
@@ -180,7 +180,7 @@ def _check_folders(folders: Iterable[str]) -> None:
             )
 
 
-def _import_broker() -> Callable[..., None]:
+def import_broker() -> Callable[..., None]:
     """Without the garbage collector, which would take a tenth of the time: what is imported stays."""
     import gc
 
@@ -307,12 +307,12 @@ def _listeners(listen: str, protocol: str) -> str:
         raise typer.BadParameter(str(error), param_hint="--listen") from None
 
 
-def _log_to_stderr(verbose: bool) -> None:
+def log_to_stderr(verbose: bool, *, quiet: bool = False) -> None:
     import logging
 
     from barnabas.common.safe_logging import plain_lines
 
-    level = logging.DEBUG if verbose else logging.INFO
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     for handler in logging.root.handlers:  # what asyncio and other libraries say may quote clients, too
         handler.addFilter(plain_lines)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.zookeeper.protection import protect as protect
     from barnabas.cluster.zookeeper.registration import ClusterIdentity as ClusterIdentity
     from barnabas.cluster.zookeeper.session import ZooKeeper as ZooKeeper
+    from barnabas.cluster.zookeeper.settings import ZooKeeperSettings as ZooKeeperSettings
     from barnabas.cluster.zookeeper.settings import check_hides_secrets as check_hides_secrets
     from barnabas.cluster.zookeeper.settings import zookeeper_settings as zookeeper_settings
     from barnabas.cluster.zookeeper.types import ZooKeeperError as ZooKeeperError

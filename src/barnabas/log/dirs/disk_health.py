@@ -25,6 +25,11 @@ class BackgroundWriter(Protocol):
     def close(self) -> None: ...
 
 
+def reserved_bytes(setting: int, total: int) -> int:
+    """Bytes to keep free on a disk of `total` bytes, from `barnabas.disk.reserve.bytes`."""
+    return min(MAX_AUTOMATIC_RESERVE, total // 20) if setting == AUTOMATIC_RESERVE else setting
+
+
 class DiskHealth:
     """Shared by all logs of a log dir. `error` is set permanently when the disk has failed."""
 
@@ -94,9 +99,7 @@ class DiskHealth:
     def _space(self) -> tuple[int, int]:
         """Free bytes, and the bytes to keep free."""
         total, free = self._fs.capacity(self.folder)
-        if self.reserve_bytes == AUTOMATIC_RESERVE:
-            return free, min(MAX_AUTOMATIC_RESERVE, total // 20)
-        return free, self.reserve_bytes
+        return free, reserved_bytes(self.reserve_bytes, total)
 
     def warn_if_nearly_full(self) -> None:
         """Log at start that appends are refused, or will be soon."""

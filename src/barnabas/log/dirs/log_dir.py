@@ -53,6 +53,27 @@ class Checkpoints(NamedTuple):
     high_watermarks: dict[TopicPartition, int]
 
 
+def is_locked(folder: str) -> bool:
+    """Return True if a broker uses the dir. Takes the lock for a moment if none does."""
+    try:
+        file = os.open(f"{folder}/{LOCK}", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        _take_lock(file)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _take_lock(file: int) -> None:
+    """flock excludes other Barnabas brokers, also in this process; Java uses lockf."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 class LogDir:
     def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
         self.fs = fs
@@ -79,9 +100,7 @@ class LogDir:
         file = self.fs.open(f"{self.folder}/{LOCK}", create=True)
         if file.fileno() >= 0:  # an in-memory file system needs no lock
             try:
-                # flock excludes other Barnabas brokers, also in this process; Java uses lockf.
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-                fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take_lock(file.fileno())
             except OSError as error:
                 file.close()
                 if error.errno in (errno.EAGAIN, errno.EACCES):
