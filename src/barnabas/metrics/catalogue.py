@@ -9,7 +9,7 @@ with `barnabas_`.
 
 from __future__ import annotations
 
-from barnabas.metrics import exporter_catalogue, mirror_catalogue, network_catalogue, tiering_catalogue
+from barnabas.metrics import exporter_catalogue, network_catalogue, tiering_catalogue
 from barnabas.metrics.registry import Metric, counter, gauge, metrics_among
 
 _PARTITION = ("topic", "partition")
@@ -295,7 +295,6 @@ CATALOGUE = (
     *metrics_among(globals()),
     *network_catalogue.CATALOGUE,
     *tiering_catalogue.CATALOGUE,
-    *mirror_catalogue.CATALOGUE,
     *exporter_catalogue.CATALOGUE,
 )
 """All metrics, for the documentation and for the test that every metric is documented."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.metrics.registry import gauge, metrics_among
+from barnabas.metrics.registry import gauge
 
 MIRROR_PARTITIONS = gauge(
     "barnabas_mirror_led_partitions", "Partitions of mirror topics that this broker leads, by state.", "state"
@@ -18,5 +18,3 @@ MIRROR_LAG = gauge(
     "topic",
     "partition",
 )
-
-CATALOGUE = metrics_among(globals())

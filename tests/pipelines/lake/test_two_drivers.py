@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.compaction import NOTES, Compactor
+from barnabas.pipelines.lake.compaction import MERGE_LOG, Compactor
 from barnabas.pipelines.lake.writer import LakeWriter
 from barnabas.spark import batch_log
 from barnabas.spark.batch_log import BatchLog
@@ -156,7 +156,7 @@ def test_a_merge_whose_driver_stopped_is_carried_out_by_one_that_merges(
         merge_and_stop()
     assert other.run() == 0
     assert keys_in(lake) == once(*range(LATER + 1))
-    decided = BatchLog(HadoopFolder(spark, f"{lake.path}/{NOTES}/date=2026-11-16/hour=7")).latest()
+    decided = BatchLog(HadoopFolder(spark, f"{lake.path}/{MERGE_LOG}/date=2026-11-16/hour=7")).latest()
     assert decided is not None
     sleeper._exchange(*decided)  # it was only asleep
     assert keys_in(lake) == once(*range(LATER + 1))

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writer import ASIDE, LakeWriter
+from barnabas.pipelines.lake.writer import BATCH_ATTEMPTS, LakeWriter
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.support.spark.workbench import HOUR, Workbench
@@ -53,7 +53,7 @@ def test_a_batch_that_is_run_again_is_finished_and_not_repeated(spark: SparkSess
     decided = writer._log.read(0)
     assert decided is not None
     name, target = min(decided["moves"].items())
-    writer._folder.move(f"{ASIDE}/query-1/{decided['attempt']}/{name}", target)
+    writer._folder.move(f"{BATCH_ATTEMPTS}/query-1/{decided['attempt']}/{name}", target)
     again = LakeWriter(spark, Lake(path=f"file://{table}"), ["hour"], "query-1")
     again(frame, 0)
     again(frame, 0)

@@ -56,7 +56,7 @@ def quarantine(
         return
     if rows:
         show_table([{**row, "size": size(row["bytes"])} for row in rows], COLUMNS)
-    say(_ending(topic, len(rows), delete))
+    say(_quarantine_hint(topic, len(rows), delete))
 
 
 async def _read(found: TopicInStore, store: ObjectStore) -> list[tuple[PartitionFolder, Manifest]]:
@@ -96,7 +96,7 @@ def facts_of(folder: PartitionFolder, manifest: Manifest) -> list[dict[str, Any]
     ]
 
 
-def _ending(topic: str, number: int, delete: bool) -> str:
+def _quarantine_hint(topic: str, number: int, delete: bool) -> str:
     if not number:
         return f"Nothing of {topic} is in quarantine."
     if delete:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.client.tiers import PartitionTiers
     from barnabas.tiering.stores import ObjectStore
 
-COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
+REPAIR_COLUMNS = ("partition", "segments", "log_start", "tiered_end", "size", "set_aside", "damaged")
 AFTERWARDS = "The leaders load the new manifests automatically within ten minutes."
 
 
@@ -65,9 +65,9 @@ def repair(
         _refuse_holes(plans, force)
         with_topic_in_store(bootstrap, topic, store, option, lambda _, opened: _write(opened, plans))
     if output is OutputFormat.JSON:
-        show_json({"topic": topic, "written": yes, "partitions": [facts_of(plan) for plan in plans]})
+        show_json({"topic": topic, "written": yes, "partitions": [repair_facts(plan) for plan in plans]})
     else:
-        say(_ending(len(plans), yes))
+        say(_repair_hint(len(plans), yes))
 
 
 async def _tiers(client: Client, name: str) -> dict[int, PartitionTiers]:
@@ -129,7 +129,7 @@ async def _write(store: ObjectStore, plans: list[RepairPlan]) -> None:
         await carry_out(store, plan)
 
 
-def facts_of(plan: RepairPlan) -> dict[str, Any]:
+def repair_facts(plan: RepairPlan) -> dict[str, Any]:
     manifest = plan.rebuilt.manifest
     return {
         "partition": plan.folder.partition,
@@ -147,7 +147,7 @@ def facts_of(plan: RepairPlan) -> dict[str, Any]:
 
 
 def _show(plans: list[RepairPlan]) -> None:
-    facts = [facts_of(plan) for plan in plans]
+    facts = [repair_facts(plan) for plan in plans]
     for row in facts:
         print(f"partition {row['partition']}: {row['problem']}")
         for each in row["damaged"]:
@@ -164,10 +164,10 @@ def _show(plans: list[RepairPlan]) -> None:
         }
         for row in facts
     ]
-    show_table(rows, COLUMNS)
+    show_table(rows, REPAIR_COLUMNS)
 
 
-def _ending(number: int, written: bool) -> str:
+def _repair_hint(number: int, written: bool) -> str:
     if written:
         return f"{count(number, 'manifest')} written. {AFTERWARDS}"
     return f"Nothing was changed. --yes writes {'this manifest' if number == 1 else 'these manifests'}."

@@ -82,13 +82,13 @@ def restore(
         return await using_store(store, option, with_both)
 
     clones = with_client(bootstrap, work)
-    facts = {"snapshot": name, "topics": [facts_of(clone) for clone in clones]}
+    facts = {"snapshot": name, "topics": [restore_facts(clone) for clone in clones]}
     partitions, whole = sum(clone.source.partitions for clone in clones), sum(c.source.size for c in clones)
     made = ", ".join(clone.name for clone in clones)
     show_done(output, f"Restored {count(partitions, 'partition')} with {size(whole)} as {made}.", facts)
 
 
-def facts_of(clone: Clone) -> dict[str, Any]:
+def restore_facts(clone: Clone) -> dict[str, Any]:
     return {
         "topic": clone.name,
         "source": clone.source.name,

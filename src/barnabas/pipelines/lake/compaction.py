@@ -27,8 +27,8 @@ from barnabas.spark import BatchLog, FoundFile, HadoopFolder
 
 logger = logging.getLogger(__name__)
 
-NOTES = f"{HIDDEN}/merges"
-ASIDE = f"{HIDDEN}/aside/merges"
+MERGE_LOG = f"{HIDDEN}/merges"
+MERGE_ATTEMPTS = f"{HIDDEN}/aside/merges"
 
 
 class Compactor:
@@ -47,16 +47,16 @@ class Compactor:
 
     def finish_interrupted(self) -> None:
         """Complete merges that were committed but not finished."""
-        left = {posixpath.dirname(found.name) for found in self._folder.below(ASIDE).all_files()}
+        left = {posixpath.dirname(found.name) for found in self._folder.below(MERGE_ATTEMPTS).all_files()}
         for folder in sorted(left):
             latest = self._decisions(posixpath.dirname(folder)).latest()
-            if latest is not None and latest[1]["aside"] == f"{ASIDE}/{folder}":
+            if latest is not None and latest[1]["aside"] == f"{MERGE_ATTEMPTS}/{folder}":
                 self._exchange(*latest)
 
     def _swept(self, found: list[FoundFile]) -> list[FoundFile]:
         """Delete files that a merge had removed, and return the others. On stores where a rename is a copy, a driver
         suspended during a rename restores its file when it resumes."""
-        merged = {posixpath.dirname(note.name) for note in self._folder.below(NOTES).all_files()}
+        merged = {posixpath.dirname(note.name) for note in self._folder.below(MERGE_LOG).all_files()}
         back: set[str] = set()
         for partition in merged & {posixpath.dirname(file.name) for file in found if is_of_batch(file.name)}:
             removed = {name for note in self._decisions(partition).all() for name in note["remove"]}
@@ -77,7 +77,7 @@ class Compactor:
         }
         if not there.issuperset(merge.files):
             return False  # another driver merged them
-        aside = f"{ASIDE}/{merge.partition}/{number}-{uuid.uuid4().hex}"
+        aside = f"{MERGE_ATTEMPTS}/{merge.partition}/{number}-{uuid.uuid4().hex}"
         try:
             note = self._write_aside(merge, aside, number)
         except Exception:  # any error of Spark if another driver deleted the files
@@ -119,4 +119,4 @@ class Compactor:
                 attempts.delete(attempt)
 
     def _decisions(self, partition: str) -> BatchLog:
-        return BatchLog(self._folder.below(f"{NOTES}/{partition}"))
+        return BatchLog(self._folder.below(f"{MERGE_LOG}/{partition}"))

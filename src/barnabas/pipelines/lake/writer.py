@@ -29,7 +29,7 @@ from barnabas.pipelines.lake.layout import HIDDEN, final_name
 from barnabas.spark import BatchLog, HadoopFolder, PipelineError, compute_only, require_creation_once
 
 COMPACT_EVERY = 20  # batches: finding small files lists the whole table
-ASIDE = f"{HIDDEN}/aside/batches"
+BATCH_ATTEMPTS = f"{HIDDEN}/aside/batches"
 COLUMNS = "columns.json"
 
 
@@ -42,7 +42,7 @@ class LakeWriter:
         self._query = query
         self._folder = HadoopFolder(session, lake.path)
         require_creation_once(self._folder)
-        self._attempts = self._folder.below(f"{ASIDE}/{query}")
+        self._attempts = self._folder.below(f"{BATCH_ATTEMPTS}/{query}")
         self._log = BatchLog(self._folder.below(f"{HIDDEN}/batches/{query}"))
         self._columns: dict[str, str] = {}
         self._compactor = None
@@ -92,7 +92,7 @@ class LakeWriter:
     def _finish(self, batch: int) -> None:
         decided: dict[str, Any] = self._log.read(batch) or {"attempt": "", "moves": {}}
         for name, target in decided["moves"].items():
-            self._folder.move(f"{ASIDE}/{self._query}/{decided['attempt']}/{name}", target)
+            self._folder.move(f"{BATCH_ATTEMPTS}/{self._query}/{decided['attempt']}/{name}", target)
         for attempt in self._attempts.names():
             if int(attempt.split("-")[0]) <= batch:  # can no longer be committed
                 self._attempts.delete(attempt)

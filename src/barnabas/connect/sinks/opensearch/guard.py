@@ -17,7 +17,7 @@ from barnabas.connect.http_address import retry_after
 from barnabas.connect.sinks.opensearch.bulk import CONFLICT, DENIED, BulkError
 from barnabas.connect.sinks.opensearch.sending import Patience
 
-INDEX = "barnabas-connect"
+IDENTITY_INDEX = "barnabas-connect"
 
 
 class TopicIdentity(msgspec.Struct, frozen=True):
@@ -63,16 +63,20 @@ class TopicGuard:
 
     def _remembered(self, topic: str, now: TopicIdentity) -> TopicIdentity:
         path = quote(f"{self._connector}:{topic}", safe="")
-        made = self._ask("PUT", f"/{INDEX}/_create/{path}", msgspec.json.encode(now))
+        made = self._ask("PUT", f"/{IDENTITY_INDEX}/_create/{path}", msgspec.json.encode(now))
         if made.status in (200, 201):
             return now
         if made.status != CONFLICT:
-            raise BulkError(f"what topic {topic} is cannot be kept in index {INDEX}: {made.body[:300]!r}")
-        found = self._ask("GET", f"/{INDEX}/_doc/{path}")
+            raise BulkError(
+                f"what topic {topic} is cannot be kept in index {IDENTITY_INDEX}: {made.body[:300]!r}"
+            )
+        found = self._ask("GET", f"/{IDENTITY_INDEX}/_doc/{path}")
         try:
             return msgspec.json.decode(found.body, type=_Stored).source
         except msgspec.DecodeError as error:
-            raise BulkError(f"the note of {topic} in index {INDEX} is none of ours: {error}") from None
+            raise BulkError(
+                f"the note of {topic} in index {IDENTITY_INDEX} is none of ours: {error}"
+            ) from None
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
         while True:
@@ -84,7 +88,7 @@ class TopicGuard:
             if reply.status in DENIED:
                 raise BulkError(
                     f"the server refuses the user (status {reply.status}): it needs the rights to read and write index "
-                    f"{INDEX}, and to create it"
+                    f"{IDENTITY_INDEX}, and to create it"
                 )
             if reply.status < 500 and reply.status != 429:
                 return reply

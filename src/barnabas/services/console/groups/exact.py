@@ -13,19 +13,19 @@ from barnabas.common.types import TopicPartition
 from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic
 
-MAX_LOOKED_AT = 32
-TIMEOUT = 2.0
+MAX_EXACT_PARTITIONS = 32
+READ_TIMEOUT = 2.0
 
 
 async def exact_group(client: Client, sample: GroupSample, now_ms: int) -> GroupSample:
     """Exact lag of the partitions with the most lag. Other partitions keep estimates, as do all on a timeout."""
     behind = [row for row in sample.partitions() if row.lag]
-    worst = nlargest(MAX_LOOKED_AT, behind, key=lambda row: row.lag or 0)
+    worst = nlargest(MAX_EXACT_PARTITIONS, behind, key=lambda row: row.lag or 0)
     wanted = {TopicPartition(row.topic, row.partition): row.committed for row in worst}
     if not wanted:
         return sample
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(READ_TIMEOUT):
             found = await record_times(client, wanted)
     except TimeoutError:
         return sample

@@ -13,8 +13,6 @@ from barnabas.services.console.errors import BadInputError
 EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY = "earliest", "latest", "time", "number", "shift", "copy"
 WAYS = (EARLIEST, LATEST, TIME, NUMBER, SHIFT, COPY)
 
-Offsets = Mapping[TopicPartition, int]
-
 
 class OffsetChange(msgspec.Struct):
     topic: str
@@ -59,7 +57,11 @@ def parse_number(text: str, way: str) -> int:
 
 
 def plan(
-    wanted: Offsets, before: Offsets, starts: Offsets, ends: Offsets, partitions: Iterable[TopicPartition]
+    wanted: Mapping[TopicPartition, int],
+    before: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    partitions: Iterable[TopicPartition],
 ) -> list[PlannedChange]:
     """Plan each partition with a target offset, including unchanged ones."""
     planned = []
@@ -73,7 +75,7 @@ def plan(
     return planned
 
 
-def differences(changes: Iterable[OffsetChange], now: Offsets) -> list[str]:
+def differences(changes: Iterable[OffsetChange], now: Mapping[TopicPartition, int]) -> list[str]:
     """Partitions whose committed offset changed since the plan was made."""
     return [
         f"{change.tp} was at {_word(change.before)} and is at {_word(now.get(change.tp))}"

@@ -245,7 +245,7 @@ class RebalancesPage(msgspec.Struct):
 
 
 MAX_HOURS = 24.0 * 7
-TIMEOUT = 10.0
+HISTORY_TIMEOUT = 10.0
 _reading = ConcurrencyLimit(4, 2, "Records of other groups are read now; ask again in some seconds")
 
 
@@ -258,11 +258,11 @@ async def show_rebalances(context: RequestScope, query: RebalancesQuery) -> Reba
     try:
         # Read with the console's own login: the records cover all groups, and only those of this one are shown.
         with _reading.take(context.user.name):
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(HISTORY_TIMEOUT):
                 found = await rebalance_history(context.cluster.client, query.group, query.hours)
     except TimeoutError:
         raise BusyError(
-            f"The records of the last {query.hours:g} hours were not read within {TIMEOUT:g} seconds; ask for fewer"
+            f"The records of the last {query.hours:g} hours were not read within {HISTORY_TIMEOUT:g} seconds; ask for fewer"
         ) from None
     rows = [RebalanceRow(*each) for each in reversed(found)]
     return RebalancesPage(query.group, sample.type if sample else "", query.hours, rows)

@@ -36,7 +36,7 @@ _AHEAD = timedelta(days=1)
 """Tolerated clock skew and time zone difference of a sender whose timestamps lack the year."""
 
 
-def parse(priority: int, text: str, now: datetime) -> SyslogMessage:
+def parse_rfc3164(priority: int, text: str, now: datetime) -> SyslogMessage:
     """Parse the text after the priority; `now` is the local receive time. Accepts any text."""
     found = SyslogMessage(facility=FACILITIES[priority >> 3], severity=SEVERITIES[priority & 7])
     rest, is_cisco = _read_time(text, found, now)
@@ -110,9 +110,9 @@ def parse_message(frame: bytes, now: datetime) -> SyslogMessage:
         return unparsed(frame)
     priority, position = found
     if not frame.startswith(rfc5424.VERSION, position):
-        return parse(priority, text_of(frame[position:]), now)
+        return parse_rfc3164(priority, text_of(frame[position:]), now)
     try:
-        return rfc5424.parse(priority, frame, position + len(rfc5424.VERSION))
+        return rfc5424.parse_rfc5424(priority, frame, position + len(rfc5424.VERSION))
     except rfc5424.NotSyslogError:
         message = unparsed(frame)
         message.facility, message.severity = FACILITIES[priority >> 3], SEVERITIES[priority & 7]

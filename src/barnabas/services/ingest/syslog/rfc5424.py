@@ -22,7 +22,7 @@ class NotSyslogError(ValueError):
     """Malformed RFC 5424 message."""
 
 
-def parse(priority: int, frame: bytes, position: int) -> SyslogMessage:
+def parse_rfc5424(priority: int, frame: bytes, position: int) -> SyslogMessage:
     """Parse the frame from `position`, just after the version; NotSyslogError if it is malformed."""
     words = frame[position:].split(b" ", _HEADER_WORDS)
     if len(words) <= _HEADER_WORDS:
