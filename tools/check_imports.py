@@ -88,7 +88,7 @@ MAY_IMPORT_RE = (
     "barnabas.cluster.names",  # topic names
     "barnabas.config.checks", "barnabas.config.document", "barnabas.config.listeners", "barnabas.config.properties",
     "barnabas.config.setting",
-    "barnabas.log.compaction.record_signature",  # runs of similar records; the pattern has no alternatives
+    "barnabas.log.compaction.keys",  # runs of similar records; the pattern has no alternatives
 )  # fmt: skip
 
 MUST_NOT_CALL = {

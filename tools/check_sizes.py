@@ -27,7 +27,6 @@ SEPARATE = {
     "a page or a command each": [
         "barnabas.cli.pipeline.feed",
         "barnabas.cli.cluster.protecting",
-        "barnabas.services.console.pages.topic.readers",
     ],
     "Kafka's class": ["barnabas.broker.dynamic_config"],
     "imported late, so that a start stays fast": [
@@ -37,8 +36,6 @@ SEPARATE = {
         "barnabas.spark.source.rows",
         "barnabas.tables.latest",
     ],
-    "pure code next to I/O, tested alone": ["barnabas.services.ingest.files.rotation"],
-    "would be an import cycle": ["barnabas.groups.streams.endpoints"],
     "the importer would exceed the upper bound": ["barnabas.network.token_frames"],
 }
 

@@ -1,7 +1,7 @@
 """docs/console-api.md: every path of the console's JSON API, from the table of routes."""
 
-from barnabas.services.console.api_documentation import ApiRoute, Parameter, described
 from barnabas.services.console.pages import route_table
+from barnabas.services.console.pages.access.api import ApiRoute, Parameter, described
 from tools.doc_marks import GENERATED
 
 _HEAD = """# The console's JSON API

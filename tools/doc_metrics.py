@@ -6,8 +6,8 @@ from barnabas.broker.exporter_metrics import MAX_OFFSETS
 from barnabas.metrics import exporter_catalogue
 from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.metrics.registry import Metric
-from barnabas.services.console.alarms.alarm import Alarm
 from barnabas.services.console.alarms.catalogue import ALARMS
+from barnabas.services.console.alarms.conditions import Alarm
 from barnabas.services.console.exporter import lines as console_catalogue
 from tools.doc_marks import GENERATED
 

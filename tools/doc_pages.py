@@ -10,7 +10,7 @@ from pathlib import Path
 from barnabas.config import definitions
 from barnabas.config.setting import Setting
 from barnabas.config.unused_settings import is_without_effect_yet
-from barnabas.services.console.alarms.alarm import Area
+from barnabas.services.console.alarms.conditions import Area
 from tools.doc_apis import compatibility_page
 from tools.doc_architecture import architecture_page
 from tools.doc_commands import commands_page

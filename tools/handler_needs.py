@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from barnabas.broker.broker import Broker
 from barnabas.handlers.cluster import ClusterNeeds
-from barnabas.handlers.configuration.alter_configs import ConfigsNeeds
+from barnabas.handlers.configuration.alter_configs import ConfigsNeeds, TlsNeeds
 from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
-from barnabas.handlers.configuration.tls_configs import TlsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
 from barnabas.handlers.fetch.handler import Fetching
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds

@@ -12,9 +12,8 @@ from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.objects.manifest import Manifest, decode
 from barnabas.tiering.repair import verify
 from barnabas.tiering.writing.copier import SegmentCopier
-from barnabas.tiering.writing.expiration import delete_all
+from barnabas.tiering.writing.expiration import delete_all, find_orphans
 from barnabas.tiering.writing.remote_writer import WriterState
-from barnabas.tiering.writing.sweep import find_orphans
 from simulation.clients import TOPIC, Violation
 from simulation.tiers.coverage import listed, unlisted
 from simulation.watch import Watch

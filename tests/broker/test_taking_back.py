@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.tiering import restored_partitions as beginnings
-from barnabas.broker.tiering.compacted_restore import take_back
+from barnabas.broker.tiering.leader_log import take_back
 from barnabas.broker.tiering.no_tiering import unfinished
 from barnabas.common.clock import ManualClock
 from barnabas.common.types import uuid_to_text

@@ -15,8 +15,7 @@ from barnabas.tiering.objects.layout import (
 from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.objects.manifest_file import ManifestFile, read_manifest
 from barnabas.tiering.stores.store import ObjectStore
-from barnabas.tiering.writing.expiration import delete_all
-from barnabas.tiering.writing.sweep import find_orphans
+from barnabas.tiering.writing.expiration import delete_all, find_orphans
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS
 from tests.chaos.store import ChaosStore

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.consistency import KNOWN_CLASSES
 from barnabas.config.definitions import BROKER, UNUSED
-from barnabas.config.security.refused_classes import KNOWN_CLASSES
 from barnabas.config.setting import ConfigError
 from barnabas.config.unused_settings import reason_without_effect
 from tests.config.kafka_definitions import BROKER_CLASS, definitions

@@ -1,7 +1,7 @@
 """Every option of the data source is on its page, with its default and meaning."""
 
 from barnabas.spark.client_settings import UNDERSTOOD
-from barnabas.spark.option_catalogue import OPTIONS
+from barnabas.spark.options import OPTIONS
 from tests.support.programs import PROJECT_ROOT
 
 PAGE = PROJECT_ROOT / "docs" / "pipelines" / "source.md"

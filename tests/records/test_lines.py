@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas.common.types import TopicPartition
 from barnabas.records.batch import crc_is_right, iterate_headers
-from barnabas.records.lines import MAX_RECORDS, LineEncoder
+from barnabas.records.blocks import MAX_RECORDS, LineEncoder
 from barnabas.records.record import iterate_records
 
 TP = TopicPartition("logs", 3)

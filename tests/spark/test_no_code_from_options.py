@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.spark.client_settings import CLIENT_PREFIX, KNOWN, REFUSED
-from barnabas.spark.option_catalogue import OPTIONS
+from barnabas.spark.options import OPTIONS
 from barnabas.spark.source.settings import SourceSettings
 
 MODULE = "hostile_module_of_an_option"

@@ -12,9 +12,8 @@ from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
 from barnabas.tiering.writing.compacted_copier import WholeLogCopier
-from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.expiration import expire, sweep
 from barnabas.tiering.writing.pacing import UploadLimiter, nowhere
-from barnabas.tiering.writing.sweep import sweep
 from tests.support.builders.segments import FOLDER, NOW, sealed
 from tests.tiering import partition_world
 from tests.tiering.memory_store import MemoryStore

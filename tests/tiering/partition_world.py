@@ -22,9 +22,8 @@ from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, Store
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
 from barnabas.tiering.writing.compacted_copier import WholeLogCopier
 from barnabas.tiering.writing.copier import SegmentCopier
-from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.expiration import FULL_SWEEP_AGE_MS, expire, sweep, sweep_all
 from barnabas.tiering.writing.pacing import Step, UploadLimiter, nowhere
-from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
 from tests.support.builders.segments import FOLDER, NOW, batches, sealed
 from tests.tiering.memory_store import MemoryStore
 

@@ -29,8 +29,7 @@ from barnabas.tiering.objects.manifest_changes import (
 )
 from barnabas.tiering.objects.manifest_file import FencedError, change_manifest
 from barnabas.tiering.stores.store import StoreUnavailableError
-from barnabas.tiering.writing.expiration import delete_partition, expire
-from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS, sweep, sweep_all
+from barnabas.tiering.writing.expiration import FULL_SWEEP_AGE_MS, delete_partition, expire, sweep, sweep_all
 from tests.support.builders.segments import FOLDER, NOW
 from tests.tiering.memory_store import Fault, MemoryStore
 from tests.tiering.partition_world import Leader, Replica, Truth, check_readable, manifest_in, unlisted

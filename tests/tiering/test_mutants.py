@@ -13,7 +13,8 @@ from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
 from barnabas.tiering.objects.manifest import SegmentEntry, encode
 from barnabas.tiering.objects.manifest_file import ManifestFile, read_manifest
 from barnabas.tiering.stores.store import ObjectInfo, StoreError
-from barnabas.tiering.writing import claim, copier, expiration, sweep
+from barnabas.tiering.writing import claim, copier, expiration
+from barnabas.tiering.writing import expiration as sweep
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.pacing import Step
 from tests.tiering import partition_world

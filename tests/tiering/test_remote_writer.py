@@ -14,9 +14,9 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.repair import manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.stores.store import StoreDeniedError, StoreError, StoreUnavailableError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
+from barnabas.tiering.writing.expiration import FULL_SWEEP_AGE_MS
 from barnabas.tiering.writing.pacing import StoreBackoff, UploadLimiter
 from barnabas.tiering.writing.remote_writer import RemoteWriter, WriterSettings, WriterState
-from barnabas.tiering.writing.sweep import FULL_SWEEP_AGE_MS
 from simulation.loop import VirtualClock, VirtualLoop
 from tests.support.builders.segments import FOLDER, NOW
 from tests.support.waiting import async_until

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.services.console.alarms.alarm import Area
 from barnabas.services.console.alarms.catalogue import ALARMS
+from barnabas.services.console.alarms.conditions import Area
 from tests.support.programs import find_promtool
 from tools.monitoring.boards import board, chosen
 from tools.monitoring.rules import rules_file

@@ -29,7 +29,7 @@ def test_a_broker_imports_the_metrics_server_only() -> None:
 
 
 def test_a_server_imports_uvicorn_only_when_it_is_created() -> None:
-    assert loaded_by("from barnabas.web import Server, WebServer") == {"server", "bodies", "responses"}
+    assert loaded_by("from barnabas.web import Server, WebServer") == {"server", "asgi"}
 
 
 def test_an_unknown_name_is_an_error_of_its_module() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from barnabas.web.responses import CHUNK_BYTES, ResponseWriter
+from barnabas.web.asgi import CHUNK_BYTES, ResponseWriter
 
 Message = MutableMapping[str, Any]
 

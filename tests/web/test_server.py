@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.web.bodies import BodyEndedError, Receive, Scope, headers_of, read_body
-from barnabas.web.responses import ResponseWriter, Send
+from barnabas.web.asgi import BodyEndedError, Receive, ResponseWriter, Scope, Send, headers_of, read_body
 from barnabas.web.server import MAX_DISCARDED, App, WebLimits, WebServer, bind, parse_networks
 from tests.support.certificates import Authority
 

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from barnabas.services.console.alarms.alarm import Alarm, Area, Severity
 from barnabas.services.console.alarms.catalogue import ALARMS
+from barnabas.services.console.alarms.conditions import Alarm, Area, Severity
 from tools.monitoring.panels import PANELS, VARIABLES, Panel, Variable
 
 AT = 'job=~"$job",instance=~"$instance"'

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from barnabas.services.console.alarms.alarm import Area
+from barnabas.services.console.alarms.conditions import Area
 
 
 class Query(NamedTuple):

@@ -28,7 +28,6 @@ from barnabas.metrics import (
     TopicMetrics,
     catalogue,
     declare_process_metrics,
-    mirror_catalogue,
 )
 from barnabas.network import (
     Listener,
@@ -46,15 +45,15 @@ from barnabas.security.quotas.series import declare_quota_metrics
 from barnabas.transactions import declare_transaction_metrics
 from barnabas.web import MetricsServer, credentials_from, metrics_server_limits
 
-# -- Metrics of mirror topics --------------------------------------------------------------------------
+# -- Mirror topics -------------------------------------------------------------------------------------
 
 
 def declare_mirror_metrics(
     registry: Registry, image: Callable[[], MetadataImage], replicas: ReplicaManager, mirrors: Mirrors
 ) -> None:
-    registry.computed(mirror_catalogue.MIRROR_PARTITIONS, lambda: _by_state(image(), replicas))
-    registry.read_by(mirror_catalogue.MIRROR_FAILED, lambda: _failed(image()))
-    registry.computed(mirror_catalogue.MIRROR_LAG, lambda: _lags(mirrors))
+    registry.computed(catalogue.MIRROR_PARTITIONS, lambda: _by_state(image(), replicas))
+    registry.read_by(catalogue.MIRROR_FAILED, lambda: _failed(image()))
+    registry.computed(catalogue.MIRROR_LAG, lambda: _lags(mirrors))
 
 
 def _failed(image: MetadataImage) -> int:

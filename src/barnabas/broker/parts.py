@@ -34,7 +34,7 @@ from barnabas.broker.log_cleaner import LogCleaner
 from barnabas.broker.move_sizes import size_of_moves
 from barnabas.broker.platform import Platform
 from barnabas.broker.security.access import AccessControl
-from barnabas.broker.security.audit.writer import AuditTopic, AuditWriter, audit_from
+from barnabas.broker.security.audit import AuditTopic, AuditWriter, audit_from
 from barnabas.broker.security.authentication import Authentication
 from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import BrokerNames, InterBrokerNames, own_names, peer_security

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from barnabas.cluster.draft import Draft
 from barnabas.cluster.image import (
     BrokerState,
     ConfigResourceType,
+    Draft,
     MetadataImage,
     PartitionState,
     RemoteDeletion,

@@ -9,7 +9,7 @@ from typing import Any
 from barnabas.config import consistency
 from barnabas.config.definitions import BROKER, LISTENER_PREFIX, UNUSED, broker_setting, suggestion
 from barnabas.config.listeners import ListenerSpec, parse_listeners, parse_protocol_map
-from barnabas.config.security.sasl_settings import PER_LISTENER_SASL, PER_LISTENER_TLS
+from barnabas.config.sasl_settings import PER_LISTENER_SASL, PER_LISTENER_TLS
 from barnabas.config.setting import ConfigError, Setting, Value
 from barnabas.config.tiering_settings import STORE_OPTIONS_PREFIX
 from barnabas.config.topic_settings import TOPIC_SYNONYMS, BrokerSynonym

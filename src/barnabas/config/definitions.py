@@ -9,7 +9,7 @@ from barnabas.common.suggestions import closest_by_trigrams
 from barnabas.config.broker_settings import IDENTITY_SETTINGS, NETWORK_SETTINGS, TOPIC_MANAGEMENT_SETTINGS
 from barnabas.config.coordinator_settings import CLIENT_METRICS_SETTINGS, COORDINATOR_SETTINGS, GROUP_SETTINGS
 from barnabas.config.log_settings import LOG_SETTINGS, REPLICATION_SETTINGS
-from barnabas.config.security.sasl_settings import (
+from barnabas.config.sasl_settings import (
     AUDIT_SETTINGS,
     AUTHORIZATION_SETTINGS,
     MECHANISMS,

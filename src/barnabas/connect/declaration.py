@@ -29,7 +29,7 @@ from barnabas.connect.sinks.redis.sink import RedisSink
 from barnabas.connect.sinks.tables import DeltaSink, IcebergSink, ParquetSink
 from barnabas.connect.sinks.topic import TopicSink
 from barnabas.connect.sources.files import FileStreamSource
-from barnabas.connect.sources.http.source import HttpPollSource
+from barnabas.connect.sources.http import HttpPollSource
 from barnabas.connect.sources.jdbc import JdbcSource
 from barnabas.connect.sources.postgres.source import PostgresSource
 from barnabas.connect.sources.topic import TopicSource

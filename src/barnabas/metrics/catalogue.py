@@ -1,6 +1,5 @@
-"""All metrics of the broker: names, labels and help texts. Those of sockets, tiered storage, mirrors and
-kafka_exporter are in `network_catalogue`, `tiering_catalogue`, `mirror_catalogue` and
-`exporter_catalogue`.
+"""All metrics of the broker: names, labels and help texts. Those of sockets, tiered storage and
+kafka_exporter are in `network_catalogue`, `tiering_catalogue` and `exporter_catalogue`.
 
 Names that begin with `kafka_` are those of Kafka's own metrics as the JMX exporter's usual rules write them,
 and those of kafka_exporter, so that stock dashboards work unchanged. Metrics that only Barnabas has begin
@@ -289,6 +288,22 @@ DISK_READ = gauge(
 DISK_WRITE = gauge(
     "kafka_server_kafkaserver_linux_disk_write_bytes",
     "Bytes written to disks by the process, on Linux.",
+)
+
+# Mirror topics, on their leaders
+MIRROR_PARTITIONS = gauge(
+    "barnabas_mirror_led_partitions", "Partitions of mirror topics that this broker leads, by state.", "state"
+)
+MIRROR_FAILED = gauge(
+    "barnabas_mirror_failed_partitions",
+    "FAILED partitions of mirror topics in the cluster, for which mirroring has stopped until an operator intervenes. "
+    "Alert if it is not 0.",
+)
+MIRROR_LAG = gauge(
+    "barnabas_mirror_led_lag_offsets",
+    "Offsets by which this leader lags behind the source, as last reported by the mirror.",
+    "topic",
+    "partition",
 )
 
 CATALOGUE = (

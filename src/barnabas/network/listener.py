@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.network.reachability import why_unreachable
+from barnabas.network.exposure import why_unreachable
 from barnabas.network.transport import PlainTransport, Wrap
 from barnabas.security import RequestContext
 from barnabas.security.authn.sasl import NOTHING_OFFERED, Offer

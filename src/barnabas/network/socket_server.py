@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from barnabas.common.safe_logging import log_suppressed, rate_limited_logger
 from barnabas.network.connection import Connection
 from barnabas.network.connections import BrokerHosts, Connections
-from barnabas.network.exposure import warn_if_exposed
+from barnabas.network.exposure import warn_if_exposed, warn_if_unreachable
 from barnabas.network.limits import RECEIVE_BUFFER_BYTES, UNLIMITED, Limits
 from barnabas.network.listener import ConnectionRate, Listener, plain_address
 from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.page_residency import Warmer
-from barnabas.network.reachability import warn_if_unreachable
 from barnabas.network.requests import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.security.quotas.address_quotas import AddressQuotas

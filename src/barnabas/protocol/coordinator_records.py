@@ -15,9 +15,11 @@ from barnabas.protocol.messages.records import (
     group,
     share,
     share_group,
-    streams_description,
     streams_group,
     transaction,
+)
+from barnabas.protocol.messages.records import (
+    streams_group as streams_description,
 )
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import ProtocolError

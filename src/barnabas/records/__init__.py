@@ -10,6 +10,7 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.records.blocks import Block as Block
+    from barnabas.records.blocks import LineEncoder as LineEncoder
     from barnabas.records.blocks import block_of as block_of
     from barnabas.records.builder import assemble_batch as assemble_batch
     from barnabas.records.builder import build_batch as build_batch
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from barnabas.records.control import control_type as control_type
     from barnabas.records.control import end_transaction_marker as end_transaction_marker
     from barnabas.records.control import parse_end_transaction as parse_end_transaction
-    from barnabas.records.lines import LineEncoder as LineEncoder
     from barnabas.records.record import Buffer as Buffer
     from barnabas.records.record import Header as Header
     from barnabas.records.record import InvalidRecords as InvalidRecords

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from barnabas.tables.databases import database
+from barnabas.tables.sql import database
 
 if TYPE_CHECKING:
     from barnabas.tables.table import Table

@@ -3,19 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from barnabas.client.offsets import OffsetRange
-from barnabas.tables.databases import database, import_duckdb
+from barnabas.common.installation import extra_command
 from barnabas.tables.dataset import TopicDataset
 from barnabas.tables.errors import TableError
 from barnabas.tables.reader import Statistics
 from barnabas.tables.shapes import CORRUPT
 from barnabas.tables.table import Table
+
+# -- A DuckDB connection that sees topics only: no files, no network, no variables of the caller -------
+
+
+@contextmanager
+def database(datasets: Mapping[str, TopicDataset], memory: str | None = None) -> Iterator[Any]:
+    """Open a connection. Data beyond `memory` spills to a temporary folder. Closing it ends all scans."""
+    duckdb = import_duckdb()
+    with tempfile.TemporaryDirectory(prefix="barnabas-sql-") as folder:
+        connection = duckdb.connect(":memory:")
+        try:
+            connection.execute("SET python_enable_replacements = false")
+            connection.execute("SET temp_directory = ?", [folder])
+            if memory is not None:
+                connection.execute("SET memory_limit = ?", [memory])
+            for name, dataset in datasets.items():
+                connection.register(name, dataset)
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            yield connection
+        except duckdb.Error as error:
+            raise TableError(str(error)) from error
+        finally:
+            connection.close()
+            for dataset in datasets.values():
+                dataset.close()
+
+
+def import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise TableError(f"SQL queries need DuckDB: {extra_command('table')}") from error
+    return duckdb
+
 
 HIDDEN = (CORRUPT, "_value", "_topic", "_timestampType")  # not in `select *`; available in Python
 

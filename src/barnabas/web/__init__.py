@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.web.bodies import BodyEndedError as BodyEndedError
-    from barnabas.web.bodies import BodyTooLargeError as BodyTooLargeError
-    from barnabas.web.bodies import Receive as Receive
-    from barnabas.web.bodies import Scope as Scope
-    from barnabas.web.bodies import headers_of as headers_of
-    from barnabas.web.bodies import read_body as read_body
+    from barnabas.web.asgi import BodyEndedError as BodyEndedError
+    from barnabas.web.asgi import BodyTooLargeError as BodyTooLargeError
+    from barnabas.web.asgi import Headers as Headers
+    from barnabas.web.asgi import Receive as Receive
+    from barnabas.web.asgi import ResponseWriter as ResponseWriter
+    from barnabas.web.asgi import Scope as Scope
+    from barnabas.web.asgi import Send as Send
+    from barnabas.web.asgi import headers_of as headers_of
+    from barnabas.web.asgi import read_body as read_body
     from barnabas.web.credentials import CredentialFile as CredentialFile
     from barnabas.web.credentials import HttpCredentials as HttpCredentials
     from barnabas.web.credentials import credentials_from as credentials_from
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
     from barnabas.web.origins import host_name as host_name
     from barnabas.web.origins import is_cross_site as is_cross_site
     from barnabas.web.origins import is_loopback_host as is_loopback_host
-    from barnabas.web.responses import Headers as Headers
-    from barnabas.web.responses import ResponseWriter as ResponseWriter
-    from barnabas.web.responses import Send as Send
     from barnabas.web.router import Match as Match
     from barnabas.web.router import MethodNotAllowedError as MethodNotAllowedError
     from barnabas.web.router import NotFoundError as NotFoundError

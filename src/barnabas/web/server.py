@@ -19,8 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.common.descriptors import raise_limit
-from barnabas.web.bodies import Receive, Scope, headers_of
-from barnabas.web.responses import Send
+from barnabas.web.asgi import Receive, Scope, Send, headers_of
 
 if TYPE_CHECKING:
     import uvicorn

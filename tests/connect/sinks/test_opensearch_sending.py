@@ -15,9 +15,8 @@ from barnabas.common.http_client import HttpSession
 from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.http_address import HttpAddress
 from barnabas.connect.sinks.opensearch.bulk import BulkError, Document, bodies, understand
-from barnabas.connect.sinks.opensearch.guard import TopicGuard, TopicIdentity
 from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
-from barnabas.connect.sinks.opensearch.sink import OpenSearchSink
+from barnabas.connect.sinks.opensearch.sink import OpenSearchSink, TopicGuard, TopicIdentity
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.sinks.bulk_server import (

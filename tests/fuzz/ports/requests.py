@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable
 from random import Random
 
-from barnabas.services.console.api_documentation import described
 from barnabas.services.console.pages import route_table
+from barnabas.services.console.pages.access.api import described
 from barnabas.services.registry.api.app import ROUTES
 from tests.fuzz.ports.bodies import Bodies
 from tests.fuzz.ports.process import Case

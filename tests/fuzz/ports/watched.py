@@ -115,9 +115,9 @@ class Control:
 
 def mutate() -> None:
     """Bodies that do harm, by what they say: the fuzzer must notice."""
-    from barnabas.web import bodies
+    from barnabas.web import asgi
 
-    read = bodies.read_body
+    read = asgi.read_body
 
     async def harmful(*arguments: Any, **options: Any) -> bytes:
         body = await read(*arguments, **options)
@@ -130,7 +130,7 @@ def mutate() -> None:
             raise RuntimeError("as planned")
         return body
 
-    bodies.read_body = harmful
+    asgi.read_body = harmful
 
 
 def main() -> None:

@@ -7,10 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.groups.assignors import CONSUMER_ASSIGNORS
-from barnabas.groups.assignors.range import assign_ranges
-from barnabas.groups.assignors.spec import MemberSpec
-from barnabas.groups.assignors.uniform import assign_uniformly
+from barnabas.groups.assignors import CONSUMER_ASSIGNORS, MemberSpec, assign_ranges, assign_uniformly
 from barnabas.groups.modern import Assignment
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16

@@ -7,8 +7,7 @@ import pytest
 
 from barnabas.common.cooperative import finish
 from barnabas.common.types import Uuid
-from barnabas.groups.assignors import CONSUMER_ASSIGNORS
-from barnabas.groups.assignors.spec import MemberSpec, subscribers_steps
+from barnabas.groups.assignors import CONSUMER_ASSIGNORS, MemberSpec, subscribers_steps
 from barnabas.groups.share import assignor as share
 from barnabas.groups.streams import assignor as streams
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.groups.streams.group import TaskOwners
 from barnabas.groups.streams.members import StreamsMember, StreamsMemberState, state_of
-from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
 from barnabas.groups.streams.tasks import HeldTasks, StreamsTasks, by_subtopology, tasks_of
 from barnabas.protocol.messages.streams import TaskIds

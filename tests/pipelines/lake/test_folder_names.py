@@ -8,10 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.compaction import Compactor
 from barnabas.pipelines.lake.iceberg_table import IcebergTable
 from barnabas.pipelines.lake.iceberg_writing import IcebergCompactor, IcebergWriter
-from barnabas.pipelines.lake.writer import LakeWriter
+from barnabas.pipelines.lake.writer import Compactor, LakeWriter
 from barnabas.spark import hadoop_files
 from barnabas.spark.hadoop_files import HadoopFolder
 from tests.support.spark.iceberg import file_count, rows_of

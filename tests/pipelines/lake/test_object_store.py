@@ -14,8 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writer import LakeWriter
+from barnabas.pipelines.lake.writer import Compactor, LakeWriter
 from barnabas.pipelines.running import state_lease
 from barnabas.pipelines.running.state_lease import Lease, StateLease
 from barnabas.spark.errors import PipelineError

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writer import LakeWriter, lake_writer
+from barnabas.pipelines.lake.writer import Compactor, LakeWriter, lake_writer
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 

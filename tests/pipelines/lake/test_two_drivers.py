@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction, Lake
-from barnabas.pipelines.lake.compaction import MERGE_LOG, Compactor
-from barnabas.pipelines.lake.writer import LakeWriter
+from barnabas.pipelines.lake.writer import MERGE_LOG, Compactor, LakeWriter
 from barnabas.spark import batch_log
 from barnabas.spark.batch_log import BatchLog
 from barnabas.spark.errors import PipelineError

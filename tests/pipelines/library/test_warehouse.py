@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.lake.compaction import Compactor
-from barnabas.pipelines.lake.writer import BATCH_ATTEMPTS, LakeWriter
+from barnabas.pipelines.lake.writer import BATCH_ATTEMPTS, Compactor, LakeWriter
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker
 from tests.support.spark.workbench import HOUR, Workbench

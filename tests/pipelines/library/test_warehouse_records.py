@@ -10,7 +10,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.definitions.settings import Compaction
-from barnabas.pipelines.lake.compaction import Compactor
+from barnabas.pipelines.lake.writer import Compactor
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.hadoop_files import HadoopFolder
 from barnabas.testing import EmbeddedBroker

@@ -15,8 +15,8 @@ from barnabas.common.clock import ManualClock
 from barnabas.common.types import TopicPartition as Place
 from barnabas.pipelines.definitions.files import BOOTSTRAP, read_pipeline
 from barnabas.pipelines.running.broker_checks import StreamTopics
-from barnabas.pipelines.running.groups import FlowGroups
 from barnabas.pipelines.running.metrics import pipeline_registry
+from barnabas.pipelines.running.reporting import FlowGroups
 from barnabas.pipelines.running.runner import Runner
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.testing import EmbeddedBroker
@@ -117,7 +117,7 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The broker shares a busy machine with Spark: a commit that is given up is repeated only after a pause.
-    monkeypatch.setattr("barnabas.pipelines.running.groups.TIMEOUT", TIMEOUT)
+    monkeypatch.setattr("barnabas.pipelines.running.reporting.TIMEOUT", TIMEOUT)
     servers = broker.bootstrap_servers
     first = runner()
     topic = topic_of(first)
@@ -207,7 +207,7 @@ class TwoClusters:
 
 @pytest.fixture
 def clusters(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoClusters]:
-    monkeypatch.setattr("barnabas.pipelines.running.groups.TIMEOUT", 0.5)
+    monkeypatch.setattr("barnabas.pipelines.running.reporting.TIMEOUT", 0.5)
     clusters = TwoClusters(broker)
     yield clusters
     clusters.groups.close()
@@ -236,7 +236,7 @@ def test_last_commits_do_not_wait_for_ever(
     clusters: TwoClusters, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(clusters.groups, "_clock", time.monotonic)
-    monkeypatch.setattr("barnabas.pipelines.running.groups.LAST_PATIENCE", 0.6)
+    monkeypatch.setattr("barnabas.pipelines.running.reporting.LAST_PATIENCE", 0.6)
     for offset in range(1, 6):
         clusters.groups.commit("away", clusters.reached(offset), last=True)
     assert 1 <= len(caplog.records) <= 2

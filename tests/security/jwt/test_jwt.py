@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from barnabas.common.clock import ManualClock
 from barnabas.security.authn.credentials import SecuritySettingError
-from barnabas.security.jwt.jwk import parse_keys
-from barnabas.security.jwt.jwks import KeySource, key_source
+from barnabas.security.jwt.jwks import KeySource, key_source, parse_keys
 from barnabas.security.jwt.verification import InvalidTokenError, JwtRules, check_token
 from tests.support.identity_providers import AUDIENCE, ISSUER, SigningKey, claims, encoded
 

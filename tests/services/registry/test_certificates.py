@@ -19,8 +19,7 @@ from barnabas.security.authz.acls import allowing
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.security.tls.authority import Authority
 from barnabas.security.tls.settings import TlsSettings, parse_tls
-from barnabas.services.registry.access import OpenRegistryError
-from barnabas.services.registry.needs import needed_acls
+from barnabas.services.registry.access import OpenRegistryError, needed_acls
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.testing import EmbeddedBroker
 from tests.support.brokers import BrokerProcess

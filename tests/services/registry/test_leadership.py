@@ -19,8 +19,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.services.registry.leadership import RegistryIdentity, choose, read_identity
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.services.registry.state import RegistryState
-from barnabas.services.registry.topic import UnsuitableTopicError
-from barnabas.services.registry.writer import SchemaWriter
+from barnabas.services.registry.topic import SchemaWriter, UnsuitableTopicError
 from barnabas.testing import EmbeddedBroker
 from tests.support.proxies import FrameProxy, proxied_broker
 from tests.support.registry import NEW_FIELDS, Answer, Rest

@@ -23,8 +23,8 @@ from barnabas.records.record import Record
 from barnabas.security.authz.acls import WILDCARD, allowing
 from barnabas.security.authz.authorizer import Operation, ResourceType
 from barnabas.services.registry import store
+from barnabas.services.registry.access import needed_acls
 from barnabas.services.registry.leadership import RegistryIdentity, RegistryLeadership
-from barnabas.services.registry.needs import needed_acls
 from barnabas.services.registry.peers import InvalidPeerError, parse_peers
 from barnabas.services.registry.server import RegistryServer, RegistrySettings
 from barnabas.testing import EmbeddedBroker

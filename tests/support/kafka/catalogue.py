@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.protocol.api import OWN_API, REQUESTS, RESPONSES
 from barnabas.protocol.coordinator_records import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from barnabas.protocol.messages.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from barnabas.protocol.messages.records.streams_description import TYPE as OUR_OWN_TYPE
+from barnabas.protocol.messages.records.streams_group import TYPE as OUR_OWN_TYPE
 from barnabas.protocol.schema import Field, Message
 from tests.support.kafka.jars import jar, newest_client_jar
 

@@ -9,13 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.tables.ddl import arrow_schema
-from barnabas.tables.parsing.plain_json import MAX_FIELDS, PlainReader, is_plain
 from barnabas.tables.parsing.values import (
     FEW,
+    MAX_FIELDS,
     Parsed,
+    PlainReader,
     _json_parser,
     _json_row_parser,
     halving,
+    is_plain,
     value_parser,
 )
 from barnabas.tables.shapes import ValueFormat

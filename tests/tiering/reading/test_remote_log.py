@@ -23,9 +23,8 @@ from barnabas.tiering.objects.manifest_changes import add, new_manifest
 from barnabas.tiering.objects.segment_object import BadObjectError
 from barnabas.tiering.reading.chunk_cache import ChunkCache
 from barnabas.tiering.reading.chunk_files import ChunkFiles
-from barnabas.tiering.reading.manifest_reader import ManifestReader
 from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache
-from barnabas.tiering.reading.remote_log import ReadingParts, RemoteLog, RemoteRead
+from barnabas.tiering.reading.remote_log import ManifestReader, ReadingParts, RemoteLog, RemoteRead
 from barnabas.tiering.reading.store_reader import StoreReader
 from barnabas.tiering.stores.store import MissingObjectError, StoreError, StoreUnavailableError
 from tests.support.builders.segments import FOLDER, NOW, WRITER, batches, build, sealed

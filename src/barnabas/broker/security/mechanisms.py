@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.common.clock import Clock
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.properties import parse_properties
-from barnabas.config.security.sasl_settings import MECHANISMS
+from barnabas.config.sasl_settings import MECHANISMS
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn import LoginModule, ScramMechanism, SecuritySettingError, parse_jaas
 from barnabas.security.authn.sasl import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barnabas.broker.tiering.compacted_restore import take_back
-from barnabas.broker.tiering.restored_partitions import settled
+from barnabas.broker.tiering.restored_partitions import settled, written
 from barnabas.common.clock import Clock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.log import NOTHING_TIERED, Log
@@ -16,16 +15,48 @@ from barnabas.log.tiering import (
     SealedSegment,
     is_still_there,
     lost_markers,
+    rebuilding,
     to_copy,
     whole_parts,
     write_lost_markers,
 )
 from barnabas.log.tiering import is_lost as is_lost_log
+from barnabas.records.batch import iterate_headers
 from barnabas.replication import Partition
+from barnabas.replication.follower import pieces
 from barnabas.tiering.objects import BadObjectError, InThread, Manifest
 from barnabas.tiering.reading import RemoteLog
 from barnabas.tiering.stores import StoreError
 from barnabas.tiering.writing import Claim, Decision, LogView
+
+# -- Recovery of a lost compacted log from its tiered copy ---------------------------------------------
+
+
+async def take_back(
+    log: Log, remote: RemoteLog, leader_epoch: int, clock: Clock, is_ours: Callable[[], bool]
+) -> None:
+    """Append all records of the remote copy while `is_ours` holds; nothing else may write to the log. After an
+    interruption it starts over (`rebuilding.is_unfinished`). Raises StoreError if the copy cannot be read."""
+    found = await remote.bootstrap()
+    logger.warning(
+        "%s takes its records back from the object store, up to %d", log.topic_partition, found.tiered_end
+    )
+    rebuilding.begin(log)
+    async for batches in remote.all_batches():
+        view = memoryview(batches)
+        for piece in pieces(list(iterate_headers(view))):
+            if not is_ours():
+                raise StoreError(f"{log.topic_partition} is not led here any more")
+            log.append_as_follower(view, clock.now_ms(), piece)
+            await written(log)
+    if log.log_end_offset != found.tiered_end:
+        raise StoreError(
+            f"{log.topic_partition} ends at {log.log_end_offset}, its copy at {found.tiered_end}"
+        )
+    write_lost_markers(log, found.open_transactions, leader_epoch, clock.now_ms(), found.tiered_end)
+    await written(log)
+    rebuilding.finish(log)
+
 
 logger = safe_logger(__name__)
 

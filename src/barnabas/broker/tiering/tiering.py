@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.cluster_snapshots import StateRecorder
-from barnabas.broker.tiering.compacted_restore import take_back
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
-from barnabas.broker.tiering.leader_log import ManifestSegments, TieredLeaderLog, WholeLedLog
+from barnabas.broker.tiering.leader_log import ManifestSegments, TieredLeaderLog, WholeLedLog, take_back
 from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
 from barnabas.broker.tiering.no_tiering import end_tiering, log_recovering
 from barnabas.broker.tiering.restored_partitions import Beginnings, MissingLogs

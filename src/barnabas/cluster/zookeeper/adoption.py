@@ -7,7 +7,6 @@ import msgspec
 from barnabas.cluster.features import level_of
 from barnabas.cluster.image import MetadataImage
 from barnabas.cluster.snapshots import MetadataEntry, snapshot_of
-from barnabas.cluster.zookeeper.chunks import write_chunks
 from barnabas.cluster.zookeeper.layout import (
     CONTROLLER_EPOCH,
     HEAD,
@@ -20,6 +19,7 @@ from barnabas.cluster.zookeeper.layout import (
     Parts,
     StoreFormat,
     encode_entry,
+    write_chunks,
 )
 from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id
 from barnabas.cluster.zookeeper.session import ZooKeeper

@@ -18,14 +18,8 @@ from barnabas.cluster.features import FIRST_LEVEL, NEWEST_LEVEL, raised_level
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.cluster.snapshots import DamagedMetadataError, MetadataEntry, image_from_snapshot, snapshot_of
 from barnabas.cluster.store import OnEntry, StaleControllerError
-from barnabas.cluster.zookeeper.chunks import (
-    CHUNK_BYTES,
-    delete_all,
-    delete_folder,
-    read_chunks,
-    write_chunks,
-)
 from barnabas.cluster.zookeeper.layout import (
+    CHUNK_BYTES,
     CONTROLLER_EPOCH,
     HEAD,
     LOG,
@@ -37,9 +31,13 @@ from barnabas.cluster.zookeeper.layout import (
     Parts,
     StoreFormat,
     decode_entry,
+    delete_all,
+    delete_folder,
     encode_entry,
     log_path,
     offset_in,
+    read_chunks,
+    write_chunks,
 )
 from barnabas.cluster.zookeeper.polling import Poller
 from barnabas.cluster.zookeeper.registration import ClusterIdentity, create_cluster_id

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.types import Uuid
 from barnabas.groups.assigning import LARGE
-from barnabas.groups.assignors import CONSUMER_ASSIGNOR_STEPS
-from barnabas.groups.assignors.spec import MemberSpec
+from barnabas.groups.assignors import CONSUMER_ASSIGNOR_STEPS, MemberSpec
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember
 from barnabas.groups.consumer.patterns import NOT_RESOLVED, Resolved

@@ -12,7 +12,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.records import VERSION, record, tombstone
 from barnabas.protocol.coordinator_records import decode_versioned, encode_versioned
-from barnabas.protocol.messages.records.streams_description import (
+from barnabas.protocol.messages.records.streams_group import (
     StreamsGroupTopologyDescriptionKey,
     StreamsGroupTopologyDescriptionValue,
 )

@@ -8,7 +8,7 @@ step towards its target. All of this becomes records; the group itself changes w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,6 @@ from barnabas.groups.results import GroupResult
 from barnabas.groups.streams.configured import ConfiguredTopology, InternalTopic
 from barnabas.groups.streams.describe import task_ids
 from barnabas.groups.streams.description import FIRST_HEARTBEAT_WITH_DESCRIPTIONS
-from barnabas.groups.streams.endpoints import partitions_by_endpoint
 from barnabas.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from barnabas.groups.streams.members import (
     UNKNOWN_TIMEOUT_MS,
@@ -31,14 +30,52 @@ from barnabas.groups.streams.members import (
 )
 from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
 from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
-from barnabas.groups.streams.sizing import StreamsStatus
-from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks, tasks_of
+from barnabas.groups.streams.sizing import PartitionCounts, StreamsStatus
+from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks, by_subtopology, tasks_of
 from barnabas.groups.streams.topology import StreamsTopology, to_value, topology_of
 from barnabas.protocol.messages import streams
-from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from barnabas.protocol.messages.streams import (
+    Endpoint,
+    EndpointToPartitions,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from barnabas.groups.streams.manager import StreamsGroupManager
+
+
+# -- Endpoints: partitions of instances that serve interactive queries ---------------------------------
+
+
+def partitions_by_endpoint(
+    group: StreamsGroup, updated: StreamsMember, configured: ConfiguredTopology, existing: PartitionCounts
+) -> list[EndpointToPartitions]:
+    """Partitions of every member; for the member that is being answered, those after this response."""
+    others = [member for member in group.members.values() if member.member_id != updated.member_id]
+    return [
+        EndpointToPartitions(
+            user_endpoint=Endpoint(member.endpoint.host, member.endpoint.port),
+            active_partitions=_partitions(member.assigned.active, configured, existing),
+            standby_partitions=_partitions(member.assigned.standby, configured, existing),
+        )
+        for member in (*others, updated)
+        if member.endpoint is not None
+    ]
+
+
+def _partitions(
+    tasks: Iterable[StreamsTask], configured: ConfiguredTopology, existing: PartitionCounts
+) -> list[TopicPartition]:
+    """A task reads the partition with its number of every topic that has that many."""
+    return [
+        TopicPartition(topic, [index for index in indexes if index < existing.get(topic, 0)])
+        for subtopology_id, indexes in by_subtopology(tasks)
+        if subtopology_id in configured.subtopologies
+        for topic in configured.subtopologies[subtopology_id].inputs
+    ]
+
 
 logger = rate_limited_logger(__name__)
 

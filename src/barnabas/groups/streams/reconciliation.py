@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.groups.streams.group import TaskOwners
 from barnabas.groups.streams.members import StreamsMember, StreamsMemberState
-from barnabas.groups.streams.owners import TaskOwners
 from barnabas.groups.streams.tasks import HeldTasks, StreamsTask, StreamsTasks, TaskSet
 
 

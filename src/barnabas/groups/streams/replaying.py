@@ -13,10 +13,6 @@ from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.records import target_of, with_assignment, with_metadata
 from barnabas.groups.streams.tasks import NOTHING_HELD
 from barnabas.groups.streams.topology import topology_of
-from barnabas.protocol.messages.records.streams_description import (
-    StreamsGroupTopologyDescriptionKey,
-    StreamsGroupTopologyDescriptionValue,
-)
 from barnabas.protocol.messages.records.streams_group import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -28,6 +24,8 @@ from barnabas.protocol.messages.records.streams_group import (
     StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyDescriptionKey,
+    StreamsGroupTopologyDescriptionValue,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterable
+from collections.abc import Awaitable, Callable, Container, Generator, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from barnabas.cluster.image import ConfigResourceType, Resource
 from barnabas.common.errors import ErrorCode, KafkaError
+from barnabas.config.broker import BrokerConfig
+from barnabas.config.setting import ConfigError
 from barnabas.controller import Decision
 from barnabas.controller import configs as decide
 from barnabas.controller.configs import ConfigOperation, ConfigOperationType, Results
@@ -24,8 +26,7 @@ from barnabas.handlers.configuration.config_resources import (
     invalid_request,
     rules,
 )
-from barnabas.handlers.configuration.tls_configs import HasTls, take_out_unusable
-from barnabas.handlers.needs import HasConfig, HasController, IsMember
+from barnabas.handlers.needs import HasConfig, HasController, HasImage, IsMember
 from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.configs import (
     AlterConfigsAlterConfigsResource,
@@ -41,7 +42,58 @@ if TYPE_CHECKING:
     from barnabas.network.requests import Request
 
 
-# -- The broker's loggers under Kafka's level names, for the BROKER_LOGGER resource (KIP-412) ----------
+# -- TLS configs: a key store that is not usable is refused, as in Kafka -------------------------------
+# Only files of this broker are checked; other brokers check theirs when they apply the change.
+
+_TLS = "ssl."
+
+
+class TlsConfigCheck(Protocol):
+    def check(self, config: BrokerConfig) -> Awaitable[None]:
+        """Raise ConfigError if the key stores of these settings are not usable."""
+        ...
+
+
+class Sockets(Protocol):
+    @property
+    def tls(self) -> TlsConfigCheck: ...
+
+
+class HasTls(Protocol):
+    @property
+    def sockets(self) -> Sockets: ...
+
+
+class TlsNeeds(HasConfig, HasImage, HasTls, Protocol):
+    """Broker attributes used to check TLS settings."""
+
+
+async def take_out_unusable(broker: TlsNeeds, wanted: dict[Resource, list[ConfigOperation]]) -> Results:
+    """Remove this broker's change from `wanted` if it is not usable, and return the error."""
+    own = Resource(ConfigResourceType.BROKER, str(broker.node_id))
+    operations = wanted.get(own, [])
+    if not any(_TLS in operation.name for operation in operations):
+        return {}
+    try:
+        await broker.sockets.tls.check(_changed(broker, own, operations))
+    except ConfigError as error:
+        del wanted[own]
+        return {own: KafkaError(ErrorCode.INVALID_REQUEST, str(error))}
+    return {}
+
+
+def _changed(broker: TlsNeeds, own: Resource, operations: list[ConfigOperation]) -> BrokerConfig:
+    """Return the resulting config; list operations and invalid values are left to the controller."""
+    settings = dict(broker.image.configs.get(own, {}))
+    for each in operations:
+        if each.operation == ConfigOperationType.SET and each.value is not None:
+            settings[each.name] = each.value
+        elif each.operation == ConfigOperationType.DELETE:
+            settings.pop(each.name, None)
+    return broker.config.with_dynamic(settings, broker.config.cluster_wide)
+
+
+# -- Loggers of the broker, with Kafka's level names (KIP-412) -----------------------------------------
 
 ROOT = "root"
 

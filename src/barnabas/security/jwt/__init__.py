@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.security.jwt.jwk import PublicKey as PublicKey
     from barnabas.security.jwt.jwks import URL as URL
     from barnabas.security.jwt.jwks import KeySource as KeySource
+    from barnabas.security.jwt.jwks import PublicKey as PublicKey
     from barnabas.security.jwt.jwks import key_source as key_source
     from barnabas.security.jwt.verification import InvalidTokenError as InvalidTokenError
     from barnabas.security.jwt.verification import JwtRules as JwtRules

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from barnabas.security.jwt.jwk import ALGORITHMS, PublicKey
+from barnabas.security.jwt.jwks import ALGORITHMS, PublicKey
 
 MAX_TOKEN = 64 * 1024
 _MAX_TIME = 1 << 40  # seconds: some 35,000 years

@@ -15,7 +15,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.services.console.administration.moving import Mover
 from barnabas.services.console.administration.rights import TieredTopics
 from barnabas.services.console.alarms.tracker import AlarmTracker
-from barnabas.services.console.exporter.exporter import Exporter
+from barnabas.services.console.exporter.lines import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
 from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.history.history import History

@@ -66,7 +66,7 @@ async def _limits(client: Client, names: list[str]) -> dict[str, int]:
 
 
 MAX_RECORDS = 8192
-"""Maximum records per batch, as in `records/lines`."""
+"""Maximum records per batch, as in `records/blocks`."""
 USUAL_BYTES = 1024 * 1024
 
 

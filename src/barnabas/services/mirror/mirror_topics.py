@@ -1,12 +1,18 @@
-"""Mirror topics in a Barnabas target. Their state in the target's metadata controls the mirror."""
+"""Target topics of a mirror, of two kinds: mirror topics of Barnabas, and plain topics.
+
+The state of a mirror topic in the target's metadata controls the mirror. Plain topics are those of a target without
+mirror support (Apache Kafka) and merged topics; `__barnabas_mirror` controls them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from barnabas.client import Client
+from barnabas.client.admin import create_partitions, create_topic
 from barnabas.client.mirrors import (
     LinkName,
     act_on_mirrors,
@@ -15,12 +21,107 @@ from barnabas.client.mirrors import (
     fail_partitions,
     raise_leader_epochs,
 )
-from barnabas.client.mirrors.store import LinkStatus
-from barnabas.common.errors import ErrorCode
+from barnabas.client.mirrors.store import ALL, CONTROL, TOPIC, LinkStatus, MirrorStore
+from barnabas.client.offsets import end_offsets
+from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.mirror import AlteredMirrorTopic, MirrorAction, MirrorConfig, MirrorState
 from barnabas.services.mirror.configs import Settings, to_follow
 from barnabas.services.mirror.plan import PlannedTopic
+
+# -- Plain topics --------------------------------------------------------------------------------------
+
+
+class PlainTopics:
+    """Topics of one link; with `merge`, other links may share them."""
+
+    def __init__(
+        self, client: Client, store: MirrorStore, *, merge: bool = False, replication_factor: int = -1
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._merge = merge
+        self._factor = replication_factor
+        self._names: dict[str, str] = {}
+
+    async def ensure(
+        self, planned: Sequence[PlannedTopic], settings: Mapping[str, Settings]
+    ) -> dict[str, str]:
+        """Create missing topics and partitions. Return the reasons for failures by target name."""
+        there, refused = await self._client.all_topics(), dict[str, str]()
+        for topic in planned:
+            self._names[topic.target] = topic.source.name
+            known, note = there.get(topic.target), self._store.get(TOPIC, topic.source.name)
+            try:
+                if known is None or known.error:
+                    await self._create(topic, settings.get(topic.source.name, {}))
+                elif note is None and not self._merge and not await self._is_empty(topic.target):
+                    refused[topic.target] = (
+                        f"topic {topic.target} is there and no mirror made it: rename (--rename), or merge (--merge)"
+                    )
+                    continue
+                elif len(known.partitions) < len(topic.source.partitions):
+                    await create_partitions(self._client, topic.target, len(topic.source.partitions))
+                await self._note(topic, note)
+            except KafkaError as error:
+                refused[topic.target] = str(error)
+        return refused
+
+    async def _create(self, topic: PlannedTopic, settings: Settings) -> None:
+        try:
+            await create_topic(
+                self._client,
+                topic.target,
+                partitions=len(topic.source.partitions),
+                replication_factor=self._factor,
+                configs=to_follow(settings),
+            )
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        await self._client.topics([topic.target])
+
+    async def _is_empty(self, name: str) -> bool:
+        """True if the topic has no records: a mirror that died before it recorded the topic can adopt it."""
+        ends = await end_offsets(self._client, await self._client.partitions([name]))
+        return not any(ends.values())
+
+    async def _note(self, topic: PlannedTopic, note: Any) -> None:
+        """Record the clusters its records passed through, to detect loops here and in mirrors of this cluster."""
+        wanted = {"target": topic.target, "id": topic.source.id.hex(), "path": list(topic.path)}
+        if note is None:
+            await self._store.put({(TOPIC, topic.source.name): wanted})
+
+    async def orders(self) -> dict[str, LinkStatus]:
+        """Return the requested states by target name."""
+        await self._store.catch_up()
+        everything = self._store.get(CONTROL, ALL, value_type=LinkStatus)
+        return {
+            target: self._store.get(CONTROL, target, value_type=LinkStatus) or everything or LinkStatus.ACTIVE
+            for target in self._names
+        }
+
+    async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
+        """Failures are not stored."""
+        return {}
+
+    async def failed(self, names: Iterable[str]) -> set[TopicPartition]:
+        """Return all partitions: a failure lasts until the mirror is restarted."""
+        return {
+            TopicPartition(name, index)
+            for name in names
+            for index in self._client.metadata.topics[name].partitions
+        }
+
+    async def report_failed(self, reasons: Mapping[TopicPartition, str]) -> None:
+        """No-op: the status report includes failures."""
+
+    async def report_source(self, names: Sequence[str], *, available: bool) -> None:
+        """No-op: the status report includes it."""
+
+    async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """No-op: the target assigns its own epochs."""
+
 
 STATES = {
     MirrorState.ACTIVE: LinkStatus.ACTIVE,

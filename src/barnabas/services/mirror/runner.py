@@ -26,12 +26,11 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.services.mirror.acls import follow_acls
 from barnabas.services.mirror.appending import AppendingTarget
 from barnabas.services.mirror.fetching import FetchLimits, check_speaks_topic_ids
-from barnabas.services.mirror.follower import TopicFollowers
+from barnabas.services.mirror.groups import TopicFollowers
 from barnabas.services.mirror.leader_workers import LeaderWorker, LeaderWorkers, locate
 from barnabas.services.mirror.links import LinkTopics
-from barnabas.services.mirror.mirror_topics import MirrorTopics
+from barnabas.services.mirror.mirror_topics import MirrorTopics, PlainTopics
 from barnabas.services.mirror.partition import FORBIDDEN
-from barnabas.services.mirror.plain_topics import PlainTopics
 from barnabas.services.mirror.plan import MirrorPlanner
 from barnabas.services.mirror.producer import ProducingTarget
 from barnabas.services.mirror.reporter import status_of

@@ -13,7 +13,7 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.services.registry.access import OpenRegistryError as OpenRegistryError
-    from barnabas.services.registry.needs import needed_acls as needed_acls
+    from barnabas.services.registry.access import needed_acls as needed_acls
     from barnabas.services.registry.peers import InvalidPeerError as InvalidPeerError
     from barnabas.services.registry.peers import parse_peers as parse_peers
     from barnabas.services.registry.server import RegistryServer as RegistryServer

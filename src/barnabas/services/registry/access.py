@@ -14,10 +14,12 @@ from barnabas.client.schemas.client import topic_of
 from barnabas.client.security import ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.config.setting import ConfigError
-from barnabas.security.authz import Action, Operation, ResourceType
+from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
+from barnabas.security.authz.acls import AclBinding, allowing
 from barnabas.services.registry import errors
 from barnabas.services.registry.certificates import CertificateUser, CertificateUsers
-from barnabas.services.registry.topic import TOPIC
+from barnabas.services.registry.leadership import GROUP
+from barnabas.services.registry.topic import TOPIC, TRANSACTIONAL_ID
 from barnabas.web import (
     ANONYMOUS,
     CurrentUser,
@@ -26,6 +28,26 @@ from barnabas.web import (
     is_cross_site,
     is_loopback_host,
 )
+
+# -- ACLs of the registry's own principal; the rights of clients are in `api/routes` -------------------
+
+_NEEDED = {
+    (ResourceType.TOPIC, TOPIC): (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    ),
+    (ResourceType.GROUP, GROUP): (Operation.READ, Operation.DESCRIBE),
+    (ResourceType.TRANSACTIONAL_ID, TRANSACTIONAL_ID): (Operation.WRITE, Operation.DESCRIBE),
+    # For the check of other group members' principals, and for the authorization of certificates.
+    (ResourceType.CLUSTER, CLUSTER_NAME): (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+}
+
+
+def needed_acls(user: str) -> list[AclBinding]:
+    return allowing(user, _NEEDED)
 
 
 async def allows_subject(user: CurrentUser, operation: Operation, subject: str) -> bool:

@@ -22,7 +22,7 @@ from barnabas.security.authz.acls import ALL_OPERATIONS, PatternType, Permission
 from barnabas.services.registry import errors
 from barnabas.services.registry.leadership import RegistryIdentity
 from barnabas.services.registry.reader import SchemaReader
-from barnabas.services.registry.writer import TRANSACTIONAL_ID
+from barnabas.services.registry.topic import TRANSACTIONAL_ID
 
 logger = safe_logger(__name__)
 

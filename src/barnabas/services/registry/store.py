@@ -24,8 +24,7 @@ from barnabas.services.registry.reader import SchemaReader
 from barnabas.services.registry.records import LEADER_KEY, leader_value
 from barnabas.services.registry.state import RegistryState
 from barnabas.services.registry.subjects import SubjectChange
-from barnabas.services.registry.topic import TOPIC, ensure_topic
-from barnabas.services.registry.writer import SchemaWriter
+from barnabas.services.registry.topic import TOPIC, SchemaWriter, ensure_topic
 
 logger = safe_logger(__name__)
 

@@ -28,11 +28,11 @@ from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.errors import DataLossError, SourceError
 from barnabas.spark.source.columns import SparkRowShape
-from barnabas.spark.source.offset_resolver import OffsetResolver
 from barnabas.spark.source.offsets import Offsets, StreamPosition, partitions_text, share_out, size_between
 from barnabas.spark.source.ranges import ranges_between
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.tasks import read_task, tasks_for
+from barnabas.spark.source.topics import OffsetResolver
 
 if TYPE_CHECKING:
     import pyarrow as pa

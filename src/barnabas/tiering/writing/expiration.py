@@ -1,4 +1,6 @@
-"""Delete expired segments and deleted topics. Only the log start triggers a deletion, never an epoch.
+"""Delete expired segments, deleted topics and orphans.
+
+Only the log start triggers the deletion of a segment, never an epoch:
 
 D1  log start raised     by retention or DeleteRecords: in the log, before all other steps
 D2  listed as garbage    CAS: readers of the manifest no longer find the segment
@@ -10,11 +12,18 @@ D4  garbage collected    CAS
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 
 from barnabas.common.cooperative import pieces
-from barnabas.tiering.objects.layout import PartitionFolder, parse_partition_prefix
+from barnabas.tiering.objects.layout import (
+    PAGE_SUFFIX,
+    PartitionFolder,
+    SegmentName,
+    first_name_from,
+    parse_object_name,
+    parse_partition_prefix,
+)
 from barnabas.tiering.objects.manifest import (
     Manifest,
     ManifestSource,
@@ -23,12 +32,15 @@ from barnabas.tiering.objects.manifest import (
     RemovedKind,
     decode_page,
     entry_key,
+    is_foreign,
 )
 from barnabas.tiering.objects.manifest_changes import (
     collect,
     forget_source,
     mark_deleted,
     may_be_deleted,
+    note_full_sweep,
+    note_sweep,
     raise_log_start,
     touch,
     unpin,
@@ -40,7 +52,7 @@ from barnabas.tiering.objects.manifest_file import (
     read_manifest,
     read_page_at,
 )
-from barnabas.tiering.stores.store import MissingObjectError, ObjectStore
+from barnabas.tiering.stores.store import MissingObjectError, ObjectInfo, ObjectStore
 from barnabas.tiering.writing.pacing import At, Step, nowhere
 from barnabas.tiering.writing.uploading import page_pinned_garbage
 
@@ -108,7 +120,7 @@ async def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
                 raise error
 
 
-# -- clones -------------------------------------------------------------------------------------------
+# -- Clones --------------------------------------------------------------------------------------------
 
 
 async def _release_sources(store: ObjectStore, file: ManifestFile) -> None:
@@ -147,7 +159,7 @@ async def release_source(store: ObjectStore, source: ManifestSource) -> None:
         await delete_partition(store, folder, seen.manifest.incarnation)
 
 
-# -- topics -------------------------------------------------------------------------------------------
+# -- Topics --------------------------------------------------------------------------------------------
 
 
 async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnation: int) -> bool:
@@ -175,3 +187,96 @@ async def delete_partition(store: ObjectStore, folder: PartitionFolder, incarnat
     )
     await store.delete(folder.manifest)
     return True
+
+
+# -- Orphans: objects of failed leaders that no manifest lists -----------------------------------------
+# After a claim no object of an earlier epoch can be listed any more, because its CAS is based on an older version of
+# the manifest. An unlisted object of a lower epoch is therefore an orphan, without reference to time. It begins at or
+# above the T of its leader, hence above the sweep mark, and one LIST from there finds all. A leader that lost contact
+# with the cluster but not with the store may leave an orphan later and below the mark; a daily full LIST finds those.
+#
+# Pins need no check: pinned objects are listed as garbage until the pins are removed.
+
+FULL_SWEEP_AGE_MS = 24 * 3600 * 1000
+FULL_SWEEP_INTERVAL_MS = 24 * 3600 * 1000
+
+
+async def sweep(store: ObjectStore, file: ManifestFile, *, everywhere: bool = False) -> list[str]:
+    """Delete orphans of earlier leaders above the sweep mark after a claim, and return their keys. `everywhere`: at all
+    offsets, for compacted logs, whose leaders replace segments anywhere."""
+    manifest = file.manifest
+    start = 0 if everywhere else manifest.sweep
+    orphans = [info.key async for info in find_orphans(store, file, start)]
+    await delete_all(store, orphans)
+
+    async def noted(current: Manifest) -> Manifest:
+        return note_sweep(current, manifest.tiered_end)
+
+    await file.change(noted)
+    return orphans
+
+
+def is_full_sweep_due(manifest: Manifest, now_ms: int) -> bool:
+    """True once a day, also across leader changes: the manifest stores the time of the last sweep."""
+    return manifest.swept_ms + FULL_SWEEP_INTERVAL_MS <= now_ms
+
+
+async def sweep_all(store: ObjectStore, file: ManifestFile, now_ms: int) -> list[str]:
+    """Delete orphans at all offsets that are older than a day; runs daily."""
+    orphans = [
+        info.key
+        async for info in find_orphans(store, file, 0)
+        if info.modified_ms + FULL_SWEEP_AGE_MS <= now_ms
+    ]
+    await delete_all(store, orphans)
+
+    async def noted(current: Manifest) -> Manifest:
+        return note_full_sweep(current, now_ms)
+
+    await file.change(noted)
+    return orphans
+
+
+async def find_orphans(store: ObjectStore, file: ManifestFile, start: int) -> AsyncIterator[ObjectInfo]:
+    """Yield unlisted objects of earlier epochs with a base of `start` or more."""
+    prefix = file.folder.prefix
+    known = _Named(store, prefix, file.manifest)
+    async for info in store.list(prefix, prefix + first_name_from(start)):
+        name = parse_object_name(info.key.removeprefix(prefix))
+        if name is None or name.leader_epoch >= file.writer.leader_epoch:
+            continue
+        if not await known.has(name):
+            yield info
+
+
+class _Named:
+    """Names listed in a manifest and its pages. Queries come in offset order, so one page at a time is loaded."""
+
+    def __init__(self, store: ObjectStore, prefix: str, manifest: Manifest) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._names = manifest.named()
+        removed = (*manifest.garbage, *manifest.quarantine)
+        pages = [(page.key, page.base, page.end) for page in manifest.pages]
+        pages += [(each.key, 0, each.end) for each in removed if each.kind is RemovedKind.PAGE]
+        self._pages = [page for page in pages if not is_foreign(page[0])]
+        self._read: dict[str, frozenset[str]] = {}
+
+    async def has(self, name: SegmentName) -> bool:
+        if str(name) in self._names:
+            return True
+        if name.suffix == PAGE_SUFFIX:
+            return False
+        for key, base, end in self._pages:
+            if base <= name.base < end and str(name) in await self._names_in(key):
+                return True
+        return False
+
+    async def _names_in(self, page: str) -> frozenset[str]:
+        found = self._read.get(page)
+        if found is None:
+            key = self._prefix + page
+            entries = decode_page((await self._store.get(key)).data, key)
+            found = frozenset(entry.key for entry in entries)
+            self._read = {page: found}
+        return found

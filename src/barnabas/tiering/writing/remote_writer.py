@@ -25,9 +25,8 @@ from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
 from barnabas.tiering.writing.compacted_copier import WholeLog, WholeLogCopier
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
-from barnabas.tiering.writing.expiration import expire
+from barnabas.tiering.writing.expiration import expire, is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
-from barnabas.tiering.writing.sweep import is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.uploading import UploadProgress
 
 LOOK_SECONDS = 600.0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from barnabas.connect.sources.http.pages import PageLayout, page_of
+from barnabas.connect.sources.http import PageLayout, page_of
 from barnabas.spark.errors import PipelineError
 
 BY_NEXT = PageLayout("data.items", "meta.next", None)

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.connect.endpoints import ConnectorContext
-from barnabas.connect.sources.http.reader import PageFeeder
-from barnabas.connect.sources.http.source import HttpPollSource
+from barnabas.connect.sources.http import HttpPollSource, PageFeeder
 from barnabas.security.authn.credentials import Secret
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.security.tls.settings import parse_tls
-from barnabas.services.console import app
+from barnabas.services.console import server as app
 from barnabas.services.console.access.audit import FILE
 from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate, inner_path
 from barnabas.testing import EmbeddedBroker

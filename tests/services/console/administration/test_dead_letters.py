@@ -6,8 +6,8 @@ import pytest
 
 from barnabas.client.share.dead_letters import DeadLetter
 from barnabas.common.types import TopicPartition
-from barnabas.services.console.administration.dead_letters import filter_of, is_named_so, reasons_of
 from barnabas.services.console.errors import BadInputError
+from barnabas.services.console.pages.cluster.dead_letters import filter_of, is_named_so, reasons_of
 
 
 def letter(offset: int, reason: str, group: str = "billing") -> DeadLetter:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from barnabas.services.console.alarms.alarm import Area
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
+from barnabas.services.console.alarms.conditions import Area
 from barnabas.testing.embedded_cluster import EmbeddedCluster
 from tests.support.kafka.tools import run_tool
 from tests.support.programs import find_prometheus, free_port

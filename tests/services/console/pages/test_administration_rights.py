@@ -12,9 +12,8 @@ from barnabas.client.cluster import Client
 from barnabas.client.status import STATUS_TOPIC, ProcessStatus, StatusReporter
 from barnabas.security.authz.authorizer import Action, Operation, ResourceType
 from barnabas.services.console.needs import CHECKED, SHOWN
+from barnabas.services.console.pages import cluster, route_table, topic
 from barnabas.services.console.pages.cluster import dead_letters as dead
-from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
-from barnabas.services.console.pages.topic.table import routes as of_a_topic
 from barnabas.services.console.routes import ConsoleRoute, RouteKind
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.pages.administration import look_anew, write
@@ -22,7 +21,8 @@ from tests.services.console.pages.limited import Limited
 from tests.services.console.web import RunningConsole, Web
 from tests.support.waiting import eventually
 
-ROUTES = [*of_a_topic, *of_the_cluster]
+PACKAGES = (f"{topic.__name__}.", f"{cluster.__name__}.")
+ROUTES = [route for route in route_table().routes if route.endpoint.__module__.startswith(PACKAGES)]
 VALUES = {"topic": "theirs", "id": "1", "transactional_id": "tx", "confirm": "theirs", "topics": ["theirs"]}
 FORM = {
     **VALUES, "partitions": 9, "changes": "retention.ms=1", "do": "delete", "confirm": "delete 1 topic",

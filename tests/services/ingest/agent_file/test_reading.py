@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.services.ingest.agent_file.reader import AgentFileError, ConfiguredAgent, read_agent
+from barnabas.services.ingest.agent_file import AgentFileError, ConfiguredAgent, read_agent
 from barnabas.services.ingest.files.source import FilesSource
 from barnabas.services.ingest.host.source import HostSource
 from barnabas.services.ingest.http.source import HttpSource

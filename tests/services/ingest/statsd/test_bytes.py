@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from barnabas.services.ingest.statsd.aggregation import Aggregation, Kind, Measured
+from barnabas.services.ingest.statsd import Aggregation, Kind, Measured
 
 MAX_BYTES = 1 << 20
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.statsd import aggregation
-from barnabas.services.ingest.statsd.aggregation import Aggregation, Measured, parse_line
-from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
+from barnabas.services.ingest import statsd
+from barnabas.services.ingest.statsd import Aggregation, Measured, StatsdSettings, StatsdSource, parse_line
 from barnabas.testing import EmbeddedBroker
 from tests.services.ingest.running import RunningAgent, read_records
 from tests.support.programs import find
@@ -88,7 +87,7 @@ def test_any_lines_can_be_added_up(lines: list[str]) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregation, "MAX_SERIES", 10)
+    monkeypatch.setattr(statsd, "MAX_SERIES", 10)
     found = Aggregation()
     assert [found.add(Measured(f"n{number}", "counter", ("1",))) for number in range(12)] == [True] * 10 + [
         False

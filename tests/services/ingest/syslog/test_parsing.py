@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.ingest.syslog.message import SyslogMessage
-from barnabas.services.ingest.syslog.parser import parse_message
+from barnabas.services.ingest.syslog.parser import SyslogMessage, parse_message
 
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 

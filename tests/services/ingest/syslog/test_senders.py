@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from barnabas.security.tls.authority import Authority
-from barnabas.services.ingest.syslog.message import SyslogMessage
+from barnabas.services.ingest.syslog.parser import SyslogMessage
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 from barnabas.testing import EmbeddedBroker
 from tests.services.ingest.running import RunningAgent, read_records

@@ -7,7 +7,7 @@ Barnabas brokers. Expressions keep the labels `job` and `instance`.
 from __future__ import annotations
 
 from barnabas.services.console.alarms import conditions
-from barnabas.services.console.alarms.alarm import Alarm, Area, Severity
+from barnabas.services.console.alarms.conditions import Alarm, Area, Severity
 from barnabas.services.console.exporter.watch import STALE_SECONDS
 
 _PARTITION = "on (job, instance, topic, partition)"

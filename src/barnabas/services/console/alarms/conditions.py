@@ -1,12 +1,70 @@
-"""Alarm conditions evaluated on the console's figures. Each yields the affected resources."""
+"""Definition of alarms, and their conditions on the console's figures. A condition yields the affected resources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
 
-from barnabas.services.console.alarms.alarm import AlarmFinding, Subject
 from barnabas.services.console.exporter.watch import ClusterFigures
 from barnabas.services.console.sampling.snapshot import GroupSample, GroupTopic, PartitionLayout, TopicSample
+
+
+class Severity(Enum):
+    CRITICAL = "critical"
+    """Clients cannot read or write, or records may be lost: act now."""
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Area(Enum):
+    """Dashboard that shows the alarm."""
+
+    CLUSTER = "cluster"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    PIPELINES = "pipelines"
+
+
+class Subject(Enum):
+    """The affected resource; users who may describe it see the alarm."""
+
+    CLUSTER = "cluster"
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class AlarmFinding(NamedTuple):
+    """One affected resource. `name` is unique within the alarm."""
+
+    name: str
+    text: str
+    subject: Subject = Subject.CLUSTER
+    resource: str = ""
+    """Topic or group, for authorization and the link."""
+
+
+Find = Callable[[ClusterFigures], Iterable[AlarmFinding]]
+
+
+class Alarm(NamedTuple):
+    name: str
+    area: Area
+    severity: Severity
+    sentence: str
+    action: str
+    """Recommended action."""
+    expression: str
+    """Prometheus expression: one sample per affected resource."""
+    seconds: int
+    """Duration for which the condition must hold."""
+    find: Find | None = None
+    """The same condition on the console's figures; None if it needs broker metrics that only Prometheus scrapes."""
+
 
 LAG_SECONDS = 300
 DISK_SHARE = 0.1

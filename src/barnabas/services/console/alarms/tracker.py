@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from barnabas.services.console.alarms.alarm import Alarm, AlarmFinding
 from barnabas.services.console.alarms.catalogue import ALARMS
+from barnabas.services.console.alarms.conditions import Alarm, AlarmFinding
 from barnabas.services.console.exporter.watch import ClusterFigures
 
 MAX_FINDINGS = 1000

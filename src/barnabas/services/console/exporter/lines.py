@@ -7,13 +7,15 @@ partition without a commit. Stale figures are omitted, as they could not be dist
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from barnabas.client.status import ProcessStatus
 from barnabas.metrics import Metric, exporter_catalogue, gauge, header, label_text, metrics_among, number_text
 from barnabas.metrics import exporter_catalogue as kafka
-from barnabas.services.console.exporter.watch import ClusterFigures
+from barnabas.services.console.exporter.watch import ClusterFigures, ClusterWatch
 from barnabas.services.console.sampling.snapshot import (
     ClusterSnapshot,
     GroupPartition,
@@ -219,3 +221,45 @@ def _labels(metric: Metric, *values: object) -> str:
 
 def _known(value: int) -> int | None:
     return value if value >= 0 else None
+
+
+# -- Rendering -----------------------------------------------------------------------------------------
+
+LINES_PER_TURN = 500
+"""A large cluster has half a million lines; rendering must not block other pages."""
+
+
+class Exporter:
+    def __init__(self, watch: ClusterWatch) -> None:
+        self._watch = watch
+        self._rendering: asyncio.Task[bytes] | None = None
+
+    def lines(self) -> Iterator[str]:
+        return page_lines(self._watch.known)
+
+    async def page(self) -> bytes:
+        """Page of the whole cluster; concurrent requests share one rendering."""
+        if self._rendering is None:
+            self._rendering = asyncio.create_task(self._render())
+        return await asyncio.shield(self._rendering)
+
+    async def close(self) -> None:
+        if self._rendering is not None:
+            self._rendering.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._rendering
+
+    async def _render(self) -> bytes:
+        try:
+            return await written(self._watch.known)
+        finally:
+            self._rendering = None
+
+
+async def written(known: ClusterFigures) -> bytes:
+    lines: list[str] = []
+    for number, line in enumerate(page_lines(known)):
+        lines.append(line)
+        if number % LINES_PER_TURN == LINES_PER_TURN - 1:
+            await asyncio.sleep(0)
+    return "".join(lines).encode("utf-8", "replace")

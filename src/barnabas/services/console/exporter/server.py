@@ -12,7 +12,7 @@ from barnabas.client import Address, Client
 from barnabas.common.addresses import is_loopback
 from barnabas.common.safe_logging import safe_logger
 from barnabas.metrics import Registry, render_lines
-from barnabas.services.console.exporter.exporter import Exporter
+from barnabas.services.console.exporter.lines import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
 from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.sampling.sampler import Sampler

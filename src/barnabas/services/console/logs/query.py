@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
+from barnabas.common.durations import seconds_of
 from barnabas.common.regex import PatternError, compile_for_long_texts
 from barnabas.services.console.logs.columns import LEVELS
 
@@ -120,3 +122,59 @@ def split_names(text: str) -> frozenset[str]:
 
 def read_names(chosen: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     return {column: frozenset(values) for column, values in chosen.items() if values}
+
+
+# -- Times: `15m` ago, ISO 8601, epoch milliseconds, or empty ------------------------------------------
+
+ALL = "all"
+_MILLISECONDS_DIGITS = 11
+"""Shorter numbers would be a time in early 1970."""
+
+
+def moment_of(text: str, now: float) -> int | None:
+    """Epoch milliseconds; None for `all` and for empty text. A time without a zone is UTC."""
+    word = text.strip()
+    if not word or word == ALL:
+        return None
+    if word.isdigit() and len(word) >= _MILLISECONDS_DIGITS:
+        return int(word[:15])
+    try:
+        return int((now - seconds_of(word)) * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        found = datetime.fromisoformat(word)
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadQueryError(
+            f"not a valid time: {word[:50]!r}; write 15m, 2h, 2026-11-17 16:00 (UTC), milliseconds since 1970, or {ALL}"
+        ) from None
+
+
+# -- Matches to highlight ------------------------------------------------------------------------------
+
+MAX_MARKS = 100
+
+Mark = tuple[int, int]
+"""Start and end."""
+
+
+def marks_of(message: str, terms: Iterable[Term]) -> list[Mark]:
+    """Sorted, non-overlapping spans."""
+    found: list[Mark] = []
+    for start, end in sorted(span for term in terms if term.wanted for span in _spans(message, term)):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found[:MAX_MARKS]
+
+
+def _spans(message: str, term: Term) -> list[Mark]:
+    found: list[Mark] = []
+    for match in compile_for_long_texts(f"(?i:{term.pattern})").finditer(message):
+        if match.end() > match.start():
+            found.append(match.span())
+        if len(found) >= MAX_MARKS:
+            break
+    return found

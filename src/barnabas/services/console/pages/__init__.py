@@ -13,20 +13,37 @@ def route_table() -> PageTable:
         flows,
         group_offsets,
         groups,
+        list_parts,
         logs,
         metrics,
         overview,
         topics,
     )
-    from barnabas.services.console.pages import list_parts as search
-    from barnabas.services.console.pages.access import acls, api, audit, login, quotas, settings, users
-    from barnabas.services.console.pages.access import permissions as may
-    from barnabas.services.console.pages.cluster.table import routes as of_the_cluster
-    from barnabas.services.console.pages.records import chart, exporting, listing, one, producing, tail
-    from barnabas.services.console.pages.topic.table import routes as of_a_topic
+    from barnabas.services.console.pages.access import (
+        acls,
+        api,
+        audit,
+        login,
+        permissions,
+        quotas,
+        settings,
+        users,
+    )
+    from barnabas.services.console.pages.cluster import (
+        broker_config,
+        brokers,
+        dead_letters,
+        mirrors,
+        moves,
+        tiering,
+        transactions,
+    )
+    from barnabas.services.console.pages.records import chart, listing, one, producing
+    from barnabas.services.console.pages.topic import bulk, changing, config, summary
 
-    figures = (search, overview, topics, groups, group_offsets, curves, alarms, metrics)
-    records = (listing, one, tail, exporting, chart, producing)
-    access = (login, acls, may, users, quotas, audit, settings, api)
-    subjects = [module.routes for module in (*figures, *records, logs, flows, *access)]
-    return PageTable([*subjects, of_a_topic, of_the_cluster])
+    figures = (list_parts, overview, topics, groups, group_offsets, curves, alarms, metrics)
+    records = (listing, one, chart, producing)
+    access = (login, acls, permissions, users, quotas, audit, settings, api)
+    topic = (summary, config, changing, bulk)
+    cluster = (broker_config, brokers, moves, dead_letters, transactions, tiering, mirrors)
+    return PageTable(module.routes for module in (*figures, *records, logs, flows, *access, *topic, *cluster))

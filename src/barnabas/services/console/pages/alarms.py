@@ -10,8 +10,8 @@ from itertools import groupby
 import msgspec
 
 from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
-from barnabas.services.console.alarms.alarm import Alarm, Subject
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
+from barnabas.services.console.alarms.conditions import Alarm, Subject
 from barnabas.services.console.alarms.tracker import AlarmTracker, Raised
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError

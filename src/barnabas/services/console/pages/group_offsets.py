@@ -11,10 +11,17 @@ from barnabas.common.types import TopicPartition, Uuid
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, ResourceNotFoundError, StaleError
-from barnabas.services.console.groups import offset_plan
+from barnabas.services.console.groups import offset_changes as offset_plan
 from barnabas.services.console.groups.members import describe_members
-from barnabas.services.console.groups.offset_changes import log_bounds, move_group, offsets_at, offsets_now
-from barnabas.services.console.groups.offset_plan import OffsetChange, PlannedChange, differences
+from barnabas.services.console.groups.offset_changes import (
+    OffsetChange,
+    PlannedChange,
+    differences,
+    log_bounds,
+    move_group,
+    offsets_at,
+    offsets_now,
+)
 from barnabas.services.console.needs import group
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import ActionResult, Routes

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from heapq import nlargest
 from typing import Any
 
 import msgspec
 
+from barnabas.client import Client
 from barnabas.client.group_details import rebalance_history
+from barnabas.common.types import TopicPartition
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, BusyError, ResourceNotFoundError
-from barnabas.services.console.groups.exact import exact_group
 from barnabas.services.console.groups.members import GroupMembers, describe_members, within
 from barnabas.services.console.needs import SHOWN, group
 from barnabas.services.console.pages.list_parts import (
@@ -24,9 +26,48 @@ from barnabas.services.console.pages.list_parts import (
     sparks,
 )
 from barnabas.services.console.routes import NavigationEntry, Routes
+from barnabas.services.console.sampling.end_times import record_times
 from barnabas.services.console.sampling.series import group_series
-from barnabas.services.console.sampling.snapshot import CLASSIC, CONSUMER, SHARE, STREAMS, GroupSample
+from barnabas.services.console.sampling.snapshot import (
+    CLASSIC,
+    CONSUMER,
+    SHARE,
+    STREAMS,
+    GroupSample,
+    GroupTopic,
+)
 from barnabas.services.console.turns import ConcurrencyLimit
+
+# -- Exact lag, from the timestamps of the next records of a group -------------------------------------
+
+MAX_EXACT_PARTITIONS = 32
+READ_TIMEOUT = 2.0
+
+
+async def exact_group(client: Client, sample: GroupSample, now_ms: int) -> GroupSample:
+    """Exact lag of the partitions with the most lag. Other partitions keep estimates, as do all on a timeout."""
+    behind = [row for row in sample.partitions() if row.lag]
+    worst = nlargest(MAX_EXACT_PARTITIONS, behind, key=lambda row: row.lag or 0)
+    wanted = {TopicPartition(row.topic, row.partition): row.committed for row in worst}
+    if not wanted:
+        return sample
+    try:
+        async with asyncio.timeout(READ_TIMEOUT):
+            found = await record_times(client, wanted)
+    except TimeoutError:
+        return sample
+    topics = tuple(_with_times(topic, found, now_ms) for topic in sample.topics)
+    known = [topic.lag_seconds for topic in topics if topic.lag_seconds is not None]
+    return msgspec.structs.replace(sample, topics=topics, lag_seconds=max(known, default=None))
+
+
+def _with_times(topic: GroupTopic, times: Mapping[TopicPartition, int], now_ms: int) -> GroupTopic:
+    seconds = []
+    for index, estimate in zip(topic.indexes, topic.seconds, strict=True):
+        written = times.get(TopicPartition(topic.topic, index))
+        seconds.append(estimate if written is None else max(0.0, (now_ms - written) / 1000))
+    return msgspec.structs.replace(topic, seconds=tuple(seconds))
+
 
 routes = Routes()
 
@@ -262,7 +303,8 @@ async def show_rebalances(context: RequestScope, query: RebalancesQuery) -> Reba
                 found = await rebalance_history(context.cluster.client, query.group, query.hours)
     except TimeoutError:
         raise BusyError(
-            f"The records of the last {query.hours:g} hours were not read within {HISTORY_TIMEOUT:g} seconds; ask for fewer"
+            f"The records of the last {query.hours:g} hours were not read within {HISTORY_TIMEOUT:g} seconds; "
+            "ask for fewer"
         ) from None
     rows = [RebalanceRow(*each) for each in reversed(found)]
     return RebalancesPage(query.group, sample.type if sample else "", query.hours, rows)

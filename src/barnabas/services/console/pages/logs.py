@@ -193,11 +193,11 @@ def _wanted(query: LogsQuery, readable: set[str]) -> LineFilter:
     from barnabas.services.console.logs.query import (
         BadQueryError,
         LineFilter,
+        moment_of,
         read_levels,
         read_names,
         read_text,
     )
-    from barnabas.services.console.logs.times import moment_of
 
     now, field = time.time(), "find"
     try:
@@ -253,7 +253,7 @@ def _page(query: LogsQuery, wanted: LineFilter, found: LogSearchResult) -> LogsP
 
 
 def _line(line: Any, terms: Any, *, here: bool = False) -> ShownLine:
-    from barnabas.services.console.logs.marking import marks_of
+    from barnabas.services.console.logs.query import marks_of
 
     fields = msgspec.structs.asdict(line)
     del fields["row"]

@@ -11,7 +11,7 @@ from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceTyp
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import RequestScope, refusal
 from barnabas.services.console.errors import ResourceNotFoundError
-from barnabas.services.console.exporter.exporter import written
+from barnabas.services.console.exporter.lines import written
 from barnabas.services.console.exporter.watch import narrowed
 from barnabas.services.console.needs import CHECKED, cluster
 from barnabas.services.console.routes import DownloadResponse, Routes

@@ -13,8 +13,15 @@ import msgspec
 from barnabas.common.clock import SystemClock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.ingest.files.contents import Changed, FileId, OpenFile, UnfinishedError, open_contents
-from barnabas.services.ingest.files.identity import HEAD_BYTES, FilePosition, beginning_of, digest, is_same
-from barnabas.services.ingest.files.rotation import RotationCheck, judge
+from barnabas.services.ingest.files.identity import (
+    HEAD_BYTES,
+    FilePosition,
+    RotationCheck,
+    beginning_of,
+    digest,
+    is_same,
+    judge,
+)
 
 # -- Find files by glob pattern, and rotation candidates of a missing file -----------------------------
 

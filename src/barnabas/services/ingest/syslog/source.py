@@ -14,8 +14,7 @@ from barnabas.services.ingest.batches import largest_record
 from barnabas.services.ingest.sockets.framing import FrameDecoder
 from barnabas.services.ingest.sockets.inbox import Received
 from barnabas.services.ingest.sockets.source import SocketSource
-from barnabas.services.ingest.syslog.message import SyslogMessage, text_of
-from barnabas.services.ingest.syslog.parser import parse_message
+from barnabas.services.ingest.syslog.parser import SyslogMessage, parse_message, text_of
 
 # -- Settings, with the same names on the command line and in agent.yml ---------------------------------
 

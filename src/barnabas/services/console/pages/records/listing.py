@@ -1,10 +1,11 @@
-"""Search of a topic's records: the page, and the stream of results."""
+"""Records of a topic: search, export and live tail."""
 
 from __future__ import annotations
 
 import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,8 +16,17 @@ from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ConsoleError, explain
 from barnabas.services.console.needs import topic
 from barnabas.services.console.pages.records.asking import Asked, Limit, search_of
-from barnabas.services.console.routes import Event, Routes
-from barnabas.services.console.scanning.model import Decode, Hit, Hits, ScanEnd, ScanProgress, SearchEvent
+from barnabas.services.console.routes import DownloadResponse, Event, Routes
+from barnabas.services.console.scanning.model import (
+    Decode,
+    Hit,
+    Hits,
+    ScanEnd,
+    ScanProgress,
+    SearchEvent,
+    Skipped,
+)
+from barnabas.services.console.scanning.scanner import MAX_EXPORTED, check
 
 routes = Routes()
 
@@ -112,3 +122,61 @@ _NAMES = {Hits: "hits", ScanProgress: "progress", ScanEnd: "end"}
 def failed(error: Exception) -> Event:
     known = explain(error)
     return Event("failed", Failure(known.message, known.field))
+
+
+# -- Export --------------------------------------------------------------------------------------------
+
+_TYPES = {
+    "json": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+_ENDINGS = {"json": "jsonl", "csv": "csv", "parquet": "parquet"}
+
+
+class ExportQuery(Asked, kw_only=True):
+    format: Literal["json", "csv", "parquet"] = "json"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_EXPORTED)] = 100_000
+
+
+@routes.download("/topics/{topic}/records/export", needs=topic(Operation.READ))
+async def export_records(context: RequestScope, query: ExportQuery) -> DownloadResponse:
+    """Records found by a search, oldest first, as JSON lines, CSV or Parquet; masks apply."""
+    search = msgspec.structs.replace(await search_of(context, query, query.limit), newest_first=False)
+    check(search, MAX_EXPORTED)
+    chunks = context.cluster.scanner.export(context.client, search, query.format)
+    return DownloadResponse(f"{query.topic}.{_ENDINGS[query.format]}", _TYPES[query.format], chunks)
+
+
+# -- Live tail: at most 50 rows a second; skipped records are counted ----------------------------------
+
+
+class TailQuery(Asked, kw_only=True):
+    at: str = ""
+    """Continuation token of a paused tail."""
+
+
+class TailPage(msgspec.Struct):
+    topic: str
+    partitions: int
+    decodes: list[str]
+
+
+@routes.page("/topics/{topic}/tail", needs=topic(Operation.READ), template="records/tail.html")
+async def show_tail(context: RequestScope, query: TailQuery) -> TailPage:
+    """Live tail of a topic; `tail/stream` sends the records."""
+    await context.cluster.scanner.warm()
+    found = (await context.client.topics([query.topic]))[query.topic]
+    return TailPage(query.topic, len(found.partitions), [each.value for each in Decode])
+
+
+@routes.stream("/topics/{topic}/tail/stream", needs=topic(Operation.READ))
+async def tail_records(context: RequestScope, query: TailQuery) -> AsyncGenerator[Event, None]:
+    """`hits` with the records of the last half second, `skipped` with the number of records left out."""
+    try:
+        search = await search_of(context, query, 100, query.at)
+        async with aclosing(context.cluster.scanner.tail(context.client, search)) as events:
+            async for event in events:
+                yield Event("skipped" if isinstance(event, Skipped) else "hits", event)
+    except (ConsoleError, KafkaError, ClientError, OSError) as error:
+        yield failed(error)

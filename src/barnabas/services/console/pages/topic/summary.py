@@ -1,4 +1,4 @@
-"""Overview and partitions of a topic."""
+"""Overview, partitions and consumer groups of a topic."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from barnabas.services.console.administration.rights import may_change_cluster, 
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
 from barnabas.services.console.routes import Routes
+from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 routes = Routes()
 
@@ -123,3 +124,46 @@ async def _changed(context: RequestScope, rights: TopicRights, name: str) -> dic
         return {}
     settings = await read_settings(context.client, admin.TOPIC, name)
     return {setting.name: setting.shown for setting in settings if setting.is_set}
+
+
+# -- Consumer groups -----------------------------------------------------------------------------------
+
+
+class Reader(msgspec.Struct):
+    group: str
+    type: str
+    state: str
+    partitions: int
+    """Partitions with a committed offset."""
+    lag: int
+    lag_seconds: float | None
+
+
+class ReadersPage(msgspec.Struct):
+    topic: str
+    readers: list[Reader]
+    age: float
+    """Age of the figures in seconds."""
+    error: str
+
+
+@routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
+async def show_readers(context: RequestScope, query: TopicQuery) -> ReadersPage:
+    """Groups with committed offsets in a topic, furthest behind first, without those that the user may not describe."""
+    await find_topic(context, query.topic)
+    snapshot = context.cluster.sampler.snapshot
+    found = readers_of(snapshot, query.topic)
+    names = [reader.group for reader in found]
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, names)
+    readers = [reader for reader in found if reader.group in allowed]
+    return ReadersPage(query.topic, readers, snapshot.age, snapshot.error)
+
+
+def readers_of(snapshot: ClusterSnapshot, name: str) -> list[Reader]:
+    found = [
+        Reader(group.name, group.type, group.state, len(read.indexes), read.lag, read.lag_seconds)
+        for group in snapshot.groups.values()
+        for read in group.topics
+        if read.topic == name
+    ]
+    return sorted(found, key=lambda reader: (-(reader.lag_seconds or 0), -reader.lag, reader.group))

@@ -1,23 +1,76 @@
-"""`uniform`: members get equally many partitions and keep those they own where balance allows it.
+"""Server-side assignors: pure functions from subscriptions and the current assignment to the next assignment.
 
-If all members subscribe to the same topics, the quota of each follows from the counts alone and few partitions move:
-members that own most get the larger quotas. Otherwise partitions move from the most to the least loaded subscriber of
-each topic until no move helps. Racks are ignored, as in Kafka 4.3.
+uniform   Members get equally many partitions and keep those they own where balance allows it. If all members
+          subscribe to the same topics, the quota of each follows from the counts alone and few partitions move:
+          members that own most get the larger quotas. Otherwise partitions move from the most to the least loaded
+          subscriber of each topic until no move helps. Racks are ignored, as in Kafka 4.3.
+range     Each subscriber gets a contiguous range of every topic's partitions. Partition n of topics with equally many
+          partitions and the same subscribers goes to one member, so that it can join them. Members are ordered by
+          instance id, then by member id.
+
+Each is a generator of steps (`barnabas.common.cooperative`), because large groups would block the event loop.
 """
 
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
+from typing import NamedTuple
 
 from barnabas.common.cooperative import PIECE, Steps, finish, pieces, sort
 from barnabas.common.types import Uuid
-from barnabas.groups.assignors.spec import MemberSpec, all_subscribe_alike, subscribers_steps
 from barnabas.groups.modern import Assignment, partitions_of
 
-# -- Balancing members that subscribe to different topics ----------------------------------------------
+# -- Subscriptions -------------------------------------------------------------------------------------
+
+
+class MemberSpec(NamedTuple):
+    """`topics` are the ids of subscribed topics that exist; `assigned` is the present target."""
+
+    topics: Set[Uuid]
+    assigned: Assignment
+    instance_id: str | None = None
+
+
+def all_subscribe_alike(members: Mapping[str, MemberSpec]) -> bool:
+    first = next(iter(members.values()), None)
+    return first is None or all(
+        member.topics is first.topics or member.topics == first.topics for member in members.values()
+    )
+
+
+def subscribers_steps(members: Mapping[str, MemberSpec]) -> Steps[dict[Uuid, list[str]]]:
+    """Subscribers of each topic, in member order. Topics with equal subscribers share one list: a thousand members
+    with the same subscription of thousands of topics cost as much as one of them."""
+    kinds: dict[int, list[str]] = {}
+    for member_id, member in members.items():
+        kinds.setdefault(id(member.topics), []).append(member_id)
+    alike = list(kinds.values())
+    containing: dict[Uuid, array[int]] = {}  # numbers, which take little memory and no time to free
+    for number, same in enumerate(alike):
+        for piece in pieces(members[same[0]].topics):
+            for topic in piece:
+                containing.setdefault(topic, array("I")).append(number)
+            yield
+    ordered = list(members)
+    position = {member_id: number for number, member_id in enumerate(ordered)}
+    lists: dict[bytes, list[str]] = {}
+    found = {}
+    for topic in list(containing):
+        among = containing.pop(topic)
+        key = among.tobytes()
+        if key not in lists:
+            positions = (position[member_id] for number in among for member_id in alike[number])
+            lists[key] = [ordered[number] for number in (yield from sort(positions))]
+        found[topic] = lists[key]
+        yield
+    return found
+
+
+# -- `uniform` -----------------------------------------------------------------------------------------
 
 MAX_ROUNDS = 16
 """As in Kafka: a move in one topic may enable another in an earlier topic, but the number of rounds is bounded."""
@@ -226,3 +279,54 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> Assignment:
     for topic, index in partitions:
         grouped.setdefault(topic, set()).add(index)
     return {topic: partitions_of(indexes) for topic, indexes in grouped.items()}
+
+
+# -- `range` -------------------------------------------------------------------------------------------
+
+
+def assign_ranges(members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
+    return finish(range_steps(members, counts))
+
+
+def range_steps(
+    members: Mapping[str, MemberSpec], counts: Mapping[Uuid, int]
+) -> Steps[dict[str, Assignment]]:
+    keys = yield from sort(_sort_key(member_id, member) for member_id, member in members.items())
+    ordered = [member_id for *_, member_id in keys]
+    shares: dict[str, dict[Uuid, Set[int]]] = {member_id: {} for member_id in ordered}
+    subscribers_of = yield from subscribers_steps({member_id: members[member_id] for member_id in ordered})
+    for topic_id, partitions in counts.items():
+        subscribers = subscribers_of.pop(topic_id, [])[:partitions]  # the others get nothing
+        runs = zip(subscribers, _runs(partitions, len(subscribers)), strict=True)
+        for piece in pieces(runs):
+            for member_id, run in piece:
+                shares[member_id][topic_id] = frozenset(run)
+            yield
+    return {**shares}
+
+
+def _sort_key(member_id: str, member: MemberSpec) -> tuple[bool, str, str]:
+    """Static members first."""
+    return (member.instance_id is None, member.instance_id or member_id, member_id)
+
+
+def _runs(partitions: int, subscribers: int) -> Iterator[range]:
+    """The first members get one more if the count is not divisible."""
+    least, extra = divmod(partitions, subscribers or 1)
+    start = 0
+    for number in range(subscribers):
+        end = start + least + (number < extra)
+        yield range(start, end)
+        start = end
+
+
+Assignor = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], dict[str, Assignment]]
+"""Members by id, and the number of partitions of each topic."""
+
+AssignorSteps = Callable[[Mapping[str, MemberSpec], Mapping[Uuid, int]], Steps[dict[str, Assignment]]]
+
+CONSUMER_ASSIGNOR_STEPS: dict[str, AssignorSteps] = {"uniform": uniform_steps, "range": range_steps}
+"""By the name that members vote for."""
+
+CONSUMER_ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+"""The same, without slicing."""

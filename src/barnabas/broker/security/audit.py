@@ -19,7 +19,7 @@ from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from barnabas.records import Record, build_batch
 from barnabas.security.authz import TOPIC, AuditFile, AuditLog, AuditPolicy, Event, Selection, lines_of
 
-# -- Audit topic. Brokers other than its leader send their events to the leader ------------------------
+# -- The audit topic: brokers other than its leader send their events to the leader --------------------
 
 BATCH_EVENTS = 500
 ATTEMPTS = 20

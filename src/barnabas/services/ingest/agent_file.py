@@ -1,4 +1,4 @@
-"""Read `agent.yml` and create the sources of an agent."""
+"""`agent.yml`: the configuration file of an agent and its sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barnabas.services.ingest.host.pages import page_of
 from barnabas.services.ingest.host.source import HostSettings, HostSource
 from barnabas.services.ingest.http.settings import HttpSettings
 from barnabas.services.ingest.http.source import HttpSource
-from barnabas.services.ingest.statsd.source import StatsdSettings, StatsdSource
+from barnabas.services.ingest.statsd import StatsdSettings, StatsdSource
 from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 
 # -- Keys of `agent.yml`. Values at agent level are defaults for all sources ----------------------------
@@ -291,7 +291,7 @@ def _common(kind: str, words: SourceWords, agent: AgentWords, host: str) -> Comm
     )
 
 
-def describe(agent: ConfiguredAgent) -> list[dict[str, object]]:
+def describe_agent(agent: ConfiguredAgent) -> list[dict[str, object]]:
     """Sources and their target topics, for `--check`."""
     return [
         {

@@ -1,1 +1,0 @@
-"""Writes the audit log, to a file and to a topic."""

@@ -1,1 +1,0 @@
-"""Settings of authentication, TLS, authorization, quotas and the audit log."""
