@@ -13,7 +13,7 @@ SEEDS ?= 1-1000
 FUZZ  ?= --frames 1000000
 
 COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
-    connect-counterparts prometheus-boards extended peers stream-processors endurance ingest-rotations packages
+    connect-counterparts prometheus-boards otel-collector extended peers stream-processors endurance ingest-rotations packages
 .PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
 
@@ -122,6 +122,10 @@ object-stores-install:  #: install versitygw (go), azurite (npm) and s3mock (Mav
 prometheus-boards: bytecode java  #: published Grafana boards on Prometheus with three brokers and the exporter
 	@tools/unpack-packages $(PROMETHEUS)
 	$(BIN)/pytest -m extended tests/services/console/exporter/test_prometheus_boards.py
+
+otel-collector: $(STAMP)  #: metrics of a pipeline in the OpenTelemetry Collector (needs go; four minutes for its compiler)
+	tools/install-peers otelcol
+	$(BIN)/pytest -m extended tests/peers/test_otel_collector.py
 
 ingest-rotations: $(STAMP)  #: 3,000 rotations by logrotate while agent and broker are killed, half an hour (INGEST="--rotations 100")
 	$(BIN)/python -m tests.services.ingest.rotation_proof $(INGEST)

@@ -86,6 +86,14 @@ Bootstrap = Annotated[
     ),
 ]
 
+Otlp = Annotated[
+    str | None,
+    typer.Option(
+        "--otlp",
+        metavar="URL",
+        help="Export metrics to an OpenTelemetry collector: http://127.0.0.1:4318 [OTEL_EXPORTER_OTLP_ENDPOINT].",
+    ),
+]
 Output = Annotated[
     OutputFormat,
     typer.Option("--output", "-o", help="A table for people, or JSON for programs."),

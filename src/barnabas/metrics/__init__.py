@@ -10,6 +10,7 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.metrics.network_catalogue import MONITORING_CUT_OFF as MONITORING_CUT_OFF
+    from barnabas.metrics.otlp import encode_metrics as encode_metrics
     from barnabas.metrics.process import declare_process_metrics as declare_process_metrics
     from barnabas.metrics.process import open_files as open_files
     from barnabas.metrics.process import resident_memory as resident_memory

@@ -24,6 +24,7 @@ from barnabas.client.cluster import Client
 from barnabas.client.status import ProcessStatus, read_statuses
 from barnabas.pipelines.library.operations.generator import TOPIC, Incident, records
 from barnabas.testing import EmbeddedBroker
+from tests.support.otlp_collector import Collector
 from tests.support.programs import free_port
 from tests.support.spark.workbench import START, Workbench
 from tests.support.waiting import until
@@ -202,8 +203,11 @@ def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
             bench.send(made[part * 30 : (part + 1) * 30])
             until(lambda part=part: len(keys()) == (part + 1) * 30, "the load", seconds=TIMEOUT)  # type: ignore[misc]
 
-    ended = run(bench, "--every", "1s", then=feed)
+    collector = Collector()
+    ended = run(bench, "--every", "1s", "--otlp", collector.url, then=feed)
+    collector.close()
     assert ended.exit_code == 0, ended.stderr
+    assert collector.reports[-1]["barnabas_pipeline_rows_total events"] == 60
     assert keys() == sorted(str(record.key).encode() for record in made)
     (reported,) = asyncio.run(statuses(broker))
     assert (reported.name, reported.state) == ("warehouse", "stopped")

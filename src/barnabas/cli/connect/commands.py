@@ -10,6 +10,7 @@ import typer
 from barnabas.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
+    Otlp,
     Output,
     OutputFormat,
     Settings,
@@ -63,6 +64,7 @@ def run(
         str | None,
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while they run."),
     ] = None,
+    otlp: Otlp = None,
     master: Master = None,
     brokers: Brokers = None,
     settings: Settings = None,
@@ -84,7 +86,7 @@ def run(
     connectors = [_read(file, settings, brokers) for file in files]
     from barnabas.cli.connect.run import run_connectors
 
-    run_connectors(connectors, master=master, once=once, metrics=metrics)
+    run_connectors(connectors, master=master, once=once, metrics=metrics, otlp=otlp)
 
 
 @app.command()

@@ -18,17 +18,30 @@ from barnabas.connect import (
     connectors_session,
     secrets_in,
 )
-from barnabas.pipelines.running import FlowProgress, PipelineReport, Reports, pipelines_registry
+from barnabas.pipelines.running import (
+    FlowProgress,
+    PipelineReport,
+    Reports,
+    exported,
+    otlp_settings,
+    pipelines_registry,
+)
 from barnabas.spark import PipelineError
 
 TELL_SECONDS = 10.0
 
 
 def run_connectors(
-    connectors: Sequence[Connector], *, master: str | None, once: bool, metrics: str | None
+    connectors: Sequence[Connector],
+    *,
+    master: str | None,
+    once: bool,
+    metrics: str | None,
+    otlp: str | None = None,
 ) -> None:
     _log_without_secrets(connectors)
     check_together(connectors)
+    collector = otlp_settings(otlp, "connect")
     names = ", ".join(one.name for one in connectors)
     say(f"Starting Spark for {names}.")
     with connectors_session(connectors, master) as session:
@@ -37,7 +50,7 @@ def run_connectors(
         reports.start()
         try:
             registry = pipelines_registry({one.connector.name: _flows_of(one) for one in host.running})
-            with stopped_by_signals(host.stop), served(registry, metrics):
+            with stopped_by_signals(host.stop), served(registry, metrics), exported(registry, collector):
                 if once:
                     _run_once(host)
                 else:

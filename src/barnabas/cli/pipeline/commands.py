@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from barnabas.cli.options import Output, OutputFormat, Settings, command_config, parse_settings
+from barnabas.cli.options import Otlp, Output, OutputFormat, Settings, command_config, parse_settings
 from barnabas.cli.output import say, show_done, show_json, show_rows
 from barnabas.cli.pipeline.planning import (
     BackfillFlow,
@@ -109,6 +109,7 @@ def run(
         str | None,
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus while it runs."),
     ] = None,
+    otlp: Otlp = None,
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     backfill: BackfillFlow = None,
@@ -153,7 +154,9 @@ def run(
     from barnabas.pipelines.running import Runner
 
     prepared = partial(Runner, selection=selection, backfill=filled)
-    run_pipeline(files, prepared, master=master, continuous=continuous, pause=pause, metrics=metrics)
+    run_pipeline(
+        files, prepared, master=master, continuous=continuous, pause=pause, metrics=metrics, otlp=otlp
+    )
 
 
 @app.command("dry-run")

@@ -28,7 +28,9 @@ from barnabas.pipelines.running import (
     StateLock,
     StatusFile,
     as_reported,
+    exported,
     new_status,
+    otlp_settings,
     pipeline_registry,
     pipeline_session,
     require_broker,
@@ -48,11 +50,13 @@ def run_pipeline(
     continuous: bool,
     pause: float | None,
     metrics: str | None,
+    otlp: str | None = None,
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # Before anything is written: the status is that of the run that is there.
     StateLock(files.name, storage_of(files)).check()
+    collector = otlp_settings(otlp, files.name)
     _require_broker(files)
     say(f"Starting Spark for {files.name}.")
     with (
@@ -70,7 +74,11 @@ def run_pipeline(
             screen.firing = runner.firing_alarms
             screen.show(list(runner.flows.values()))
             registry = pipeline_registry(files.name, lambda: list(runner.flows.values()))
-            with stopped_by_signals(runner.stop), served(registry, metrics):
+            with (
+                stopped_by_signals(runner.stop),
+                served(registry, metrics),
+                exported(registry, collector),
+            ):
                 _run(runner, continuous, pause)
         except PipelineError as error:
             screen.end("failed", str(error))

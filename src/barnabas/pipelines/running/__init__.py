@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from barnabas.pipelines.running.broker_checks import require_broker as require_broker
     from barnabas.pipelines.running.metrics import pipeline_registry as pipeline_registry
     from barnabas.pipelines.running.metrics import pipelines_registry as pipelines_registry
+    from barnabas.pipelines.running.otlp import exported as exported
+    from barnabas.pipelines.running.otlp import otlp_settings as otlp_settings
     from barnabas.pipelines.running.plan import PipelinePlan as PipelinePlan
     from barnabas.pipelines.running.plan import Planned as Planned
     from barnabas.pipelines.running.plan import ToBatches as ToBatches

@@ -7,61 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from barnabas.common.types import TopicPartition
-from barnabas.spark import HadoopFolder, PipelineError
-
-# -- Changed rows of a materialized view as records of a compacted topic -------------------------------
-
-MARK = "published"
-SCHEMA = "key STRING, value STRING"
-
-
-class ViewPublisher:
-    """Publishes one view; `options` are those of the sink."""
-
-    def __init__(self, session: SparkSession, view: str, options: Mapping[str, str], storage: str) -> None:
-        self._session = session
-        self._view = view
-        self._options = dict(options)
-        self._folder = HadoopFolder(session, f"{storage}/published/{view}")
-
-    def publish(self, rows: DataFrame) -> None:
-        number, before = self._published()
-        now = self._folder.path_of(str(number + 1))
-        _keyed(self._view, rows).write.mode("overwrite").parquet(now)
-        after = self._session.read.schema(SCHEMA).parquet(now)
-        changed = after.alias("new").join(before.alias("old"), "key", "full_outer")
-        changed = changed.where(~F.col("new.value").eqNullSafe(F.col("old.value")))
-        changed.select("key", "new.value").write.format("barnabas").options(**self._options).mode(
-            "append"
-        ).save()
-        self._folder.below(str(number + 1)).write_text(MARK, "")
-        for name in self._folder.names():
-            if name != str(number + 1):
-                self._folder.delete(name)
-
-    def _published(self) -> tuple[int, DataFrame]:
-        """Return number and rows of the last complete publication. Files of a run killed before its completion are
-        ignored."""
-        done = [int(name) for name in self._folder.names() if self._folder.exists(f"{name}/{MARK}")]
-        if not done:
-            return 0, self._session.createDataFrame([], SCHEMA)
-        return max(done), self._session.read.schema(SCHEMA).parquet(
-            self._folder.path_of(f"{max(done)}/part-*")
-        )
-
-
-def _keyed(view: str, rows: DataFrame) -> DataFrame:
-    if "key" not in rows.columns or len(rows.columns) < 2:
-        raise PipelineError(
-            f"`publish` needs a column `key` of type string in {view}, and at least one more column."
-        )
-    rest = [F.col(f"`{name}`") for name in rows.columns if name != "key"]
-    return rows.select(F.col("key").cast("string"), F.to_json(F.struct(*rest)).alias("value"))
-
 
 OBSERVATION = "quality:"
 """Name prefix of observed metrics with the counts of quality rules; followed by the dataset's name."""

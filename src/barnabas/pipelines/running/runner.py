@@ -23,7 +23,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.common.types import TopicPartition
 from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
-from barnabas.pipelines.connection import connection_options, security_of
+from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
@@ -37,12 +37,13 @@ from barnabas.pipelines.running.plan import (
     ToSink,
     storage_of,
 )
-from barnabas.pipelines.running.progress import FlowProgress, ViewPublisher, offsets_reached
+from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
 from barnabas.pipelines.running.reporting import Reporting, groups_of
 from barnabas.pipelines.running.selection import FlowSelection, PipelineStorage
 from barnabas.pipelines.running.sessions import FlowSession
-from barnabas.pipelines.running.starting import Starter, refresh_view
+from barnabas.pipelines.running.starting import Starter
 from barnabas.pipelines.running.state_lease import lock_of
+from barnabas.pipelines.running.views import Views
 from barnabas.spark import HadoopFolder, PipelineError, own_sentence
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class Runner:
         security = security_of(files.configuration)
         targets = AlarmDelivery(files.settings.alarm_targets, files.bootstrap, alarm_listener, security)
         self._starter = Starter(self.session, files.name, storage_of(files), targets)
+        self._views = Views(self.session, files)
         self._state = PipelineStorage(self.session, files.name, storage_of(files))
         self._taken_over: PipelineError | None = None
         self._lock = lock_of(self.session, files.name, storage_of(files), self._stop_after_loss)
@@ -176,6 +178,7 @@ class Runner:
         """Revert `prepare`."""
         if self._planner is not None:
             self._planner.undo()
+        self.session.remove_listeners()
         self.close()
 
     def run_once(self) -> None:
@@ -188,6 +191,7 @@ class Runner:
                 for query in level:
                     if not query.streaming and not self._stopping.is_set():
                         self._refresh(query)
+            self._views.close()
 
     def run_every(self, seconds: float) -> None:
         """Call `run_once` periodically, in the same session: Spark starts only once."""
@@ -228,10 +232,6 @@ class Runner:
         chosen = self.files.settings.flows.get(view.name, FlowSettings()).refresh
         return seconds_of(chosen or self.files.settings.refresh)
 
-    def refresh_views(self) -> None:
-        for query in self.plan.views:
-            self._refresh(query)
-
     def stop(self) -> None:
         """Request the end of the run after the current micro-batches; thread-safe."""
         self._stopping.set()
@@ -242,6 +242,7 @@ class Runner:
             _stop_between_batches(query)
             self._reporting.take(name, query, last=True)
         self._running.clear()
+        self._views.close()
         self._lock.release()
         self._reporting.close()
         if self._broker is not None:
@@ -350,20 +351,10 @@ class Runner:
 
     def _refresh(self, query: Planned) -> None:
         try:
-            for table in self.plan.tables:
-                self.session.catalog.refreshTable(table)
-            refresh_view(self.session, query)
-            self.session.catalog.refreshTable(query.name)
-            if topic := self.files.settings.publish.get(query.name):
-                self._publisher_of(query.name, topic).publish(self.session.read.table(query.name))
-        except PySparkException as error:
+            self._views.refresh(query, self.plan)
+        except PipelineError:
             self.close()
-            raise PipelineError(f"The view {query.name} could not be computed.", error) from error
-
-    def _publisher_of(self, view: str, topic: str) -> ViewPublisher:
-        broker = {"kafka.bootstrap.servers": self.files.bootstrap}
-        options = {**broker, **connection_options(self.files.configuration), "topic": topic}
-        return ViewPublisher(self.session, view, options, storage_of(self.files))
+            raise
 
 
 def _leave_errors_to_us() -> None:

@@ -31,6 +31,7 @@ from barnabas.spark.source.settings import SPAN
 # -- Session for evaluating definitions: the runner commits the progress of its streams ----------------
 
 FORMAT = "barnabas"
+LISTENERS = "spark.sql.streaming.streamingQueryListeners"
 LEFT_TO_THE_FLOW = "__progressoftheflow"
 """Internal option that marks, in the plan of a query, a source whose progress the runner commits."""
 
@@ -42,10 +43,27 @@ class FlowSession(SparkSession):
 
     span: str | None = None
     """Offsets of a backfill: streams defined meanwhile read this part of their topics."""
+    _listeners: Sequence[Any] = ()
 
     @classmethod
     def beside(cls, session: SparkSession) -> FlowSession:
-        return cls(session._sc, session._jsparkSession.newSession())
+        """A StreamingQueryListener hears of the queries of its session only: those of `session` are added here."""
+        made = cls(session._sc, session._jsparkSession.newSession())
+        configured = session.conf.get(LISTENERS, "") or ""  # Spark has created them for the new session
+        for listener in session._jsparkSession.streams().listListeners():
+            if listener.getClass().getName() not in configured.split(","):
+                made._jsparkSession.streams().addListener(listener)
+        made._listeners = made._all_listeners()
+        return made
+
+    def remove_listeners(self) -> None:
+        """Remove the listeners that definitions have added."""
+        for listener in self._all_listeners():
+            if listener not in self._listeners:
+                self._jsparkSession.streams().removeListener(listener)
+
+    def _all_listeners(self) -> list[Any]:
+        return list(self._jsparkSession.streams().listListeners())
 
     @property
     def readStream(self) -> DataStreamReader:  # noqa: N802 - Spark's name

@@ -108,19 +108,3 @@ class Starter:
         if query.mode == "update" and target.format == "barnabas":
             return writer.foreachBatch(Upserts(query.name, target.options))
         return writer.format(target.format).options(**target.options)
-
-
-def refresh_view(session: SparkSession, query: Planned) -> None:
-    """Compute a materialized view again."""
-    with configured(session, query.conf):
-        _refresh(query)
-
-
-def _refresh(query: Planned) -> None:
-    target = query.target
-    assert isinstance(target, ToTable)
-    frame = query.evaluate()
-    writer = frame.write.mode("overwrite").format(target.format)
-    if target.partitions:
-        writer = writer.partitionBy(*target.partitions)
-    writer.save(target.location)
