@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 
 from barnabas.spark.worker_check import OPTION as CHECK
 from barnabas.spark.worker_check import SCHEMA as CHECK_SCHEMA
-from barnabas.spark.worker_check import WorkerCheckReader
+from barnabas.spark.worker_check import WorkerCheckReader, use_this_python
 from barnabas.spark.worker_process import leave_quietly
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["DefaultSource"]
 
 leave_quietly()
+use_this_python()
 
 
 class DefaultSource(DataSource):

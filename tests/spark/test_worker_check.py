@@ -1,5 +1,9 @@
 """One sentence for each reason why Python on driver or executors cannot run Barnabas."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -34,3 +38,24 @@ def test_a_problem_of_executors_is_named_with_the_command_that_solves_it(
     )
     assert said.startswith(sentence)
     assert "barnabas pipeline pack -o env.tar.gz" in said
+
+
+def in_plain_environment(program: str) -> "subprocess.CompletedProcess[str]":
+    """Run with this Python, in an environment as if it were not activated."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_import_of_the_data_source_lets_spark_find_it_with_this_python() -> None:
+    program = "import pyspark_barnabas, shutil; print(shutil.which('python3'))"
+    found = in_plain_environment(program)
+    assert (Path(found.stdout.strip()).parent, found.stderr) == (Path(sys.executable).parent, "")
+
+
+def test_the_import_is_an_error_after_the_start_of_a_spark_with_another_python() -> None:
+    program = "from pyspark import SparkContext; SparkContext._gateway = object(); import pyspark_barnabas"
+    failed = in_plain_environment(program)
+    sentence = f"which cannot import Barnabas: set PYSPARK_PYTHON to {sys.executable} in the environment"
+    assert (failed.returncode, sentence in failed.stderr) == (1, True)

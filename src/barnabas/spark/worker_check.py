@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -34,6 +37,7 @@ _CANNOT_RUN = re.compile(r"Cannot run program \"([^\"]+)\".*?error=(\d+)", re.DO
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*")
 _EXEC_FORMAT = "8"
 FAILURES = (PySparkException, Py4JError)
+PYTHON_VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 class WorkerCheckReader(DataSourceReader):
@@ -46,6 +50,30 @@ class WorkerCheckReader(DataSourceReader):
         import barnabas.spark.source  # noqa: F401 - compiled dependencies must load, too
 
         yield platform.python_version(), platform.machine()
+
+
+def use_this_python() -> None:
+    """Let a plain session on this machine find the data source in a virtual environment that is not activated.
+
+    Spark plans data sources with `python3` of the PATH, unless a variable names another one. Before Spark has started,
+    this has the effect of an activation; afterwards it is too late, and PipelineError says so.
+    """
+    if any(name in os.environ for name in PYTHON_VARIABLES):
+        return
+    folder = os.path.dirname(sys.executable)
+    found = shutil.which("python3")
+    if found is not None and os.path.dirname(found) == folder:
+        return
+    if SparkContext._gateway is not None:
+        if found is None or not _has_barnabas(found):
+            raise PipelineError(driver_problem(""))
+    elif os.path.exists(os.path.join(folder, "python3")):
+        os.environ["PATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PATH")])])
+
+
+def _has_barnabas(python: str) -> bool:
+    check = [python, "-c", "import pyspark_barnabas"]
+    return subprocess.run(check, capture_output=True, check=False).returncode == 0
 
 
 def check_workers(session: SparkSession) -> None:
