@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cli.perf import Latencies
+from barnabas.cli.bench.latencies import Latencies
 
 
 @given(st.lists(st.floats(1e-5, 100), min_size=1, max_size=200), st.sampled_from([1, 50, 95, 99, 100]))

@@ -70,6 +70,7 @@ COMMANDS = {
     "produce": "records.produce",
     "consume": "records.consume",
     "sql": "tables.sql",
+    "bench": "bench.commands",
 }
 GROUPS = {
     "topics": "topics",
@@ -77,7 +78,6 @@ GROUPS = {
     "queue": "queue.commands",
     "configs": "configs",
     "log": "log.commands",
-    "perf": "perf",
     "transactions": "transactions",
     "users": "access.users",
     "acls": "access.acls",
