@@ -1,4 +1,4 @@
-"""What `barnabas bench` measures: produce, consume, end-to-end latency and group operations, of one cluster each."""
+"""Tests of `barnabas bench`: produce, consume, end-to-end latency and group operations, on one cluster each."""
 
 from __future__ import annotations
 
