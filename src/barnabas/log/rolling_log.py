@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from barnabas.common.files import FileSystem
 from barnabas.common.types import TopicPartition, Uuid
@@ -18,6 +17,7 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.segments.segment_file import MAX_RELATIVE_OFFSET, OpenSegments
 from barnabas.log.segments.segment_list import Segments
 from barnabas.log.tiering.checkpoint import TieredCheckpoint, TieredPart, epochs_below
+from barnabas.log.tiering.remote_segments import RemoteSegments
 
 SEGMENTS_BY_RECORD_TIME = 256  # a backfill of five years, with the default segment.ms of a week
 MIN_SEGMENT_BYTES = 1 << 20  # for a roll by record timestamps beyond that number of segments
@@ -92,36 +92,6 @@ class RollPolicy:
             or size >= MIN_SEGMENT_BYTES
             or now_ms - segment.created_ms > self._after_ms
         )
-
-
-class RemoteSegment(NamedTuple):
-    base: int
-    end: int
-    size: int  # bytes of records
-    largest_timestamp: int
-
-
-class RemoteSegments(Protocol):
-    """The remote segments of a log, from memory: no method blocks."""
-
-    @property
-    def is_known(self) -> bool:
-        """False until the manifest was read: there may be more segments than listed."""
-        ...
-
-    @property
-    def end(self) -> int:
-        """End of the last one. The log's tiered end may be lower, as it is limited to its high watermark."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Total bytes of records."""
-        ...
-
-    def oldest(self) -> Iterator[RemoteSegment]:
-        """Yield all segments, oldest first, without gaps up to `end`."""
-        ...
 
 
 class RollingLog(ReplaceableLog):

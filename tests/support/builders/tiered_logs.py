@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from barnabas.config.topic import LogConfig
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
-from barnabas.log.rolling_log import RemoteSegment
+from barnabas.log.tiering.remote_segments import RemoteSegment
 from barnabas.testing.files import FaultyFileSystem
 from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, loaded, produced
 

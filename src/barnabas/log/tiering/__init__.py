@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from barnabas.log.rolling_log import RemoteSegment as RemoteSegment
     from barnabas.log.tiering.copying import CompactedSegment as CompactedSegment
     from barnabas.log.tiering.copying import OpenTransaction as OpenTransaction
     from barnabas.log.tiering.copying import SealedSegment as SealedSegment
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.log.tiering.rebuilding import forget as forget
     from barnabas.log.tiering.rebuilding import is_lost as is_lost
     from barnabas.log.tiering.rebuilding import is_unfinished as is_unfinished
+    from barnabas.log.tiering.remote_segments import RemoteSegment as RemoteSegment
     from barnabas.log.tiering.retention import copies as copies
 else:
     __getattr__ = lazy_exports(__name__)

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.offsets import NOTHING_TIERED
-from barnabas.log.rolling_log import RemoteSegment, RollingLog
+from barnabas.log.rolling_log import RollingLog
 from barnabas.log.segments.segment import Segment
+from barnabas.log.tiering.remote_segments import RemoteSegment
 from barnabas.records.batch import NO_TIMESTAMP
 
 UNLIMITED = -1
