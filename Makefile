@@ -108,6 +108,7 @@ check: $(STAMP)  ## formatter, linter, strict types, import layers, sizes, names
 	$(BIN)/mypy --strict src tools benchmarks simulation examples tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.check_imports
+	$(BIN)/python -m tools.check_cycles
 	$(BIN)/python -m tools.check_sizes
 	$(BIN)/python -m tools.check_names
 	$(BIN)/python -m tools.check_interfaces

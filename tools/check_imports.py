@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.imports import imports_of
+from tools.imports import imports_of, module_name
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -138,7 +138,7 @@ def main() -> int:
 
 
 def complaints_about(path: Path) -> Iterator[str]:
-    module = module_name(path)
+    module = module_name(path, SRC)
     yield from _about_imports(path, module)
     yield from _about_calls(path, module)
     if not is_within(module, "barnabas.log"):
@@ -190,10 +190,6 @@ def assignments_to_logs(path: Path) -> Iterator[tuple[int, str]]:
             owner = ast.unparse(node.value).rpartition(".")[2]
             if owner in ("log", "_log", "future", "offsets", "segments"):
                 yield node.lineno, ast.unparse(node)
-
-
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
 
 
 def is_served(module: str) -> bool:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 from tools import allowances
-from tools.imports import imports_of
+from tools.imports import imports_of, modules_below
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src"
@@ -50,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def imported_from_outside() -> dict[str, set[str]]:
     """Private module -> modules of other packages that import it."""
-    modules = dict(_modules())
+    modules = {module: path for module, path in modules_below(SRC).items() if module.startswith("barnabas")}
     found: dict[str, set[str]] = defaultdict(set)
     for importer, path in modules.items():
         for module in (imported.target(modules) for imported in imports_of(path)):
@@ -60,12 +59,6 @@ def imported_from_outside() -> dict[str, set[str]]:
             if is_private and _package(module) != _package(importer):
                 found[module].add(importer)
     return found
-
-
-def _modules() -> Iterator[tuple[str, Path]]:
-    for path in sorted((SRC / "barnabas").rglob("*.py")):
-        if "template" not in path.parts:
-            yield ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"), path
 
 
 def _package(module: str) -> str:

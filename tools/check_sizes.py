@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.imports import imports_of
+from tools.imports import imports_of, modules_below
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("src", "benchmarks", "tools")
@@ -62,11 +62,7 @@ def too_large(folder: Path) -> Iterator[str]:
 
 def too_small(src: Path, separate: set[str]) -> Iterator[str]:
     """Short modules whose only importer is in the same folder, and unnecessary entries of `separate`."""
-    modules = {
-        ".".join(path.relative_to(src).with_suffix("").parts): path
-        for path in sorted(src.rglob("*.py"))
-        if not path.name.startswith("__") and "template" not in path.parts
-    }
+    modules = {module: path for module, path in modules_below(src).items() if not path.name.startswith("__")}
     importers = _importers(src, modules)
     detours = {
         module

@@ -1,4 +1,4 @@
-"""The imports of a module, read from its source: for the checks of imports, interfaces and sizes."""
+"""Modules and their imports, read from the source: for the checks of imports, interfaces, cycles and sizes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ class Import(NamedTuple):
         """The module that is imported: `name` is one itself if it is in `modules`."""
         inner = f"{self.module}.{self.name}"
         return inner if self.name and inner in modules else self.module
+
+
+def modules_below(src: Path) -> dict[str, Path]:
+    """Each module with its file; without the templates of pipelines, which are data."""
+    return {
+        module_name(path, src): path for path in sorted(src.rglob("*.py")) if "template" not in path.parts
+    }
+
+
+def module_name(path: Path, src: Path) -> str:
+    return ".".join(path.relative_to(src).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports_of(path: Path) -> Iterator[Import]:
