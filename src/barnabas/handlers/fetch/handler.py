@@ -100,29 +100,31 @@ def fetch(broker: Fetching, request: Request, message: FetchRequest) -> Result[F
         return _fetch_as_replica(broker, request, message)
     version = request.version
     topics = message.topics
-    if (
-        message.session_epoch != FINAL_EPOCH
-        or message.session_id != NO_SESSION
-        or len(topics) != 1
-        or (request.after is not None and access_of(request) is not FULL_ACCESS)
-    ):
+    if message.session_epoch != FINAL_EPOCH or message.session_id != NO_SESSION or len(topics) != 1:
         return _fetch_with_session(broker, request, message)
+    if request.after is not None and (kind := _reader_of(request)) is not PartitionReader:
+        return _fetch_with_session(broker, request, message, kind)
     direct = PartitionReader(broker, version, message, WITHOUT_SESSION[version >= TOPIC_IDS_SINCE])
     response = attempt.attempt_without_session(direct, topics[0])
     if response is not None:
         return response
-    return _fetch_with_session(broker, request, message, direct.notes)
+    return _fetch_with_session(broker, request, message, PartitionReader, direct.notes)
 
 
 def _fetch_with_session(
-    broker: Fetching, request: Request, message: FetchRequest, notes: PassNotes | None = None
+    broker: Fetching,
+    request: Request,
+    message: FetchRequest,
+    kind: Reader | None = None,
+    notes: PassNotes | None = None,
 ) -> Result[FetchResponse]:
     """Serve a fetch of a session, or of one that lasts for this request, whose first pass has found cold reads."""
     try:
         session = broker.fetch_sessions.open(message, request.version)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    kind = PartitionReader if request.after is None else _reader_of(request)
+    if kind is None:
+        kind = PartitionReader if request.after is None else _reader_of(request)
     reading = kind(broker, request.version, message, session)
     reading.notes = notes
     return start(broker, request, reading)

@@ -9,6 +9,7 @@ not have this stage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.common.errors import ErrorCode
@@ -39,7 +40,7 @@ AccessOf = Callable[[RequestContext], Access]
 def access_by(authorizer: Authorizer, audit: AuditLog | None, api: str) -> AccessOf:
     """Return the function that gives the access of a request of an API, with or without auditing."""
     if audit is None:
-        return lambda context: Access(authorizer, context)
+        return partial(Access, authorizer)
     return lambda context: AuditedAccess(authorizer, context, audit, api)
 
 
@@ -73,7 +74,10 @@ class Authorize:
             return Answer(response_class(message.api_key)())
         denied: list[_Denied] = []
         for each in rule.each:
-            wanted = self._without_denied(each, access, broker, wanted, request.version, denied)
+            allowed, by_error = _split(each, access, broker, wanted)
+            if by_error:
+                denied += self._denials(each, broker, wanted, request.version, allowed, by_error)
+                wanted = with_value(wanted, each.asked, [] if each.others is not None else allowed)
         if not denied and not rule.after:
             return wanted
         return self._in_part(broker, request, wanted, denied)
@@ -86,23 +90,19 @@ class Authorize:
         response = self.rule.refuse(message, request.version, error)
         return Answer(with_details(response, self.rule.filled, request.version))
 
-    def _without_denied(
+    def _denials(
         self,
         each: Each,
-        access: Access,
         broker: object,
         message: Message,
         version: int,
-        denied: list[_Denied],
-    ) -> Message:
-        """Return the message without denied elements, which are added to `denied` with their errors."""
-        allowed, by_error = _split(each, access, broker, message)
-        if not by_error:
-            return message
+        allowed: list[object],
+        by_error: dict[ErrorCode, list[object]],
+    ) -> Iterator[_Denied]:
+        """Yield the elements of the response for denied elements, by error."""
         if each.others is not None:
             for item in allowed:
                 by_error.setdefault(each.others(broker, item), []).append(item)
-            allowed = []
         for error, some in by_error.items():
             answer = error_response(with_value(message, each.asked, some), error, version)
             elements: list[Struct] = getattr(answer, each.answered)
@@ -112,8 +112,7 @@ class Authorize:
                 if each.is_flat:
                     without_arrays(element)
                 with_details(element, self.rule.filled, version)
-            denied.append(_Denied(each.answered, elements))
-        return with_value(message, each.asked, allowed)
+            yield _Denied(each.answered, elements)
 
     def _in_part(
         self, broker: object, request: Request, message: Message, denied: list[_Denied]

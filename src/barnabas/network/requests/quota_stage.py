@@ -65,8 +65,7 @@ class QuotaCharge:
         charge = request.charge = RequestCharge(self.carried, quotas, broker, request, message)
         if cap is not None:
             cap(message, quotas.fetch_room(context))
-        assert request.after is not None  # `staged` has set it
-        request.after.append(charge)
+        request.after.append(charge)  # type: ignore[union-attr]  # `staged` has set it
         charge.began = time.monotonic()
         return message
 
@@ -99,10 +98,10 @@ class RequestCharge(Stopwatch, StageCompletion):
         self._produced = carried.produced(message, request.context) if carried.produced is not None else 0
 
     def answered(self, request: Request, response: Message) -> Message:
-        """RequestCharge the request; return the response for the client."""
+        """Charge the request; return the response for the client."""
         carried, quotas = self._carried, self._quotas
         fetched = carried.fetched(response) if carried.fetched is not None else 0
-        usage = Usage(self._produced, fetched, self.seconds)
+        usage = Usage(self._produced, fetched, self.spent or time.monotonic() - self.began)
         if carried.withhold is None:
             wait_ms = quotas.charge(request.context, usage)
         elif wait_ms := quotas.charge_fetch(request.context, usage):

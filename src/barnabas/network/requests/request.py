@@ -226,5 +226,4 @@ class InnerRequest(Request):
 
 def access_of(request: Request) -> Access:
     """Return the rights of a request; without an authorizer everything is allowed."""
-    access: Access = getattr(request, "access", FULL_ACCESS)
-    return access
+    return getattr(request, "access", FULL_ACCESS)

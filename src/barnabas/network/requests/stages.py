@@ -114,11 +114,11 @@ def staged(function: HandlerFunction, stages: tuple[Stage, ...]) -> HandlerFunct
                 return None if passed.response is None else request.completed(passed.response)
             message = passed
         result = function(broker, request, message)
+        if isinstance(result, Message):
+            return request.completed(result) if request.after else result
         charge = request.charge if is_charged else None
         if charge is not None:
-            charge.spent = monotonic() - charge.began
-        if isinstance(result, Message):
-            return request.completed(result)
+            charge.spent = monotonic() - charge.began  # the request waits from now on
         return None if result is None else _awaited(request, result, charge)
 
     return serve
