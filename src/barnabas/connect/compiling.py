@@ -152,7 +152,7 @@ class ConnectorWriter:
     def _write_together(self, sink: TopicWriter, rows: DataFrame, batch: int) -> None:
         good = sink.records(rows.filter(F.col(ERROR).isNull()))
         letters = self._letters_of(rows.filter(F.col(ERROR).isNotNull()))
-        sink.write_records(good.unionByName(letters, allowMissingColumns=True), self._query, batch)
+        sink.write_records(sink.with_letters(good, letters), self._query, batch)
 
     def _write_apart(self, rows: DataFrame, batch: int) -> None:
         refused = self._sink.write(rows.filter(F.col(ERROR).isNull()).drop(ERROR), self._query, batch)

@@ -207,6 +207,37 @@ OPTIONS: tuple[Option, ...] = (
         "65536",
     ),
     Option(
+        "value.format",
+        SINK,
+        "`avro`, `json` (JSON Schema) or `protobuf`: the column `value`, mostly a struct, is written with the id "
+        "of its schema in a registry.",
+    ),
+    Option("key.format", SINK, "As `value.format`, for the column `key`."),
+    Option(
+        "value.subject.name.strategy",
+        SINK,
+        "Subject of the schema: `TopicNameStrategy` (TOPIC-value), `RecordNameStrategy` or `TopicRecordNameStrategy`.",
+        "TopicNameStrategy",
+    ),
+    Option("key.subject.name.strategy", SINK, "As for the value.", "TopicNameStrategy"),
+    Option(
+        "value.record.name", SINK, "Full name of the record, `shop.Order`; default: from the topic's name."
+    ),
+    Option("key.record.name", SINK, "As for the value."),
+    Option(
+        "auto.register.schemas",
+        SINK,
+        "Register the schema of the rows; `false`: the subject must have it. Default: `true`, unless "
+        "`use.latest.version`.",
+    ),
+    Option(
+        "use.latest.version",
+        SINK,
+        "Write with the newest schema of the subject, which the columns must fit.",
+        "false",
+    ),
+    Option("normalize.schemas", SINK, "As in Confluent's clients.", "false"),
+    Option(
         "tornBatch",
         SINK,
         "For a batch that the broker has partially aborted: `fail`, `skip` it, or `rerun` it completely.",

@@ -225,6 +225,12 @@ class SchemaClient:
         number: int = answer["id"]
         return number
 
+    def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        """Id of a schema that the subject has; RegistryError (404) otherwise."""
+        path = f"/subjects/{quoted(subject)}{'?normalize=true' if normalize else ''}"
+        number: int = self.request("POST", path, _document(schema))["id"]
+        return number
+
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """JSON of the response; RegistryError for an error status or a failed connection."""
         data = b"" if body is None else json.dumps(body).encode()

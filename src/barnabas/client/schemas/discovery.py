@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 
 from barnabas.client.addresses import Address
@@ -38,11 +39,12 @@ async def discover_registry(client: Client, account: RegistryAccount = NO_ACCOUN
         return account
     try:
         async with asyncio.timeout(SECONDS):
-            async for connection in _connections(client):
-                response = await connection.send(DescribeClusterRequest())
-                found = located(account, response.barnabas_registry, connection.address, client.security)
-                if found is not None:
-                    return found
+            async with aclosing(_connections(client)) as connections:
+                async for connection in connections:
+                    response = await connection.send(DescribeClusterRequest())
+                    found = located(account, response.barnabas_registry, connection.address, client.security)
+                    if found is not None:
+                        return found
     except (ClientError, KafkaError, TimeoutError) as error:
         if isinstance(error, RegistryError):
             raise
@@ -63,7 +65,7 @@ def discover(
     return account if account.is_located else asyncio.run(ask())
 
 
-async def _connections(client: Client) -> AsyncIterator[BrokerConnection]:
+async def _connections(client: Client) -> AsyncGenerator[BrokerConnection, None]:
     first = await client.any_connection()
     yield first
     brokers = (await client.refresh([])).brokers

@@ -11,13 +11,20 @@ from barnabas.spark import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-Format = Literal["json", "text", "raw"]
+Format = Literal["json", "text", "raw", "avro", "protobuf", "json_schema"]
+KeyFormat = Literal["avro", "protobuf", "json_schema"]
+Strategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+REGISTERED = {"avro": "avro", "protobuf": "protobuf", "json_schema": "json"}
+"""Formats of a schema registry, by the sink's `value.format`."""
+AS_IS = "__"
 HEADERS = "_headers"
+NO_FORMATS: Mapping[str, str] = {}
 
 
 class TopicSink(ConnectorEndpoint, frozen=True):
-    """`json` writes all fields as an object; `text` and `raw` write one field, `value`, unchanged. Deleted rows become
-    tombstones. Without `key` a record keeps its original key."""
+    """`json` writes all fields as an object; `text` and `raw` write one field, `value`, unchanged; `avro`, `protobuf`
+    and `json_schema` write all fields with a registered schema. Deleted rows become tombstones. Without `key` a record
+    keeps its original key."""
 
     is_routed: ClassVar[bool] = True
 
@@ -25,6 +32,17 @@ class TopicSink(ConnectorEndpoint, frozen=True):
     key: str | list[str] | None = None
     format: Format = "json"
     value: str = "value"
+    key_format: KeyFormat | None = None
+    """Write the key with a schema, too: the field, or a record of the fields of `key`."""
+    registry: str | None = None
+    """URL of the schema registry; default: that of `configuration`, or of the cluster."""
+    subject: Strategy = "TopicNameStrategy"
+    record: str | None = None
+    """Full name of the record or message, such as `shop.Order`; by default made of the topic's name."""
+    register: bool = True
+    """Register the schema of the rows; otherwise the subject must have it."""
+    latest: bool = False
+    """Write with the newest schema of the subject, which the fields must fit."""
     headers: bool = True
     """Keep the original headers of records."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
@@ -41,15 +59,45 @@ class TopicSink(ConnectorEndpoint, frozen=True):
             raise PipelineError(
                 "Where to write: give the sink `topic`, or the connector a transform `route`."
             )
-        return TopicWriter(self, context, columns)
+        if self.key_format is not None and self.key is None:
+            raise PipelineError("A sink `topic` with `key_format` needs `key`, the fields of the key.")
+        writer = TopicWriter(self, context, columns)
+        writer.prepare(session)
+        return writer
+
+    def registry_options(self) -> dict[str, str]:
+        """Options of our Spark sink for columns with a schema."""
+        formats = {"value": REGISTERED.get(self.format), "key": REGISTERED.get(self.key_format or "")}
+        chosen = {f"{column}.format": kind for column, kind in formats.items() if kind is not None}
+        if not chosen:
+            return {}
+        strategy = {f"{column}.subject.name.strategy": self.subject for column in formats}
+        record = {}
+        if self.record is not None:
+            record = {"value.record.name": self.record, "key.record.name": f"{self.record}Key"}
+        return {
+            **chosen,
+            **strategy,
+            **record,
+            **({} if self.registry is None else {"schema.registry.url": self.registry}),
+            "auto.register.schemas": str(self.register and not self.latest).lower(),
+            "use.latest.version": str(self.latest).lower(),
+        }
 
 
 class RecordWriter:
     """Writes with our Spark sink, passing the batch number explicitly: `foreachBatch` is not a stream to the sink."""
 
-    def __init__(self, context: ConnectorContext, sink_id: str, compression: str = "none") -> None:
+    def __init__(
+        self,
+        context: ConnectorContext,
+        sink_id: str,
+        compression: str = "none",
+        formats: Mapping[str, str] = NO_FORMATS,
+    ) -> None:
         self._options = {
             **context.broker_options(),
+            **formats,
             "kafka.compression.type": compression,
             "sinkId": sink_id,
         }
@@ -62,7 +110,11 @@ class RecordWriter:
 
 class TopicWriter(RecordWriter):
     def __init__(self, sink: TopicSink, context: ConnectorContext, columns: Mapping[str, str]) -> None:
-        super().__init__(context, f"connect-{context.name}", sink.compression)
+        formats = sink.registry_options()
+        super().__init__(context, f"connect-{context.name}", sink.compression, formats)
+        if formats and sink.topic is not None:
+            self._options["__subjects"] = sink.topic  # not `topic`: dead letters have another
+        self._encoded = [name for name in ("key", "value") if f"{name}.format" in formats]
         self._sink = sink
         self._columns = dict(columns)
 
@@ -71,6 +123,30 @@ class TopicWriter(RecordWriter):
 
     def close(self) -> None:
         pass
+
+    def prepare(self, session: SparkSession) -> None:
+        """Register the schemas, before the query starts; PipelineError with the reason if they are refused."""
+        from pyspark.sql import functions as F
+
+        from barnabas.spark import OptionError
+        from barnabas.spark.sink import register_formats
+
+        if not self._encoded:
+            return
+        none = [F.lit(None).cast(kind).alias(name) for name, kind in self._columns.items()]
+        try:
+            register_formats(self._options, self.records(session.range(0).select(*none)).schema)
+        except OptionError as error:
+            raise PipelineError(
+                f"The rows cannot be written to {self._sink.location()}.", str(error)
+            ) from None
+
+    def with_letters(self, records: DataFrame, letters: DataFrame) -> DataFrame:
+        """Both in one write: the bytes of dead letters are written as they are."""
+        for name in self._encoded:
+            if name in letters.columns:
+                letters = letters.withColumnRenamed(name, AS_IS + name)
+        return records.unionByName(letters, allowMissingColumns=True)
 
     def records(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -91,6 +167,10 @@ class TopicWriter(RecordWriter):
         named = self._sink.key
         if named is None:
             return F.col("_key") if "_key" in self._columns else F.lit(None).cast("binary")
+        if self._sink.key_format is not None:
+            names = [named] if isinstance(named, str) else named
+            fields = [F.col(f"`{self._known(name)}`") for name in names]
+            return fields[0] if isinstance(named, str) else F.struct(*fields)
         if isinstance(named, str):
             column = F.col(f"`{self._known(named)}`")
             return column.cast("binary" if self._columns[named] == "binary" else "string").cast("binary")
@@ -99,7 +179,9 @@ class TopicWriter(RecordWriter):
     def _value(self) -> Column:
         from pyspark.sql import functions as F
 
-        if self._sink.format == "json":
+        if self._sink.format in REGISTERED:
+            value = F.struct(*(F.col(f"`{name}`") for name in fields_of(self._columns)))
+        elif self._sink.format == "json":
             fields = [F.col(f"`{name}`") for name in fields_of(self._columns)]
             value = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"}).cast("binary")
         else:

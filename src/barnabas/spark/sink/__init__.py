@@ -2,6 +2,7 @@
 
 settings   options and columns, checked
 writer     Spark's writers, on the driver and in tasks
+formats    columns as values of a schema registry
 rows       Arrow -> encoded batches
 protocol   exactly once, without I/O
 state      what a sink remembers
@@ -28,6 +29,15 @@ def make_stream_writer(
     from barnabas.spark.sink.writer import StreamWriter
 
     return StreamWriter(read_settings(options, schema, is_streaming=True))
+
+
+def register_formats(options: Mapping[str, str], schema: StructType) -> None:
+    """Register the schemas of `value.format` and `key.format`; OptionError with the registry's reason if refused."""
+    from barnabas.spark.options import Options
+    from barnabas.spark.sink.formats import SUBJECTS, registered_formats, write_formats
+
+    given = Options(options, "sink")
+    registered_formats(write_formats(given), schema, given.text("topic") or given.internal(SUBJECTS))
 
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:

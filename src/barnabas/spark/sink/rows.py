@@ -16,6 +16,7 @@ from barnabas.client.retry import RetryPolicy, retry
 from barnabas.common.errors import KafkaError
 from barnabas.records import Block
 from barnabas.records.columnar.encode import BadRowError, BlockEncoder, EncodeTarget
+from barnabas.spark.sink.formats import ColumnEncoders
 from barnabas.spark.sink.protocol import SinkError
 from barnabas.spark.sink.settings import MAX_REQUEST, SinkSettings
 
@@ -36,6 +37,7 @@ class RowEncoder:
         self._settings = settings
         self._rows = rows
         self._encoder = BlockEncoder(settings.codec)
+        self._formats = ColumnEncoders(settings.framed)
         self._targets: dict[str, EncodeTarget] = {}
 
     async def next_blocks(self) -> list[Block] | None:
@@ -58,9 +60,10 @@ class RowEncoder:
                 size += found[-1].nbytes
             if size >= COLLECTED_BYTES:
                 break
-        if len(found) <= 1:
-            return found[0] if found else None
-        return pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        if not found:
+            return None
+        rows = found[0] if len(found) == 1 else pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        return self._formats.encoded(rows)
 
     def _by_topic(self, rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         if self._settings.topic is not None:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.spark.client_settings import SparkClientSettings
 from barnabas.spark.options import OptionError, Options
+from barnabas.spark.sink.formats import AS_IS, SUBJECTS, registered_formats, write_formats
 from barnabas.spark.sink.protocol import Torn
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from barnabas.tables.encoding import FramedFormat, WriteFormat
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 MAX_REQUEST = (
@@ -54,6 +57,8 @@ class SinkSettings:
     batch_of: str = ""
     """The query whose batch a job writes; empty for an independent job."""
     batch_number: int = 0
+    framed: tuple[tuple[str, FramedFormat], ...] = ()
+    """Registered schemas of the columns `key` and `value` that tasks encode."""
 
     @property
     def is_exactly_once(self) -> bool:
@@ -66,9 +71,11 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
     topic = options.text("topic")
     handed_over = options.number("handedOverBytes")
     checkpoint = normal_location(options.text("checkpointLocation") or "")
+    formats = write_formats(options)
     return SinkSettings(
         client=options.client_settings(),
-        columns=_columns(schema, topic, with_timestamp=options.flag("includeTimestamp")),
+        columns=_columns(schema, topic, formats, with_timestamp=options.flag("includeTimestamp")),
+        framed=registered_formats(formats, schema, topic or options.internal(SUBJECTS)),
         topic=topic,
         delivery=delivery,
         sink=_sink_name(options, checkpoint, needed=is_streaming and delivery == EXACTLY_ONCE),
@@ -127,7 +134,9 @@ def digest(location: str) -> str:
     return hashlib.sha256(location.encode()).hexdigest()[:16]
 
 
-def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> tuple[str, ...]:
+def _columns(
+    schema: StructType, topic: str | None, formats: Mapping[str, WriteFormat], *, with_timestamp: bool
+) -> tuple[str, ...]:
     types = {one.name: one.dataType.simpleString() for one in schema.fields}
     if "value" not in types:
         raise OptionError(f"missing column 'value'; the columns are {', '.join(types) or 'none'}")
@@ -138,12 +147,20 @@ def _columns(schema: StructType, topic: str | None, *, with_timestamp: bool) -> 
         wanted.remove("timestamp")  # as in Spark's Kafka sink, which writes the current time
     if topic is not None and "topic" in wanted:
         wanted.remove("topic")
+    as_is = [AS_IS + name for name in formats if AS_IS + name in types]
     for name in wanted:
-        if types[name] not in _COLUMNS[name]:
-            raise OptionError(
-                f"column {name!r} must be of type {' or '.join(_COLUMNS[name])}, not {types[name]}: cast it first"
-            )
-    return tuple(wanted)
+        if name not in formats:
+            _check_type(name, types[name])
+    return (*wanted, *as_is)
+
+
+def _check_type(name: str, kind: str) -> None:
+    if kind in _COLUMNS[name]:
+        return
+    hint = f", or set the option '{name}.format'" if name in ("key", "value") else ""
+    raise OptionError(
+        f"column {name!r} must be of type {' or '.join(_COLUMNS[name])}, not {kind}: cast it first{hint}"
+    )
 
 
 def _word(options: Options, name: str, known: Mapping[str, Any], default: str) -> int:

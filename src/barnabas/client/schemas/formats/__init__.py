@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from barnabas.client.schemas.formats.protobuf import ProtoFiles as ProtoFiles
     from barnabas.client.schemas.formats.protobuf import descriptors_of_id as descriptors_of_id
     from barnabas.client.schemas.formats.protobuf import descriptors_of_latest as descriptors_of_latest
+    from barnabas.client.schemas.formats.protobuf import well_known_closure as well_known_closure
     from barnabas.client.schemas.formats.protobuf import well_known_files as well_known_files
 else:
     __getattr__ = lazy_exports(__name__)

@@ -96,6 +96,19 @@ class ProtoFiles:
             inside = inside[index].nested_type
         return name
 
+    def path(self, name: str) -> tuple[int, ...]:
+        """Path of a message of the file by its full name; KeyError if there is none."""
+        inside: Any = self._file.message_type
+        rest = name.removeprefix(f"{self._file.package}.") if self._file.package else name
+        found = []
+        for part in rest.split("."):
+            names = [message.name for message in inside]
+            if part not in names:
+                raise KeyError(name)
+            found.append(names.index(part))
+            inside = inside[found[-1]].nested_type
+        return tuple(found)
+
     def message(self, name: str) -> Any:
         """The class of a message by its full name; KeyError if there is none."""
         from google.protobuf import message_factory
@@ -145,6 +158,11 @@ def _file(client: SchemaClient, name: str, path: str) -> Any:
         ) from error
     file.name = name
     return file
+
+
+def well_known_closure(file: Any) -> list[Any]:
+    """The well-known files that a file imports, each behind those that it imports."""
+    return list({one.name: one for other in file.dependency for one in _well_known(other)}.values())
 
 
 def _well_known(name: str) -> Iterator[Any]:
