@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
+SITE_STAMP := .cache/site/.stamp
 # The uv of the machine, or the pinned one that `setup` installs into the virtual environment.
 UV     := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
@@ -46,7 +47,7 @@ TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist docs pictures programs \
+.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist docs site pictures programs \
     programs-in-ci kerberos identity-provider axe java java-if-possible mirrormaker pins clean
 include tools/counterparts.mk
 
@@ -129,6 +130,14 @@ dist: $(STAMP)  ## build wheel and sdist into dist/, byte for byte reproducible
 
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs
+
+site: $(SITE_STAMP)  ## build the documentation as a site in build/site/site, and check its links
+	$(BIN)/python -m tools.site $(dir $(SITE_STAMP))bin/zensical
+
+$(SITE_STAMP): requirements/site.txt | $(STAMP)
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
+	@touch $@
 
 gate: bytecode  #: compare the CPU cost of produce and fetch with the baseline commit (GATE="--rounds 15")
 	$(BIN)/python -m benchmarks.gate $(GATE)

@@ -19,3 +19,5 @@ echo 'gssapi>=1.9' | compile - -o requirements/kerberos.txt
 printf 'cython==3.3.0\nsetuptools\n' | compile - -o requirements/kerberos-build.txt
 # Checks of the packages (`make packages`): schemas of CycloneDX and Kubernetes, and pipx.
 printf 'cyclonedx-python-lib[json-validation]>=11\nkubernetes-validate\npipx\n' | compile - -o requirements/packaging.txt
+# The documentation site (`make site`).
+echo 'zensical>=0.0.73' | compile - -o requirements/site.txt

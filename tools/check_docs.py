@@ -9,6 +9,7 @@ from barnabas.handlers.table import HANDLERS
 from tools.doc_commands import commands, options_of
 from tools.doc_marks import ROOT
 from tools.doc_pages import PAGES
+from tools.site_nav import pages_not_listed
 
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 _MODULE = re.compile(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`")
@@ -95,6 +96,7 @@ RULES: tuple[Callable[[], Iterator[str]], ...] = (
     tests_that_do_not_exist,
     modules_that_do_not_exist,
     apis_said_not_to_be_served,
+    pages_not_listed,
 )
 
 

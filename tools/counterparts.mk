@@ -13,7 +13,7 @@ SEEDS ?= 1-1000
 FUZZ  ?= --frames 1000000
 
 COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
-    connect-counterparts prometheus-boards otel-collector extended peers stream-processors endurance ingest-rotations packages
+    connect-counterparts prometheus-boards site otel-collector extended peers stream-processors endurance ingest-rotations packages
 .PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
 
