@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,38 @@ import barnabas
 
 # Module -> names. A release may add to this table, never remove from it.
 PUBLIC = {
-    "barnabas": ("__version__", "table"),
+    "barnabas": (
+        "__version__",
+        "table",
+        # The Python client: docs/python-client.md.
+        "Producer",
+        "AsyncProducer",
+        "Consumer",
+        "AsyncConsumer",
+        "ShareConsumer",
+        "AsyncShareConsumer",
+        "Admin",
+        "AsyncAdmin",
+        "Acl",
+        "CommittedOffset",
+        "ConsumerRecord",
+        "GroupMetadata",
+        "ProducerRecord",
+        "RecordMetadata",
+        "ShareRecord",
+        "TopicPartition",
+        "ErrorCode",
+        "KafkaError",
+        "ClientError",
+        "AcknowledgeError",
+        "BufferFullError",
+        "CommitFailedError",
+        "DeliveryError",
+        "NoOffsetError",
+        "ProducerFencedError",
+        "SerializationError",
+        "TransactionError",
+    ),
     "barnabas.testing": ("EmbeddedBroker", "EmbeddedCluster"),
     "barnabas.testing.objects": ("MemoryObjectStore",),
     "barnabas.testing.plugin": ("barnabas", "barnabas_topic", "barnabas_registry", "barnabas_settings"),
@@ -55,6 +87,59 @@ def test_every_exported_name_exists() -> None:
                 f"{package.name}.{name}" for name in getattr(found, "__all__", ()) if not hasattr(found, name)
             ]
     assert missing == []
+
+
+def test_barnabas_exports_what_is_public_and_nothing_else() -> None:
+    assert set(barnabas.__all__) == set(PUBLIC["barnabas"])
+    with pytest.raises(AttributeError, match="has no attribute 'Produser'"):
+        barnabas.Produser  # type: ignore[attr-defined]  # noqa: B018  # wrong on purpose
+
+
+# A user's program and a folder outside this repository: mypy has to find the types in the installed package.
+USERS_PROGRAM = """
+import asyncio
+import barnabas
+from barnabas import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, ShareConsumer, TopicPartition
+
+with Producer("localhost:9092", linger_ms=5, acks="all", transactional_id="a") as producer:
+    with producer.transaction():
+        offset: int = producer.send("t", b"v", "k", headers={"a": b"1"}).result().offset
+        producer.send_offsets({TopicPartition("t", 0): 1}, "group")
+with Consumer("localhost:9092", topics=["t"], group_id="g", auto_offset_reset="earliest") as consumer:
+    for record in consumer:
+        position: int = consumer.position(record.tp)
+with ShareConsumer(topics="t", group_id="g") as jobs:
+    for job in jobs:
+        jobs.acknowledge(job, "release")
+with Admin() as admin:
+    names: list[str] = admin.list_topics()
+
+async def main() -> None:
+    async with AsyncProducer() as producer, AsyncConsumer(group_id="g") as consumer:
+        metadata: barnabas.RecordMetadata = await (await producer.send("t", b"v"))
+        async for record in consumer:
+            await consumer.commit({record.tp: record.offset + 1})
+
+asyncio.run(main())
+"""
+MISTAKES = """
+from barnabas import Consumer, Producer, ShareConsumer
+Producer(linger="5")
+Consumer(auto_offset_reset="first")
+ShareConsumer(topics="t", group_id="g").acknowledge("record", "maybe")
+offset: str = Producer().send("t").result().offset
+"""
+
+
+@pytest.mark.extended  # ten seconds of CPU; `make check` covers examples/python_client.py
+def test_mypy_checks_a_users_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(USERS_PROGRAM)
+    (tmp_path / "mistakes.py").write_text(MISTAKES)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "program.py", "mistakes.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert [line for line in lines if not line.startswith("mistakes.py")] == [], done.stdout
+    assert len({line.split(":")[1] for line in lines}) == 4, done.stdout
 
 
 def test_importing_barnabas_imports_nothing_heavy() -> None:

@@ -1,15 +1,92 @@
-"""Barnabas: a Kafka that installs with pip."""
+"""Barnabas: a Kafka that installs with pip.
+
+Public: the Python client (docs/python-client.md), `table` (docs/tables.md) and `barnabas.testing` (docs/testing.md).
+Names are imported on first use.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from barnabas.client.api import (
+        AcknowledgeError,
+        Acl,
+        AsyncAdmin,
+        AsyncConsumer,
+        AsyncProducer,
+        AsyncShareConsumer,
+        BufferFullError,
+        ClientError,
+        CommitFailedError,
+        CommittedOffset,
+        ConsumerRecord,
+        DeliveryError,
+        GroupMetadata,
+        NoOffsetError,
+        ProducerFencedError,
+        ProducerRecord,
+        RecordMetadata,
+        SerializationError,
+        ShareRecord,
+        TopicPartition,
+        TransactionError,
+    )
+    from barnabas.client.api import BlockingAdmin as Admin
+    from barnabas.client.api import BlockingConsumer as Consumer
+    from barnabas.client.api import BlockingProducer as Producer
+    from barnabas.client.api import BlockingShareConsumer as ShareConsumer
+    from barnabas.common.errors import ErrorCode, KafkaError
     from barnabas.tables import Table, TableOptions
+
+__all__ = [
+    "AcknowledgeError",
+    "Acl",
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "AsyncShareConsumer",
+    "BufferFullError",
+    "ClientError",
+    "CommitFailedError",
+    "CommittedOffset",
+    "Consumer",
+    "ConsumerRecord",
+    "DeliveryError",
+    "ErrorCode",
+    "GroupMetadata",
+    "KafkaError",
+    "NoOffsetError",
+    "Producer",
+    "ProducerFencedError",
+    "ProducerRecord",
+    "RecordMetadata",
+    "SerializationError",
+    "ShareConsumer",
+    "ShareRecord",
+    "TopicPartition",
+    "TransactionError",
+    "__version__",
+    "table",
+]
+
+if not TYPE_CHECKING:  # for type checkers, another name is an error
+    _BLOCKING = {"Admin", "Consumer", "Producer", "ShareConsumer"}
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'barnabas' has no attribute {name!r}")
+        from barnabas.client import api
+
+        return getattr(api, f"Blocking{name}" if name in _BLOCKING else name)
+
+    def __dir__() -> list[str]:
+        return __all__
 
 
 def table(topic: str, **options: Unpack[TableOptions]) -> Table:

@@ -9,9 +9,10 @@ from typing import Any, Self, TypeVar
 
 from barnabas.broker.broker import Broker
 from barnabas.cluster.image import PartitionState
+from barnabas.common.loop_thread import LoopThread
 from barnabas.config.broker import BrokerConfig
+from barnabas.network import new_event_loop
 from barnabas.testing.in_memory_cluster import MemoryCluster, MemorySession
-from barnabas.testing.loop_thread import LoopThread
 from tests.support.waiting import until
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Brokers:
         self.sessions: dict[int, MemorySession] = {}
         self._ports: dict[int, int] = {}
         self.cluster = MemoryCluster(session_timeout)
-        self.thread = LoopThread("barnabas brokers")
+        self.thread = LoopThread("barnabas brokers", new_event_loop())
 
     def __enter__(self) -> Self:
         for number in range(1, self._count + 1):

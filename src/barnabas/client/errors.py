@@ -22,6 +22,10 @@ class ConnectionLostError(ClientError):
     """The connection ended with requests in flight."""
 
 
+class BufferFullError(ClientError):
+    """A producer's buffer stayed full. The record was not accepted."""
+
+
 class RequestTimeoutError(ClientError):
     """No answer in time. The connection is closed, because its next answer would be the late one."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.cluster import Client, raise_for
@@ -25,6 +25,8 @@ from barnabas.protocol.messages.offsets import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
 from barnabas.protocol.messages.share import DescribedGroup as DescribedShareGroup
@@ -174,3 +176,42 @@ async def find_coordinator(client: Client, group: str) -> int:
     found = (await client.send_to_any(request)).coordinators[0]
     raise_for(found.error_code, found.error_message or group)
     return int(found.node_id)
+
+
+async def member_offsets(
+    client: Client,
+    group: str,
+    partitions: Collection[TopicPartition],
+    member_id: str | None = None,
+    epoch: int = -1,
+) -> dict[TopicPartition, CommittedOffset]:
+    """Committed offsets of some partitions, after open transactions that commit offsets have ended."""
+    known = await client.topics({tp.topic for tp in partitions})
+    topics = [
+        OffsetFetchRequestTopics(
+            name, known[name].id, [tp.partition for tp in partitions if tp.topic == name]
+        )
+        for name in known
+    ]
+    wanted = OffsetFetchRequestGroup(group, member_id, epoch, topics)
+    names = {state.id: name for name, state in known.items()}
+
+    def check(response: OffsetFetchResponse) -> None:
+        answer = response.groups[0]
+        raise_for(answer.error_code, group)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                    raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "a transaction is committing offsets")
+                raise_for(partition.error_code, group)
+
+    request = OffsetFetchRequest(groups=[wanted], require_stable=True)
+    _, response = await ask_coordinator(client, group, request, check)
+    return {
+        TopicPartition(topic.name or names[topic.topic_id], partition.partition_index): CommittedOffset(
+            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+        )
+        for topic in response.groups[0].topics
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
+    }

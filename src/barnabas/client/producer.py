@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from barnabas.client.cluster import Client
-from barnabas.client.errors import ClientError
+from barnabas.client.errors import BufferFullError, ClientError
 from barnabas.client.producing.batch_sender import ALL
 from barnabas.client.producing.partition_sender import PartitionSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity, init_producer_id
@@ -24,9 +25,17 @@ from barnabas.client.producing.record_accumulator import (
     RecordDelivery,
     choose_partition,
 )
+from barnabas.client.producing.transaction_manager import TransactionManager
+from barnabas.common.retry import UNLIMITED, Deadline
 from barnabas.common.types import TopicPartition
-from barnabas.records import Header, Record, largest_encoded_size
+from barnabas.records import Block, Header, Record, largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
+
+METADATA_MAX_AGE = 300.0  # Kafka's metadata.max.age.ms
+MAX_WAIT_SECONDS = 3600.0  # between two checks of an unlimited deadline
+
+Partitioner = Callable[[str, bytes | None, int], int | None]
+"""Partition of a record by topic, key and partition count; None for the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,9 @@ class ProducerSettings:
     linger: float = 0.005  # Kafka's linger.ms
     delivery_timeout: float = 120.0  # Kafka's delivery.timeout.ms
     buffer_bytes: int = 32 * 1024 * 1024  # Kafka's buffer.memory
+    max_block: float = UNLIMITED  # Kafka's max.block.ms
+    idempotent: bool = True
+    partitioner: Partitioner | None = None
 
     @property
     def codec(self) -> int:
@@ -50,11 +62,21 @@ def _frozen(given: bytes | None) -> bytes | None:
 
 
 class Producer:
-    """`send` waits for the acknowledgement; `enqueue` only for buffer space, and returns an awaitable."""
+    """`send` waits for the acknowledgement; `enqueue` only for buffer space, and returns an awaitable.
 
-    def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
+    `append` never waits, and may be called by any thread.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ProducerSettings | None = None,
+        transactions: TransactionManager | None = None,
+    ) -> None:
         self.client = client
         self.settings = settings or ProducerSettings()
+        self.transactions = transactions
+        self.lock = threading.Lock()  # guards the queues and the count of buffered bytes
         self._senders: dict[TopicPartition, PartitionSender] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._partition_counts: dict[str, int] = {}
@@ -107,33 +129,63 @@ class Producer:
         headers: Iterable[Header] = (),
     ) -> RecordDelivery:
         """Buffer a record. Await the result for its offset; `flush` waits for all records."""
-        if self._closed:
-            raise ClientError("the producer is closed")
-        now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
-        record = Record(0, now, _frozen(key), _frozen(value), tuple(headers))
-        size = largest_encoded_size(record)
-        while self._buffered and self._buffered + size > self.settings.buffer_bytes:
-            await self._next_change()
-        count = self._partition_counts.get(topic) or await self._count_partitions(topic)
-        sender = self._choose(topic, key, partition, count, size)
-        batch, delivery = sender.queue.add(record, size)
-        if key is None and partition is None:
-            self._sticky[topic] = (sender, batch)
-        self._buffered += size
-        sender.wake.set()
-        if batch.ready.is_set():
+        given = tuple(headers)
+        deadline = Deadline(self.settings.max_block)
+        while True:
+            if topic not in self._partition_counts:
+                await self._count_partitions(topic)
+            delivery = self._append(topic, value, key, partition, timestamp, given, is_loop=True)
+            if delivery is not None:
+                break
+            await self._wait_for_room(deadline)
+        if delivery.is_batch_ready:
             await asyncio.sleep(0)  # yield, so that full batches are sent even if the caller never waits
         return delivery
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: tuple[Header, ...] = (),
+    ) -> RecordDelivery | None:
+        """Buffer a record, from any thread; None if that has to wait for metadata or room, as `enqueue` does."""
+        return self._append(topic, value, key, partition, timestamp, headers, is_loop=False)
+
+    async def enqueue_block(self, block: Block) -> ProducerBatch:
+        """Buffer an encoded block. Await the result for its base offset."""
+        deadline, size = Deadline(self.settings.max_block), len(block.data)
+        while self._is_full(size):
+            await self._wait_for_room(deadline)
+        self._check_open()
+        sender = self._sender(block.tp)
+        with self.lock:
+            batch = sender.queue.add_block(block)
+            self._buffered += size
+        sender.wake.set()
+        return batch
 
     async def flush(self) -> None:
         """Wait until every record is in the log, or raise the first error since the last flush."""
         while any(sender.queue or sender.busy for sender in self._senders.values()):
+            with self.lock:
+                for sender in self._senders.values():
+                    sender.queue.stop_lingering()
             for sender in self._senders.values():
-                sender.queue.stop_lingering()
+                sender.wake.set()
             await self._next_change()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    async def discard(self, reason: str) -> None:
+        """Fail the records that are still buffered, and wait for those in flight."""
+        self._fail_buffered(reason)
+        while any(sender.busy for sender in self._senders.values()):
+            await self._next_change()
+        self._failure = None
 
     async def close(self, *, flush: bool = True) -> None:
         self._closed = True
@@ -145,14 +197,13 @@ class Producer:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._tasks.clear()
-            for sender in self._senders.values():
-                sender.queue.fail_all(
-                    ClientError(f"the producer was closed before {sender.partition} took the record")
-                )
+            self._fail_buffered("the producer was closed before {} took the record")
 
     async def identity(self) -> ProducerIdentity:
         """Producer id for idempotence; none if acks is less than all."""
-        if self.settings.acks != ALL:
+        if self.transactions is not None:
+            return self.transactions.identity
+        if self.settings.acks != ALL or not self.settings.idempotent:
             return NO_PRODUCER_ID
         async with self._identity_lock:
             if self._identity is None:
@@ -169,35 +220,125 @@ class Producer:
             self._failure = error
 
     def batch_finished(self, batch: ProducerBatch) -> None:
-        self._buffered -= batch.bytes
+        with self.lock:
+            self._buffered -= batch.bytes
         self._changed.set()
+
+    async def partition_count(self, topic: str) -> int:
+        return self._partition_counts.get(topic) or await self._count_partitions(topic)
+
+    # -- appending ----------------------------------------------------------------------------------
+
+    def _append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp: int | None,
+        headers: tuple[Header, ...],
+        *,
+        is_loop: bool,
+    ) -> RecordDelivery | None:
+        self._check_open()
+        count = self._partition_counts.get(topic)
+        if count is None:
+            return None
+        now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+        record = Record(0, now, _frozen(key), _frozen(value), headers)
+        size = largest_encoded_size(record)
+        if partition is None and self.settings.partitioner is not None:
+            partition = self.settings.partitioner(topic, key, count)
+        wanted = choose_partition(topic, key, partition, count)
+        with self.lock:
+            if self._is_full(size):
+                return None
+            sender = self._choose_sender(topic, wanted, count, size, is_loop=is_loop)
+            if sender is None:
+                return None
+            batch = sender.queue.add(record, size)
+            index = len(batch.records) - 1
+            if wanted is None:
+                self._sticky[topic] = (sender, batch)
+            self._buffered += size
+        if not index or batch.ready:
+            self._notify(sender)
+        return RecordDelivery(batch, index)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientError("the producer is closed")
+        if self.transactions is not None:
+            self.transactions.check_open()
+
+    def _is_full(self, size: int) -> bool:
+        return bool(self._buffered) and self._buffered + size > self.settings.buffer_bytes
+
+    def _choose_sender(
+        self, topic: str, partition: int | None, count: int, size: int, *, is_loop: bool
+    ) -> PartitionSender | None:
+        """KIP-480: records without a key fill one batch together, then another partition has its turn.
+
+        None if a sender must be created, which another thread than the loop's cannot do.
+        """
+        if partition is None:
+            current = self._sticky.get(topic)
+            if current is not None and current[0].queue.has_room_in(current[1], size):
+                return current[0]
+            partition = random.randrange(count)
+        tp = TopicPartition(topic, partition)
+        return self._sender(tp) if is_loop else self._senders.get(tp)
+
+    def _notify(self, sender: PartitionSender) -> None:
+        if threading.get_ident() == sender.thread:
+            sender.wake.set()
+        else:
+            sender.loop.call_soon_threadsafe(sender.wake.set)
+
+    def _sender(self, partition: TopicPartition) -> PartitionSender:
+        sender = self._senders.get(partition)
+        if sender is None:
+            if not self._tasks:
+                self._tasks.append(asyncio.create_task(self._recount()))
+            sender = self._senders[partition] = PartitionSender(self, partition)
+            self._tasks.append(asyncio.create_task(sender.run(), name=f"produce to {partition}"))
+        return sender
+
+    def _fail_buffered(self, reason: str) -> None:
+        for sender in self._senders.values():
+            with self.lock:
+                batches = sender.queue.take_all()
+                self._buffered -= sum(batch.bytes for batch in batches)
+            for batch in batches:
+                batch.fail(ClientError(reason.format(sender.partition)))
+        self._changed.set()
+
+    # -- metadata and waiting -----------------------------------------------------------------------
 
     async def _count_partitions(self, topic: str) -> int:
         found = (await self.client.topics([topic], create=True))[topic]
         self._partition_counts[topic] = len(found.partitions)
         return len(found.partitions)
 
-    def _choose(
-        self, topic: str, key: bytes | None, wanted: int | None, count: int, size: int
-    ) -> PartitionSender:
-        partition = choose_partition(topic, key, wanted, count)
-        if partition is None:
-            return self._choose_sticky(topic, count, size)
-        return self._sender(TopicPartition(topic, partition))
+    async def _recount(self) -> None:
+        """Notice new partitions."""
+        while True:
+            await asyncio.sleep(METADATA_MAX_AGE)
+            await self.client.refresh_quietly(self._partition_counts)
+            for topic, state in self.client.metadata.topics.items():
+                if topic in self._partition_counts and state.partitions:
+                    self._partition_counts[topic] = len(state.partitions)
 
-    def _choose_sticky(self, topic: str, count: int, size: int) -> PartitionSender:
-        """KIP-480: records without a key fill one batch together, then another partition has its turn."""
-        current = self._sticky.get(topic)
-        if current is not None and current[0].queue.has_room_in(current[1], size):
-            return current[0]
-        return self._sender(TopicPartition(topic, random.randrange(count)))
-
-    def _sender(self, partition: TopicPartition) -> PartitionSender:
-        sender = self._senders.get(partition)
-        if sender is None:
-            sender = self._senders[partition] = PartitionSender(self, partition)
-            self._tasks.append(asyncio.create_task(sender.run(), name=f"produce to {partition}"))
-        return sender
+    async def _wait_for_room(self, deadline: Deadline) -> None:
+        try:
+            await asyncio.wait_for(self._next_change(), min(deadline.remaining, MAX_WAIT_SECONDS))
+        except TimeoutError:
+            if deadline.passed:
+                size = self.settings.buffer_bytes // 1024
+                raise BufferFullError(
+                    f"the {size} KiB of the buffer were full for {self.settings.max_block:g} s: the brokers take "
+                    "records more slowly than they are sent. Send less, or raise buffer_memory or max_block_ms"
+                ) from None
 
     async def _next_change(self) -> None:
         self._changed.clear()

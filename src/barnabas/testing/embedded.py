@@ -18,11 +18,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from barnabas.common.errors import ErrorCode
+from barnabas.common.loop_thread import LoopThread
 from barnabas.common.suggestions import closest
+from barnabas.network import new_event_loop
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.client_settings import ClientSettings, plain_users
 from barnabas.testing.fork import Belongings, let_go_in_child
-from barnabas.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from barnabas.broker import Broker
@@ -202,7 +203,7 @@ class EmbeddedBroker:
             raise RuntimeError("the broker is running already")
         if self._given_dir is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="barnabas-"))
-        self._thread = LoopThread("barnabas broker")
+        self._thread = LoopThread("barnabas broker", new_event_loop())
         try:
             self._broker = self._thread.run(self._start_broker(), START_TIMEOUT)
         except BaseException:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.client import Address
-from barnabas.testing.loop_thread import LoopThread
+from barnabas.common.loop_thread import LoopThread
+from barnabas.network import new_event_loop
 
 if TYPE_CHECKING:
     from barnabas.client.security import ClientSecurity
@@ -26,7 +27,7 @@ class EmbeddedRegistry:
         port: int = 0,
         peers: frozenset[str] = frozenset(),
     ) -> None:
-        self._thread = LoopThread("barnabas registry")
+        self._thread = LoopThread("barnabas registry", new_event_loop())
         try:
             started = _start(bootstrap, security, Address(host, port), peers)
             self._server = self._thread.run(started, START_TIMEOUT)

@@ -1,4 +1,4 @@
-from barnabas.client.consuming.classic import assign_in_turn, assign_ranges
+from barnabas.client.consuming.assignors import assign_in_turn, assign_ranges, assign_sticky
 from barnabas.common.types import TopicPartition
 
 
@@ -19,3 +19,22 @@ def test_in_turn_passes_over_members_that_do_not_want_the_topic() -> None:
 def test_a_topic_that_nobody_wants_is_left_out() -> None:
     assert assign_ranges({"a": ["t"]}, {"t": 1, "u": 1}) == {"a": partitions("t", 0)}
     assert assign_in_turn({"a": ["t"]}, {"t": 1, "u": 1}) == {"a": partitions("t", 0)}
+
+
+def test_sticky_withholds_what_moves_until_its_owner_has_revoked_it() -> None:
+    subscriptions, counts = {"a": ["t"], "b": ["t"]}, {"t": 4}
+    owned = {"a": partitions("t", 0, 1, 2, 3), "b": []}
+    first = assign_sticky(subscriptions, counts, owned)
+    assert len(first["a"]) == 2
+    assert first["b"] == []
+    second = assign_sticky(subscriptions, counts, first)
+    assert second["a"] == first["a"]
+    assert len(second["b"]) == 2
+
+
+def test_sticky_gives_the_partitions_of_a_former_member_to_the_others_at_once() -> None:
+    owned = {"a": partitions("t", 0), "b": partitions("t", 1)}
+    found = assign_sticky({"a": ["t"], "b": ["t"]}, {"t": 4}, owned)
+    assert sorted(found["a"] + found["b"]) == partitions("t", 0, 1, 2, 3)
+    assert set(owned["a"]) < set(found["a"])
+    assert set(owned["b"]) < set(found["b"])

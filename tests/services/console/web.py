@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from barnabas.client.addresses import Address
+from barnabas.common.loop_thread import LoopThread
+from barnabas.network import new_event_loop
 from barnabas.services.console.server import ConsoleServer
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
-from barnabas.testing.loop_thread import LoopThread
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -121,7 +122,7 @@ class RunningConsole:
 def running_console(bootstrap: str, data: Path, **settings: Any) -> Iterator[RunningConsole]:
     """A console in a thread of this process, for one cluster that is called `default`."""
     made = ConsoleSettings((ClusterSettings(CLUSTER, bootstrap),), Address("127.0.0.1", 0), data)
-    loop = LoopThread("console")
+    loop = LoopThread("console", new_event_loop())
 
     async def start() -> ConsoleServer:
         server = ConsoleServer(replace(made, **settings))

@@ -17,12 +17,13 @@ from barnabas.client.fetching import FetchSettings, fetch
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.security.settings import PLAINTEXT, ClientSecurity
+from barnabas.common.loop_thread import LoopThread
 from barnabas.common.types import TopicPartition
+from barnabas.network import new_event_loop
 from barnabas.records.batch import iterate_headers
 from barnabas.services.mirror.partition import SourcePartition
 from barnabas.services.mirror.runner import LinkRunner, open_link, run_links
 from barnabas.services.mirror.settings import MirrorSettings, SourceAddress
-from barnabas.testing.loop_thread import LoopThread
 from tests.support.waiting import until
 
 DEADLINE = 60.0
@@ -154,7 +155,7 @@ class MirrorThread:
         self._target = target
         self._settings = settings
         self._security = security
-        self._loop = LoopThread("mirror")
+        self._loop = LoopThread("mirror", new_event_loop())
         self._stop = asyncio.Event()
         self.links: list[LinkRunner] = []
         self.ended: Future[None] | None = None

@@ -1,11 +1,17 @@
-"""Member of a classic group: eager rebalancing with JoinGroup and SyncGroup; the leader assigns."""
+"""Member of a classic group: JoinGroup and SyncGroup; the leader assigns.
+
+With the assignor `cooperative-sticky` alone, a rebalance is incremental (KIP-429): members keep what they own, and join
+again after they have revoked what the leader gives to others. With any other assignor they revoke everything first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 from barnabas.client.cluster import raise_for
-from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, GroupMembership
+from barnabas.client.consuming.assignors import COOPERATIVE_STICKY, Assignment, assign
+from barnabas.client.consuming.membership import FORGOTTEN, GroupMembership
 from barnabas.client.errors import error_code, is_retriable
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -15,6 +21,7 @@ from barnabas.protocol.messages.consumer import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
 )
 from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
@@ -27,70 +34,36 @@ from barnabas.protocol.messages.groups import (
     SyncGroupRequestAssignment,
 )
 
-# -- Client-side assignors: Kafka's range and round robin. Pure functions ------------------------------
-
-Subscriptions = Mapping[str, Sequence[str]]
-"""The topics of each member."""
-
-Counts = Mapping[str, int]
-"""The partitions of each topic."""
-
-Assignment = dict[str, list[TopicPartition]]
-
-
-def assign_ranges(subscriptions: Subscriptions, counts: Counts) -> Assignment:
-    """Assign contiguous partitions of each topic; the first members get the remainder."""
-    found: Assignment = {member: [] for member in subscriptions}
-    for topic in sorted(counts):
-        members = sorted(member for member, topics in subscriptions.items() if topic in topics)
-        if not members:
-            continue
-        each, over = divmod(counts[topic], len(members))
-        first = 0
-        for position, member in enumerate(members):
-            until = first + each + (position < over)
-            found[member] += [TopicPartition(topic, index) for index in range(first, until)]
-            first = until
-    return found
-
-
-def assign_in_turn(subscriptions: Subscriptions, counts: Counts) -> Assignment:
-    """Assign each partition to the next member subscribed to its topic."""
-    found: Assignment = {member: [] for member in subscriptions}
-    members = sorted(subscriptions)
-    turn = 0
-    for tp in (TopicPartition(topic, index) for topic in sorted(counts) for index in range(counts[topic])):
-        for _ in members:
-            member = members[turn % len(members)]
-            turn += 1
-            if tp.topic in subscriptions[member]:
-                found[member].append(tp)
-                break
-    return found
-
-
-ASSIGNORS: dict[str, Callable[[Subscriptions, Counts], Assignment]] = {
-    "range": assign_ranges,  # what Java's and librdkafka's consumers offer first
-    "roundrobin": assign_in_turn,  # the only one of aiokafka's
-}
-
-
-SESSION_SECONDS = 45.0  # Kafka's default
-HEARTBEAT_SECONDS = 3.0
 EMBEDDED_VERSION = 1
 
 
 class ClassicGroupMembership(GroupMembership):
     _stable = False
+    _owned: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def is_cooperative(self) -> bool:
+        return self.settings.strategies == (COOPERATIVE_STICKY,)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        super().subscribe(topics)
+        self.request_rejoin()
+
+    def request_rejoin(self) -> None:
+        self._stable = False
+        if not self.is_cooperative:
+            self.lose_all()
+        self.changed.set()
 
     async def join(self) -> None:
         """Join and sync; repeat while the group rebalances."""
-        self._interval = HEARTBEAT_SECONDS
+        self._interval = self.settings.heartbeat_interval
         await self.client.topics(self.topics)
         while not self._stable:
             await self.client.retry(self._attempt, self.topics)
 
     async def settle(self, owned: frozenset[TopicPartition]) -> None:
+        self._owned = owned if self.is_cooperative else frozenset()
         if not self._stable:
             await self.join()
 
@@ -105,28 +78,44 @@ class ClassicGroupMembership(GroupMembership):
             if error.code not in FORGOTTEN:
                 raise
             self.member_id = ""
+            self._owned = frozenset()
 
     async def _join_group(self) -> JoinGroupResponse:
-        wanted = encode_versioned(ConsumerProtocolSubscription(topics=self.topics), EMBEDDED_VERSION)
+        wanted = encode_versioned(self._subscription(), EMBEDDED_VERSION)
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=int(SESSION_SECONDS * 1000),
-            rebalance_timeout_ms=int(REBALANCE_SECONDS * 1000),
+            session_timeout_ms=int(self.settings.session_timeout * 1000),
+            rebalance_timeout_ms=int(self.settings.rebalance_timeout * 1000),
             member_id=self.member_id,
+            group_instance_id=self.settings.instance_id,
             protocol_type=CONSUMER_PROTOCOL,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=wanted) for name in ASSIGNORS],
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=wanted) for name in self.settings.strategies
+            ],
         )
-        response: JoinGroupResponse = await self.send(
-            request, REBALANCE_SECONDS + self.client.request_timeout
-        )
+        response: JoinGroupResponse = await self.send(request, self._join_timeout)
         self.member_id = response.member_id or self.member_id
         raise_for(response.error_code, self._explained(response.error_code))
         self.epoch = response.generation_id
         return response
 
+    @property
+    def _join_timeout(self) -> float:
+        return self.settings.rebalance_timeout + self.client.request_timeout
+
+    def _subscription(self) -> ConsumerProtocolSubscription:
+        wanted = ConsumerProtocolSubscription(topics=self.topics)
+        if self.is_cooperative and self._owned:
+            wanted.owned_partitions = [
+                ConsumerProtocolSubscriptionTopicPartition(name, indexes)
+                for name, indexes in _by_topic(self._owned).items()
+            ]
+            wanted.user_data = self.epoch.to_bytes(4, "big", signed=True)  # the generation, as Java writes it
+        return wanted
+
     def _explained(self, code: int) -> str:
         if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            known = " or ".join(ASSIGNORS)
+            known = " or ".join(self.settings.strategies)
             return f"no assignor in common with the members of {self.group}: they must support {known}"
         return self.group
 
@@ -136,11 +125,12 @@ class ClassicGroupMembership(GroupMembership):
             group_id=self.group,
             generation_id=self.epoch,
             member_id=self.member_id,
+            group_instance_id=self.settings.instance_id,
             protocol_type=CONSUMER_PROTOCOL,
             protocol_name=joined.protocol_name,
             assignments=await self._assign(joined) if leads else [],
         )
-        response = await self.send(request, REBALANCE_SECONDS + self.client.request_timeout)
+        response = await self.send(request, self._join_timeout)
         raise_for(response.error_code, self.group)
         found = decode_versioned(ConsumerProtocolAssignment, response.assignment)
         self.partitions = frozenset(
@@ -152,14 +142,15 @@ class ClassicGroupMembership(GroupMembership):
         self.changed.set()
 
     async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        wanted = {
-            member.member_id: decode_versioned(ConsumerProtocolSubscription, member.metadata).topics
+        found = {
+            member.member_id: decode_versioned(ConsumerProtocolSubscription, member.metadata)
             for member in joined.members
         }
+        wanted = {member: subscription.topics for member, subscription in found.items()}
         names = sorted({name for topics in wanted.values() for name in topics})
-        found = (await self.client.refresh(names)).topics
-        counts = {name: len(topic.partitions) for name, topic in found.items() if not topic.error}
-        assigned = ASSIGNORS[joined.protocol_name or ""](wanted, counts)
+        known = (await self.client.refresh(names)).topics
+        counts = {name: len(topic.partitions) for name, topic in known.items() if not topic.error}
+        assigned = assign(joined.protocol_name or "", wanted, counts, _owned_of(found))
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=_encoded(partitions))
             for member, partitions in assigned.items()
@@ -168,13 +159,20 @@ class ClassicGroupMembership(GroupMembership):
     async def _beat(self) -> None:
         if not self._stable:
             return  # the caller is about to join
-        request = HeartbeatRequest(group_id=self.group, generation_id=self.epoch, member_id=self.member_id)
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.settings.instance_id,
+        )
         code = error_code((await self.send(request)).error_code)
-        if code in FORGOTTEN or code == ErrorCode.REBALANCE_IN_PROGRESS:
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.request_rejoin()
+        elif code in FORGOTTEN:
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
             self._stable = False
-            self.lose_all()
+            self.lose_all(forgotten=True)
         elif code:
             error = KafkaError(code, self.group)
             self.forget_coordinator()
@@ -182,14 +180,44 @@ class ClassicGroupMembership(GroupMembership):
                 raise error
 
     async def _say_goodbye(self) -> None:
+        if self.settings.instance_id is not None:
+            return  # a static member keeps its partitions until the session timeout
         members = [MemberIdentity(member_id=self.member_id)]
         await self.send(LeaveGroupRequest(group_id=self.group, members=members))
 
 
+def _owned_of(subscriptions: Mapping[str, ConsumerProtocolSubscription]) -> Assignment:
+    """Partitions that members own. Of two that claim one, only a member of the newer generation is right."""
+    claims: dict[TopicPartition, list[tuple[int, str]]] = defaultdict(list)
+    for member, subscription in subscriptions.items():
+        for topic in subscription.owned_partitions:
+            for index in topic.partitions:
+                claims[TopicPartition(topic.topic, index)].append((_generation(subscription), member))
+    owned: Assignment = {member: [] for member in subscriptions}
+    for tp, claimed in sorted(claims.items()):
+        newest = max(generation for generation, _ in claimed)
+        owners = [member for generation, member in claimed if generation == newest]
+        if len(owners) == 1:
+            owned[owners[0]].append(tp)
+    return owned
+
+
+def _generation(subscription: ConsumerProtocolSubscription) -> int:
+    if subscription.generation_id >= 0 or not subscription.user_data:
+        return subscription.generation_id
+    return int.from_bytes(subscription.user_data[:4], "big", signed=True)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for name, index in sorted(partitions):
+        topics[name].append(index)
+    return topics
+
+
 def _encoded(partitions: list[TopicPartition]) -> bytes:
-    topics: dict[str, ConsumerProtocolAssignmentTopicPartition] = {}
-    for name, index in partitions:
-        topic = topics.setdefault(name, ConsumerProtocolAssignmentTopicPartition(topic=name))
-        topic.partitions.append(index)
-    assignment = ConsumerProtocolAssignment(assigned_partitions=list(topics.values()))
-    return encode_versioned(assignment, EMBEDDED_VERSION)
+    topics = [
+        ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=indexes)
+        for name, indexes in _by_topic(partitions).items()
+    ]
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=topics), EMBEDDED_VERSION)

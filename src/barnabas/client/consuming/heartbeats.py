@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from barnabas.client.cluster import raise_for
-from barnabas.client.consuming.membership import FORGOTTEN, REBALANCE_SECONDS, GroupMembership
+from barnabas.client.consuming.membership import FORGOTTEN, GroupMembership
 from barnabas.client.share.membership import new_member_id
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
@@ -21,12 +22,20 @@ JOINING, LEAVING = 0, -1
 
 class ConsumerGroupMembership(GroupMembership):
     _lock: asyncio.Lock | None = None
+    _has_new_topics = False
 
     async def join(self) -> None:
         self.member_id = new_member_id()
         self._lock = asyncio.Lock()
         await self.client.topics(self.topics)
         await self.client.retry(lambda: self._heartbeat(frozenset()), self.topics)
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        super().subscribe(topics)
+        self._has_new_topics = True
+
+    def request_rejoin(self) -> None:
+        """The coordinator hands revoked partitions on without a rebalance."""
 
     async def settle(self, owned: frozenset[TopicPartition]) -> None:
         """Acknowledge revoked and newly assigned partitions."""
@@ -49,7 +58,7 @@ class ConsumerGroupMembership(GroupMembership):
                 self.forget_coordinator()
                 if error.code in FORGOTTEN and self.epoch != LEAVING:
                     self.epoch = JOINING  # the next heartbeat joins again
-                    self.lose_all()
+                    self.lose_all(forgotten=True)
                     return
                 raise
             if self.epoch != LEAVING:
@@ -58,14 +67,19 @@ class ConsumerGroupMembership(GroupMembership):
     def _request(self, owned: frozenset[TopicPartition] | None) -> ConsumerGroupHeartbeatRequest:
         is_new = self.epoch == JOINING
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group, member_id=self.member_id, member_epoch=self.epoch
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.settings.instance_id,
         )
         if is_new:
             request.subscribed_topic_names = self.topics
-            request.rebalance_timeout_ms = int(REBALANCE_SECONDS * 1000)
+            request.rebalance_timeout_ms = int(self.settings.rebalance_timeout * 1000)
             request.topic_partitions = []
         elif owned is not None:
             request.topic_partitions = self._by_topic(owned)
+        if self._has_new_topics:
+            request.subscribed_topic_names, self._has_new_topics = self.topics, False
         return request
 
     def _by_topic(self, owned: frozenset[TopicPartition]) -> list[ConsumerGroupHeartbeatTopicPartitions]:

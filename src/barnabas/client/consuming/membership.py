@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from barnabas.client.cluster import Client
@@ -31,6 +32,17 @@ FORGOTTEN = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Names and defaults are those of Kafka's consumer (session.timeout.ms, ...)."""
+
+    session_timeout: float = 45.0
+    heartbeat_interval: float = 3.0
+    rebalance_timeout: float = REBALANCE_SECONDS  # Kafka's consumer uses max.poll.interval.ms
+    strategies: tuple[str, ...] = ("range", "roundrobin")  # of classic groups
+    instance_id: str | None = None  # of a static member
+
+
 class GroupMembership(ABC):
     """`join` first, then `keep_alive` in a task.
 
@@ -38,9 +50,14 @@ class GroupMembership(ABC):
     and calls `settle` with the rest, after which `partitions` may have grown.
     """
 
-    def __init__(self, client: Client, group: str, topics: Iterable[str]) -> None:
+    def __init__(
+        self, client: Client, group: str, topics: Iterable[str], settings: MemberSettings | None = None
+    ) -> None:
         self.client = client
         self.group = group
+        self.settings = settings or MemberSettings()
+        self.was_forgotten = False
+        """The coordinator removed this member: its partitions may have another owner already."""
         self.topics = sorted(set(topics))
         self.member_id = ""
         self.epoch = 0  # or generation: every commit names it
@@ -52,6 +69,15 @@ class GroupMembership(ABC):
 
     @abstractmethod
     async def join(self) -> None: ...
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Change the topics; effective with the next `settle`."""
+        self.topics = sorted(set(topics))
+        self.changed.set()
+
+    @abstractmethod
+    def request_rejoin(self) -> None:
+        """Have the next `settle` start a rebalance, if the protocol needs one."""
 
     @abstractmethod
     async def settle(self, owned: frozenset[TopicPartition]) -> None: ...
@@ -98,13 +124,23 @@ class GroupMembership(ABC):
     def forget_coordinator(self) -> None:
         self._coordinator = None
 
-    def lose_all(self) -> None:
+    def lose_all(self, *, forgotten: bool = False) -> None:
+        self.was_forgotten = self.was_forgotten or forgotten
         self.partitions = frozenset()
         self.changed.set()
 
 
-async def choose_membership(client: Client, group: str, topics: Iterable[str]) -> GroupMembership:
-    """KIP-848 if the brokers support it and the group has no classic members.
+PROTOCOLS = ("auto", "classic", "consumer")
+
+
+async def choose_membership(
+    client: Client,
+    group: str,
+    topics: Iterable[str],
+    settings: MemberSettings | None = None,
+    protocol: str = "auto",
+) -> GroupMembership:
+    """`auto`: KIP-848 if the brokers support it and the group has no classic members.
 
     A classic member can join groups of both types; brokers may refuse to convert a group for a KIP-848 member.
     """
@@ -115,9 +151,12 @@ async def choose_membership(client: Client, group: str, topics: Iterable[str]) -
         connection = await client.connection_to(await find_coordinator(client, group))
         return ConsumerGroupHeartbeatRequest.api_key in connection.versions
 
-    if await client.retry(attempt) and not await _has_classic_members(client, group):
-        return ConsumerGroupMembership(client, group, topics)
-    return ClassicGroupMembership(client, group, topics)
+    if protocol == "auto":
+        has_api = await client.retry(attempt)
+        protocol = "consumer" if has_api and not await _has_classic_members(client, group) else "classic"
+    if protocol == "consumer":
+        return ConsumerGroupMembership(client, group, topics, settings)
+    return ClassicGroupMembership(client, group, topics, settings)
 
 
 async def _has_classic_members(client: Client, group: str) -> bool:

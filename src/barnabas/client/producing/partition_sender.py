@@ -7,6 +7,7 @@ order. The next batch fills meanwhile: batches grow with the load.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,15 @@ MIN_WAIT = 1.0  # seconds for one request, even if the delivery timeout is nearl
 class PartitionSender:
     def __init__(self, producer: Producer, partition: TopicPartition) -> None:
         self.partition = partition
-        self.queue = BatchQueue(partition, producer.settings.batch_bytes)
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
+        self.queue = BatchQueue(partition, producer.settings.batch_bytes, self.loop)
         self.busy = False
         self.wake = asyncio.Event()
         self._producer = producer
         self._client = producer.client
-        self._sender = BatchSender(producer.client, producer.settings.acks)
+        self._transactions = producer.transactions
+        transactional_id = None if self._transactions is None else self._transactions.transactional_id
+        self._sender = BatchSender(producer.client, producer.settings.acks, transactional_id)
         self._identity = NO_PRODUCER_ID
         self._sequence = -1
 
@@ -50,8 +54,11 @@ class PartitionSender:
                 self.wake.clear()
                 await self.wake.wait()
             await self._linger(self.queue.oldest())
+            with self._producer.lock:
+                batch = self.queue.take() if self.queue else None
+            if batch is None:
+                continue  # discarded meanwhile
             self.busy = True
-            batch = self.queue.take()
             try:
                 await self._deliver(batch)
             finally:
@@ -60,11 +67,12 @@ class PartitionSender:
 
     async def _linger(self, batch: ProducerBatch) -> None:
         """Wait up to `linger` for more records."""
-        left = batch.opened + self._producer.settings.linger - time.monotonic()
-        if left > 0 and not batch.ready.is_set():
+        end = batch.opened + self._producer.settings.linger
+        while (left := end - time.monotonic()) > 0 and not batch.ready:
+            self.wake.clear()
             try:
                 async with asyncio.timeout(left):
-                    await batch.ready.wait()
+                    await self.wake.wait()
             except TimeoutError:
                 return
 
@@ -78,8 +86,9 @@ class PartitionSender:
                 return
             # Its sequence numbers may or may not be in the log: nothing can follow them under this id.
             self._producer.forget_identity(self._identity)
-            self._producer.note_failure(error)
-            batch.fail(error)
+            failure = error if self._transactions is None else self._transactions.failed(error)
+            self._producer.note_failure(failure)
+            batch.fail(failure)
         except asyncio.CancelledError:
             batch.fail(ClientError(f"the producer was closed before {self.partition} took the record"))
             raise
@@ -92,6 +101,9 @@ class PartitionSender:
         async def attempt() -> Appended:
             nonlocal data
             data = data or await self._build(batch)
+            if self._transactions is not None:
+                await self._transactions.join(self.partition)
+                self._sender.transactions_v2 = self._transactions.is_v2
             timeout = min(self._client.request_timeout, max(policy.deadline.remaining, MIN_WAIT))
             outcome = await self._sender.send({self.partition: data}, timeout)
             outcome.raise_first()
@@ -109,7 +121,7 @@ class PartitionSender:
 
         appended = await retry(attempt, policy, recover)
         if self._identity.is_idempotent:
-            self._sequence = add_to_sequence(self._sequence, len(batch.records))
+            self._sequence = add_to_sequence(self._sequence, batch.count)
         return appended
 
     def _is_retriable(self, error: Exception) -> bool:
@@ -117,14 +129,19 @@ class PartitionSender:
 
     def _needs_new_id(self, error: Exception) -> bool:
         is_gone = isinstance(error, KafkaError) and error.code in PRODUCER_ID_IS_GONE
-        return is_gone and self._identity.is_idempotent
+        return is_gone and self._identity.is_idempotent and self._transactions is None
 
     async def _build(self, batch: ProducerBatch) -> bytes:
         identity = await self._producer.identity()
         if identity != self._identity:
             self._identity = identity
             self._sequence = 0 if identity.is_idempotent else -1
-        settings = self._producer.settings
+        settings, transactional = self._producer.settings, self._transactions is not None
+        if batch.block is not None:
+            seal = batch.block.seal
+            return bytes(
+                seal(identity.producer_id, identity.epoch, self._sequence, transactional=transactional)
+            )
         built = build_batch(
             batch.records,
             compression=settings.codec,
@@ -132,6 +149,7 @@ class PartitionSender:
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
             base_sequence=self._sequence,
+            transactional=transactional,
         )
         return bytes(built)
 

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Generator
+from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
 from barnabas.client.producing.batch_sender import Appended
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.records import Record
+from barnabas.records import Block, Record
 
 # -- Partitioner, as Kafka's default -------------------------------------------------------------------
 
@@ -47,7 +48,15 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
+    return _partition_of(key, partition_count) if len(key) <= CACHED_KEY else _hashed(key, partition_count)
+
+
+def _hashed(key: bytes, partition_count: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+CACHED_KEY = 64  # bytes; hashing a key in Python takes microseconds, and keys repeat
+_partition_of = lru_cache(16_384)(_hashed)
 
 
 class Delivered(NamedTuple):
@@ -66,17 +75,27 @@ class Split(NamedTuple):
 
 
 class ProducerBatch:
-    """Records of one batch. They share a future: one per record would cost more than sending it."""
+    """Records of one batch, or a block encoded from columns.
 
-    __slots__ = ("bytes", "done", "opened", "partition", "ready", "records")
+    Records share a future: one per record would cost more than sending it.
+    """
 
-    def __init__(self, partition: TopicPartition) -> None:
+    __slots__ = ("block", "bytes", "done", "opened", "partition", "ready", "records")
+
+    def __init__(
+        self, partition: TopicPartition, loop: asyncio.AbstractEventLoop, block: Block | None = None
+    ) -> None:
         self.partition = partition
         self.records: list[Record] = []
-        self.bytes = 0
+        self.block = block
+        self.bytes = 0 if block is None else len(block.data)
         self.opened = time.monotonic()
-        self.ready = asyncio.Event()  # no more records will be added: stop lingering
-        self.done: asyncio.Future[Appended | Split] = asyncio.get_running_loop().create_future()
+        self.ready = block is not None  # no more records will be added: stop lingering
+        self.done: asyncio.Future[Appended | Split] = loop.create_future()
+
+    @property
+    def count(self) -> int:
+        return len(self.records) if self.block is None else self.block.count
 
     def resolve(self, appended: Appended) -> None:
         if not self.done.done():
@@ -88,11 +107,17 @@ class ProducerBatch:
             self.done.exception()  # mark as retrieved: a caller that does not await gets it from flush()
 
     def split(self) -> Split:
-        half = len(self.records) // 2
-        halves = Split(ProducerBatch(self.partition), ProducerBatch(self.partition))
+        half, loop = len(self.records) // 2, self.done.get_loop()
+        halves = Split(ProducerBatch(self.partition, loop), ProducerBatch(self.partition, loop))
         halves.first.records, halves.second.records = self.records[:half], self.records[half:]
         self.done.set_result(halves)
         return halves
+
+    def __await__(self) -> Generator[Any, None, Appended]:
+        """Base offset of a block, which is never split."""
+        appended = yield from asyncio.shield(self.done).__await__()
+        assert isinstance(appended, Appended)
+        return appended
 
 
 class RecordDelivery:
@@ -105,11 +130,39 @@ class RecordDelivery:
         self._index = index
 
     def __await__(self) -> Generator[Any, None, Delivered]:
-        while isinstance(outcome := (yield from asyncio.shield(self._batch.done).__await__()), Split):
+        while True:
+            outcome = yield from asyncio.shield(self._batch.done).__await__()
+            if not isinstance(outcome, Split):
+                return self._delivered(outcome)
             self._follow(outcome)
-        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+
+    @property
+    def is_batch_ready(self) -> bool:
+        """True if the batch of the record accepts no more."""
+        return self._batch.ready
+
+    @property
+    def done(self) -> bool:
+        """True if the result is known; from any thread."""
+        return self._batch.done.done()
+
+    @property
+    def delivered(self) -> Delivered | None:
+        """The position if it is known already; None to await it. From any thread."""
+        done = self._batch.done
+        if not done.done() or done.cancelled() or done.exception() is not None:
+            return None
+        outcome = done.result()
+        return None if isinstance(outcome, Split) else self._delivered(outcome)
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self._batch.partition
+
+    def _delivered(self, appended: Appended) -> Delivered:
+        offset = appended.base_offset + self._index if appended.base_offset >= 0 else -1
         given = self._batch.records[self._index].timestamp
-        timestamp = given if outcome.log_append_time < 0 else outcome.log_append_time
+        timestamp = given if appended.log_append_time < 0 else appended.log_append_time
         return Delivered(self._batch.partition, offset, timestamp)
 
     def _follow(self, split: Split) -> None:
@@ -121,50 +174,60 @@ class RecordDelivery:
 
 
 class BatchQueue:
-    """Batches of one partition, oldest first; the newest accepts records until full."""
+    """Batches of one partition, oldest first; the newest accepts records until full. The producer's lock guards it."""
 
-    __slots__ = ("_batch_bytes", "_partition", "_waiting")
+    __slots__ = ("_batch_bytes", "_loop", "_partition", "_waiting")
 
-    def __init__(self, partition: TopicPartition, batch_bytes: int) -> None:
+    def __init__(self, partition: TopicPartition, batch_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
         self._partition = partition
         self._batch_bytes = batch_bytes
+        self._loop = loop
         self._waiting: deque[ProducerBatch] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, record: Record, size: int) -> tuple[ProducerBatch, RecordDelivery]:
-        batch = self._waiting[-1] if self._waiting else self._open()
+    def add(self, record: Record, size: int) -> ProducerBatch:
+        waiting = self._waiting
+        batch = waiting[-1] if waiting and not waiting[-1].ready else self._open()
         if batch.bytes and batch.bytes + size > self._batch_bytes:
-            batch.ready.set()
+            batch.ready = True
             batch = self._open()
         batch.records.append(record)
         batch.bytes += size
         if batch.bytes >= self._batch_bytes:
-            batch.ready.set()
-        return batch, RecordDelivery(batch, len(batch.records) - 1)
+            batch.ready = True
+        return batch
+
+    def add_block(self, block: Block) -> ProducerBatch:
+        self.stop_lingering()
+        batch = ProducerBatch(self._partition, self._loop, block)
+        self._waiting.append(batch)
+        return batch
 
     def has_room_in(self, batch: ProducerBatch, size: int) -> bool:
         """True if a record of this size fits into the batch."""
-        return bool(self._waiting) and self._waiting[-1] is batch and batch.bytes + size <= self._batch_bytes
+        is_open = bool(self._waiting) and self._waiting[-1] is batch and not batch.ready
+        return is_open and batch.bytes + size <= self._batch_bytes
 
     def oldest(self) -> ProducerBatch:
         return self._waiting[0]
 
     def take(self) -> ProducerBatch:
         batch = self._waiting.popleft()
-        batch.ready.set()
+        batch.ready = True
         return batch
 
     def stop_lingering(self) -> None:
         for batch in self._waiting:
-            batch.ready.set()
+            batch.ready = True
 
-    def fail_all(self, error: Exception) -> None:
-        while self._waiting:
-            self._waiting.popleft().fail(error)
+    def take_all(self) -> list[ProducerBatch]:
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
 
     def _open(self) -> ProducerBatch:
-        batch = ProducerBatch(self._partition)
+        batch = ProducerBatch(self._partition, self._loop)
         self._waiting.append(batch)
         return batch

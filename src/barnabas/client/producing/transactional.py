@@ -30,6 +30,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.protocol.messages.metadata import FindCoordinatorRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     DescribeTransactionsRequest,
@@ -187,6 +188,23 @@ class TransactionRequests:
             code = worst[0] if worst else 0
             raise_for(
                 code, f"partitions could not join the transaction of {transactional_id}{_explained(code)}"
+            )
+
+        await self._coordinated(transactional_id, attempt)
+
+    async def add_offsets(self, transactional_id: str, identity: ProducerIdentity, group: str) -> None:
+        """Add a group's offsets to a transaction V1."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group,
+        )
+
+        async def attempt(coordinator: int) -> None:
+            response = await self.client.send_to_broker(coordinator, request)
+            raise_for(
+                response.error_code, f"group {group} could not join the transaction of {transactional_id}"
             )
 
         await self._coordinated(transactional_id, attempt)

@@ -21,11 +21,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
 from barnabas.client.groups import commit_offsets
+from barnabas.common.loop_thread import LoopThread
 from barnabas.common.types import TopicPartition
+from barnabas.network import new_event_loop
 from barnabas.services.console.exporter.server import ExporterServer
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
-from barnabas.testing.loop_thread import LoopThread
 from tests.support.kafka.broker import ApacheKafka
 from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
@@ -46,7 +47,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @contextmanager
 def exporter(bootstrap: str, **given: str) -> Iterator[ExporterServer]:
-    loop = LoopThread("exporter")
+    loop = LoopThread("exporter", new_event_loop())
 
     async def start() -> ExporterServer:
         server = ExporterServer(ClusterSettings("default", bootstrap), Address("127.0.0.1", 0), **given)

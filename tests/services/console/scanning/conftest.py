@@ -10,11 +10,12 @@ from confluent_kafka import Message
 
 from barnabas.client.cluster import Client
 from barnabas.client.opening import ConsumedRecord
+from barnabas.common.loop_thread import LoopThread
+from barnabas.network import new_event_loop
 from barnabas.services.console.scanning.model import Hit, Hits, ScanEnd, Search, SearchEvent
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
-from barnabas.testing.loop_thread import LoopThread
 from tests.tables.conftest import SETTINGS, fill, poll_all
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ async def gather(events: AsyncIterator[SearchEvent]) -> tuple[list[Hit], ScanEnd
 
 @pytest.fixture(scope="package")
 def searcher() -> Iterator[Searcher]:
-    loop = LoopThread("searches")
+    loop = LoopThread("searches", new_event_loop())
     pool = Pool(2)
     try:
         yield Searcher(loop, pool)

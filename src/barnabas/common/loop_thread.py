@@ -1,4 +1,4 @@
-"""A thread that runs one event loop, and a way into it for the threads that have none."""
+"""A thread that runs one event loop, and a way into it for threads without one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from barnabas.network import new_event_loop
-
 T = TypeVar("T")
 
 
 class LoopThread:
-    """Event loop on a separate thread, so that the test's thread may block, fork, or run another loop."""
+    """Event loop on a separate thread, so that the caller's thread may block, fork, or run another loop."""
 
-    def __init__(self, name: str) -> None:
-        self._loop = new_event_loop()
-        # A daemon, so that a test that forgets to stop its broker does not keep the process alive.
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.new_event_loop()
+        # A daemon, so that a program that forgets to close it can end.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop; return its result or raise its exception in the calling thread."""
