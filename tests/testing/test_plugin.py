@@ -62,7 +62,8 @@ def test_the_plugin_loads_nothing_heavy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
     )
-    assert set(done.stdout.split()) == {"barnabas", "barnabas.testing", "barnabas.testing.plugin"}
+    version = {"barnabas.common", "barnabas.common.version"}
+    assert set(done.stdout.split()) - version == {"barnabas", "barnabas.testing", "barnabas.testing.plugin"}
 
 
 @pytest.mark.usefixtures("barnabas_topic")
