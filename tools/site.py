@@ -133,7 +133,9 @@ def _group(title: str, group: dict[str, str]) -> str:
 
 def build(zensical: str) -> None:
     CONFIG.write_text(configuration())
-    subprocess.run([str(Path(zensical).absolute()), "build", "--config-file", str(CONFIG)], check=True, cwd=BUILD)
+    subprocess.run(
+        [str(Path(zensical).absolute()), "build", "--config-file", str(CONFIG)], check=True, cwd=BUILD
+    )
 
 
 # -- For language models: an index, and each page as Markdown (llmstxt.org) ---------------------------------

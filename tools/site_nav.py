@@ -24,6 +24,7 @@ NAV: dict[str, Group] = {
         "Demo": "pipelines/demo.md",
     },
     "Use from Python": {
+        "Python client": "python-client.md",
         "A broker in tests": "testing.md",
         "Topics as tables": "tables.md",
         "Filters": "filters.md",
