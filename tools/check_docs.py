@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from barnabas.config import definitions
 from barnabas.handlers.table import HANDLERS
+from tools.doc_command_lines import wrong_command_lines
 from tools.doc_commands import commands, options_of
 from tools.doc_marks import ROOT
 from tools.doc_pages import PAGES
@@ -97,6 +98,7 @@ RULES: tuple[Callable[[], Iterator[str]], ...] = (
     modules_that_do_not_exist,
     apis_said_not_to_be_served,
     pages_not_listed,
+    wrong_command_lines,
 )
 
 

@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
+from barnabas.cli.main import make_app
 from barnabas.handlers.table import HANDLERS
 from barnabas.protocol.api import OWN_API
 from tests.support.kafka.catalogue import kafka_descriptions
 from tests.support.kafka.jars import requires_java
 from tools.check_docs import RULES
 from tools.doc_apis import NOT_SERVED, compatibility_page
+from tools.doc_command_lines import complaint_about
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,3 +49,17 @@ def test_the_page_of_apis_has_every_key_of_the_newest_kafka_with_its_versions_or
 
 def test_what_is_served_needs_no_reason_why_not() -> None:
     assert not NOT_SERVED.keys() & {handler.request_class.api_key for handler in HANDLERS}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("barnabas topics create orders --partitions 3  # a comment", ""),
+        ("barnabas serve --data ./data | tee log --nothing", ""),
+        ("barnabas topic list", "no command 'topic'"),
+        ("barnabas topics create orders --partition 3", "no option --partition"),
+        ("barnabas COMMAND --help", ""),
+    ],
+)
+def test_command_lines_of_the_documentation_are_checked(text: str, complaint: str) -> None:
+    assert complaint_about(typer.main.get_command(make_app()), text) == complaint
