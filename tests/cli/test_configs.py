@@ -52,3 +52,14 @@ def test_a_broker_has_a_number(cli: Cli) -> None:
     failed = cli("configs", "describe", "broker", "one")
     assert failed.code == 1
     assert "is not a valid broker id" in failed.err
+
+
+def test_clients_are_asked_for_their_metrics(cli: Cli) -> None:
+    cli.ok("configs", "set", "client-metrics", "latency", "interval.ms=10000", "match=client_id=shop.*")
+    described = cli.ok("configs", "describe", "client-metrics", "latency", "-o", "json").json
+    assert {each["name"]: each["value"] for each in described} == {
+        "interval.ms": "10000",
+        "match": "client_id=shop.*",
+    }
+    assert {"kind": "client-metrics", "name": "latency"} in cli.ok("configs", "list", "-o", "json").json
+    cli.ok("configs", "unset", "client-metrics", "latency", "interval.ms", "match")

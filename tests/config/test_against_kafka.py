@@ -42,10 +42,14 @@ MODES = {
 }
 
 
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+# KIP-1191 (dead letters of share groups) and KIP-1241 (copy lag of tiered topics).
+OF_NEWER_KAFKA = ("errors.deadletterqueue.", "remote.copy.lag.", "log.remote.copy.lag.")
+
+
 def is_ours(name: str) -> bool:
-    """Dead letters of share groups came with Kafka 4.4 (KIP-1191); KafkaConfig leaves two to its authorizer."""
-    of_the_authorizer = ("super.users", "allow.everyone.if.no.acl.found")
-    return name.startswith(("barnabas.", "zookeeper.", "errors.deadletterqueue.", *of_the_authorizer))
+    """Also True for settings that came with Kafka 4.4, and for two that KafkaConfig leaves to its authorizer."""
+    return name.startswith(("barnabas.", "zookeeper.", *OF_THE_AUTHORIZER, *OF_NEWER_KAFKA))
 
 
 OF_OLD_KAFKA = {"replica.lag.max.messages"}  # until 0.9; off by default here

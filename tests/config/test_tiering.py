@@ -68,6 +68,20 @@ def identical(unit: str) -> str:
                 "Value must not be more than retention.ms property value: 604800000"
             ),
         ),
+        (
+            {**ON, "local.retention.ms": "1000", "remote.copy.lag.ms": "1001"},
+            (
+                "Invalid value 1001 for configuration remote.copy.lag.ms: "
+                "Value must not exceed local.retention.ms (effective value: 1000)"
+            ),
+        ),
+        (
+            {**ON, "retention.bytes": "100", "remote.copy.lag.bytes": "101"},
+            (
+                "Invalid value 101 for configuration remote.copy.lag.bytes: "
+                "Value must not exceed local.retention.bytes (effective value: 100)"
+            ),
+        ),
         ({**NO_COPIES, "local.retention.ms": "5"}, identical("ms")),
         ({**NO_COPIES, "local.retention.bytes": "7"}, identical("bytes")),
     ],
@@ -85,6 +99,8 @@ def test_a_tiered_topic_is_refused_with_kafkas_words(settings: dict[str, str], t
         NO_COPIES,
         {**ON, "retention.ms": "1000"},
         {**ON, "cleanup.policy": ""},
+        {**ON, "remote.copy.lag.ms": "-1", "remote.copy.lag.bytes": "1000000"},
+        {**ON, "retention.ms": "-1", "remote.copy.lag.ms": "1000000"},
         {**ON, "local.retention.ms": "10", "retention.ms": "-1"},
         {**NO_COPIES, "local.retention.ms": "5", "retention.ms": "5"},
         {"local.retention.ms": "1000", "retention.ms": "100"},

@@ -1,4 +1,4 @@
-"""`barnabas configs`: dynamic settings of topics, brokers and groups."""
+"""`barnabas configs`: dynamic settings of topics, brokers and groups, and subscriptions to client metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from barnabas.client import Client
     from barnabas.protocol.messages.configs import DescribeConfigsResourceResult
 
-app = typer.Typer(help="Show and change settings of topics, brokers and groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show and change settings of topics, brokers, groups and client metrics.", no_args_is_help=True
+)
 
 ALL_BROKERS = "default"  # Kafka's word for the settings that hold for every broker of the cluster
 
@@ -30,13 +32,23 @@ class ConfigResource(StrEnum):
     TOPIC = "topic"
     BROKER = "broker"
     GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
-RESOURCE_TYPES = {ConfigResource.TOPIC: 2, ConfigResource.BROKER: 4, ConfigResource.GROUP: 32}
+RESOURCE_TYPES = {
+    ConfigResource.TOPIC: 2,
+    ConfigResource.BROKER: 4,
+    ConfigResource.CLIENT_METRICS: 16,
+    ConfigResource.GROUP: 32,
+}
 
 KindArgument = Annotated[ConfigResource, typer.Argument(help="The type of the resource.")]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help=f"Topic, group or broker id; `{ALL_BROKERS}` for all brokers.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help=f"Topic, group, subscription or broker id; `{ALL_BROKERS}` for all brokers.",
+    ),
 ]
 
 
@@ -46,14 +58,14 @@ def list_resources(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """List the topics, brokers and groups with changed settings.
+    """List the topics, brokers, groups and client metrics with changed settings.
 
     Example:
 
       barnabas configs list --kind topic
     """
     rows = with_client(bootstrap, lambda client: _list(client, [kind] if kind else list(ConfigResource)))
-    show_rows(output, rows, ("kind", "name"), empty="No topic, broker or group has changed settings.")
+    show_rows(output, rows, ("kind", "name"), empty="Nothing has changed settings.")
 
 
 @app.command()
@@ -102,6 +114,8 @@ def set_configs(
       barnabas configs set topic orders retention.ms=86400000 cleanup.policy=delete
 
       barnabas configs set broker default log.retention.ms=604800000
+
+      barnabas configs set client-metrics latency metrics=org.apache.kafka.producer. interval.ms=10000
     """
     pairs = parse_settings(settings)
     _alter(bootstrap, kind, name, {key: (0, value) for key, value in pairs.items()})

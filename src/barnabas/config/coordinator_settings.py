@@ -233,9 +233,9 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
 SHARE_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
     Setting("errors.deadletterqueue.topic.name.prefix", SettingKind.STRING, "dlq.",
             "The prefix that names of dead-letter topics must have, so that a share group cannot be used to write to "
-            "arbitrary topics."),
+            "arbitrary topics.", mode=UpdateMode.CLUSTER_WIDE),
     Setting("errors.deadletterqueue.auto.create.topics.enable", SettingKind.BOOLEAN, "false",
-            "Whether to create missing dead-letter topics of share groups."),
+            "Whether to create missing dead-letter topics of share groups.", mode=UpdateMode.CLUSTER_WIDE),
     Setting("share.coordinator.state.topic.num.partitions", SettingKind.INT, "50",
             "The number of partitions of __share_group_state at its creation.", AtLeast(1)),
     Setting("share.coordinator.state.topic.replication.factor", SettingKind.SHORT, "3",

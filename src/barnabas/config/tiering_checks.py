@@ -53,6 +53,10 @@ def check_tiered_topic(
         _check_same(config)
     _check_local("bytes", config.local_retention_bytes, config.retention_bytes)
     _check_local("ms", config.local_retention_ms, config.retention_ms)
+    _check_copy_lag(
+        "bytes", config.remote_copy_lag_bytes, config.local_retention_bytes, config.retention_bytes
+    )
+    _check_copy_lag("ms", config.remote_copy_lag_ms, config.local_retention_ms, config.retention_ms)
 
 
 def is_tiered(configs: Mapping[str, str | None]) -> bool:
@@ -99,3 +103,13 @@ def _check_local(unit: str, local: int, total: int) -> None:
     else:
         return
     raise ConfigError(f"Invalid value {local} for configuration local.retention.{unit}: {problem}")
+
+
+def _check_copy_lag(unit: str, lag: int, local: int, total: int) -> None:
+    """Check that segments are copied before local retention would delete them."""
+    limit = total if local == AS_TOTAL else local
+    if lag > 0 and limit != UNLIMITED and lag > limit:
+        raise ConfigError(
+            f"Invalid value {lag} for configuration remote.copy.lag.{unit}: Value must not exceed "
+            f"local.retention.{unit} (effective value: {limit})"
+        )

@@ -56,6 +56,8 @@ class LogConfig:
     min_compaction_lag_ms: int = _DECLARED
     min_insync_replicas: int = _DECLARED
     preallocate: bool = _DECLARED
+    remote_copy_lag_bytes: int = _DECLARED
+    remote_copy_lag_ms: int = _DECLARED
     remote_log_copy_disable: bool = _DECLARED
     remote_log_delete_on_disable: bool = _DECLARED
     remote_storage_enable: bool = _DECLARED

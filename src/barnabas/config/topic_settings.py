@@ -82,6 +82,13 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
             "The minimum number of in-sync replicas for writes with acks=all.", AtLeast(1)),
     Setting("preallocate", SettingKind.BOOLEAN, "false",
             "Whether to preallocate the file of a new segment."),
+    # KIP-1241, part of Kafka 4.4.
+    Setting("remote.copy.lag.bytes", SettingKind.LONG, "-1",
+            "A closed segment of a tiered topic is copied once so many newer bytes of the log are local, or once it is "
+            "as old as remote.copy.lag.ms. 0: at once. -1: the local retention size.", AtLeast(-1)),
+    Setting("remote.copy.lag.ms", SettingKind.LONG, "0",
+            "A closed segment of a tiered topic is copied once its latest record is so old, or remote.copy.lag.bytes "
+            "are newer. 0: at once. -1: the local retention time.", AtLeast(-1)),
     Setting("remote.log.copy.disable", SettingKind.BOOLEAN, "false",
             "Whether to stop copying segments of a tiered topic to the object store."),
     Setting("remote.log.delete.on.disable", SettingKind.BOOLEAN, "false",
@@ -178,6 +185,8 @@ TOPIC_SYNONYMS: dict[str, tuple[BrokerSynonym, ...]] = {
     "message.timestamp.after.max.ms": (BrokerSynonym("log.message.timestamp.after.max.ms"),),
     "local.retention.ms": (BrokerSynonym("log.local.retention.ms"),),
     "local.retention.bytes": (BrokerSynonym("log.local.retention.bytes"),),
+    "remote.copy.lag.ms": (BrokerSynonym("log.remote.copy.lag.ms"),),
+    "remote.copy.lag.bytes": (BrokerSynonym("log.remote.copy.lag.bytes"),),
     # Same name for brokers and topics.
     "unclean.leader.election.enable": (BrokerSynonym("unclean.leader.election.enable"),),
     "min.insync.replicas": (BrokerSynonym("min.insync.replicas"),),

@@ -18,3 +18,10 @@ def test_the_level_of_the_metadata_is_raised_once(cli: Cli, broker: EmbeddedBrok
     assert done == {"feature": METADATA_VERSION, "level": NEWEST_LEVEL}
     assert level_of(broker.broker.image) == NEWEST_LEVEL
     assert "from now on" in cli.ok("cluster", "upgrade").err
+
+
+def test_the_level_of_a_feature_is_raised(cli: Cli) -> None:
+    done = cli.ok("cluster", "upgrade", "--feature", "share.version=2", "-o", "json").json
+    assert done == {"feature": "share.version", "level": 2}
+    assert "such as share.version=2" in cli("cluster", "upgrade", "--feature", "share.version").err
+    assert cli("cluster", "upgrade", "--feature", "share.version=99").code == 1

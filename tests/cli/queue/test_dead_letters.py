@@ -73,3 +73,19 @@ def test_a_delayed_job_comes_when_its_time_has_come(cli: Cli, topic: str) -> Non
     ).json
     assert second["value"] == "later"
     assert time.monotonic() - published >= 1.9
+
+
+def test_the_prefix_and_the_creation_of_topics_change_while_the_broker_runs(cli: Cli, topic: str) -> None:
+    group, prefix = f"changes-{next(_numbers)}", "errors.deadletterqueue.topic.name.prefix"
+    creates, name = "errors.deadletterqueue.auto.create.topics.enable", "errors.deadletterqueue.topic.name"
+    cli.ok("configs", "set", "broker", "default", f"{prefix}=letters.", f"{creates}=true")
+    try:
+        assert "letters." in cli("configs", "set", "group", group, f"{name}=dlq.of-{group}").err
+        cli.ok(
+            "configs", "set", "group", group, f"{name}=letters.{group}", "share.auto.offset.reset=earliest"
+        )
+        cli.ok("queue", "publish", topic, "one")
+        cli.ok("queue", "take", topic, "-g", group, "--then", "reject")
+        assert letters(cli, f"letters.{group}", 1)[0]["group"] == group
+    finally:
+        cli.ok("configs", "unset", "broker", "default", prefix, creates)

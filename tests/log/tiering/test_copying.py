@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from msgspec.structs import astuple
 
 from barnabas.common.files import FileSystem
@@ -101,6 +102,30 @@ def test_what_was_sealed_and_not_flushed_before_a_restart_is_flushed_to_be_copie
 def test_what_has_expired_is_not_copied() -> None:
     scene = TieredScene(replace(TIERED, retention_ms=DAY_MS))
     assert scene.log.next_to_copy(LATER) is None
+
+
+@pytest.mark.parametrize(
+    ("lag", "is_copied_early", "is_copied_late"),
+    [
+        ({}, True, True),
+        (
+            {"remote_copy_lag_ms": DAY_MS},
+            False,
+            True,
+        ),  # or by size: -1 is local.retention.bytes, which is unlimited
+        ({"remote_copy_lag_ms": DAY_MS, "remote_copy_lag_bytes": 0}, True, True),
+        ({"remote_copy_lag_ms": DAY_MS, "remote_copy_lag_bytes": 600}, True, True),
+        ({"remote_copy_lag_ms": 3 * DAY_MS, "remote_copy_lag_bytes": 1 << 20}, False, False),
+        ({"remote_copy_lag_ms": -1}, False, True),  # local.retention.ms
+        ({"remote_copy_lag_ms": -1, "local_retention_ms": -1}, False, False),
+    ],
+)
+def test_a_segment_is_copied_once_it_is_beyond_the_copy_lag(
+    lag: dict[str, int], is_copied_early: bool, is_copied_late: bool
+) -> None:
+    log = TieredScene(replace(TIERED, **lag)).log  # type: ignore[arg-type]  # all of them are numbers
+    assert (log.next_to_copy(NOW + 100) is not None) == is_copied_early
+    assert (log.next_to_copy(LATER) is not None) == is_copied_late
 
 
 def with_transactions() -> Log:

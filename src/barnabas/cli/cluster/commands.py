@@ -260,22 +260,44 @@ def adopt(
 
 
 @app.command()
-def upgrade(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, output: Output = OutputFormat.TABLE) -> None:
-    """Raise the metadata version, once all brokers run this version of Barnabas.
+def upgrade(
+    feature: Annotated[
+        str | None,
+        typer.Option(
+            "--feature",
+            metavar="NAME=LEVEL",
+            help="Another feature of `cluster describe`, such as share.version=2 [the metadata version].",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Raise the metadata version or another feature level, once all brokers run this version of Barnabas.
 
     Until then an upgraded broker can be downgraded, and new features are off. Afterwards a downgrade is not possible.
-    Equivalent to `kafka-features upgrade --feature barnabas.metadata.version=LEVEL`.
+    Equivalent to `kafka-features upgrade`.
 
-    Example:
+    Examples:
 
       barnabas cluster upgrade -b 127.0.0.1:9092
+
+      barnabas cluster upgrade --feature share.version=2
     """
     from barnabas.client import admin
     from barnabas.cluster.features import METADATA_VERSION, NEWEST_LEVEL
 
-    with_client(bootstrap, lambda client: admin.finalize_feature(client, METADATA_VERSION, NEWEST_LEVEL))
-    text = f"All brokers use {METADATA_VERSION}={NEWEST_LEVEL} from now on."
-    show_done(output, text, {"feature": METADATA_VERSION, "level": NEWEST_LEVEL})
+    name, level = (METADATA_VERSION, NEWEST_LEVEL) if feature is None else _feature_level(feature)
+    with_client(bootstrap, lambda client: admin.finalize_feature(client, name, level))
+    show_done(output, f"All brokers use {name}={level} from now on.", {"feature": name, "level": level})
+
+
+def _feature_level(text: str) -> tuple[str, int]:
+    name, _, level = text.partition("=")
+    if not (name and level.isdecimal()):
+        raise typer.BadParameter(
+            f"{text!r} is not NAME=LEVEL, such as share.version=2", param_hint="--feature"
+        )
+    return name, int(level)
 
 
 @app.command()

@@ -31,7 +31,7 @@ from barnabas.log.segments.indexes import OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import SCAN_CHUNK, walk_headers
 from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.checkpoint import epochs_below
-from barnabas.log.tiering.retention import above_tiered_end, copies, expired_upto
+from barnabas.log.tiering.retention import above_tiered_end, copies, expired_upto, may_be_copied
 from barnabas.log.truncation import rebuild_producers
 from barnabas.records.batch import NO_TIMESTAMP
 
@@ -75,7 +75,7 @@ class CopiedLog(Protocol):
 
 
 def next_to_copy(log: RollingLog, now_ms: int) -> SegmentToCopy | None:
-    """See `CopiedLog`. Expired segments are not copied."""
+    """See `CopiedLog`. Expired segments and those within the copy lag are not copied."""
     offsets = log.offsets
     base = max(offsets.tiered_end, offsets.local_start)
     segments = log.segments.since(base)
@@ -83,6 +83,8 @@ def next_to_copy(log: RollingLog, now_ms: int) -> SegmentToCopy | None:
         return None
     end = segments[1].base_offset
     if end > log.decided_offset or end <= base:
+        return None
+    if not may_be_copied(log, segments, now_ms):
         return None
     if end > offsets.recovery_point:
         log.want_flush()  # a segment rolled before the last start is not flushed otherwise

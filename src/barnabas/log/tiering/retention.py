@@ -11,7 +11,7 @@ and below the tiered end in the checkpoint file (log/tiering/checkpoint.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -48,6 +48,19 @@ def local_limits(config: LogConfig) -> tuple[int, int]:
 def copies(config: LogConfig) -> bool:
     """True if sealed segments are copied to remote storage."""
     return config.remote_storage_enable and not config.remote_log_copy_disable
+
+
+def may_be_copied(log: RollingLog, segments: Sequence[Segment], now_ms: int) -> bool:
+    """True if the first of these segments, which include the active one, is beyond the copy lag (KIP-1241)."""
+    config, (local_ms, local_bytes) = log.config, local_limits(log.config)
+    lag_ms = local_ms if config.remote_copy_lag_ms == UNLIMITED else config.remote_copy_lag_ms
+    lag_bytes = local_bytes if config.remote_copy_lag_bytes == UNLIMITED else config.remote_copy_lag_bytes
+    if not (lag_ms and lag_bytes):
+        return True
+    if lag_bytes > 0 and sum(segment.size for segment in segments[1:]) >= lag_bytes:
+        return True
+    # As in Kafka, a timestamp in the future does not delay the copy.
+    return lag_ms > 0 and not 0 <= now_ms - age_timestamp(log, segments[0], now_ms, None) < lag_ms
 
 
 # -- total retention ----------------------------------------------------------------------------------

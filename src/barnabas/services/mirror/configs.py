@@ -27,6 +27,8 @@ LEFT_ALONE = frozenset(
         "remote.storage.enable",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
+        "remote.copy.lag.ms",
+        "remote.copy.lag.bytes",
         "local.retention.ms",
         "local.retention.bytes",
     }
