@@ -11,8 +11,8 @@ from barnabas.common.files import LocalFileSystem
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.log.dirs.log_dir import FolderInUseError
 from barnabas.log.dirs.manager import LogManager
+from barnabas.log.dirs.state import FolderInUseError
 from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.testing.files import FaultyFileSystem
 from tests.support.builders.logs import PARTITION, TOPIC_ID, append, batch, get, loaded, managed, read_all

@@ -12,9 +12,10 @@ from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
-from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, LogDir
+from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.dirs.missing import accept_losses
+from barnabas.log.dirs.state import ACCEPTED_LOSSES
 from barnabas.log.failures import DamagedLog
 from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch
 
@@ -129,7 +130,7 @@ def test_an_acceptance_goes_when_the_folder_is_back(tmp_path: Path) -> None:
     logs.close()
     accept_losses(logs.dirs[0], {PARTITION})
     started(tmp_path).close()
-    assert LogDir(LocalFileSystem(), logs.dirs[0].folder).read_partitions(ACCEPTED_LOSSES) == set()
+    assert LogDir(LocalFileSystem(), logs.dirs[0].folder).state.read_partitions(ACCEPTED_LOSSES) == set()
 
 
 def test_a_loss_that_was_found_is_not_forgotten_after_a_power_cut(tmp_path: Path) -> None:

@@ -102,11 +102,11 @@ def repair(
     partitions = [] if accept_loss else list(_partitions(folder))
     parent = partitions[0].parent if partitions else folder.parent if is_missing(folder) else folder
     log_dir = LogDir(LocalFileSystem(), str(parent.resolve()))
-    log_dir.lock()
+    log_dir.state.lock()
     try:
         cut = give_up(log_dir, folder, yes) if accept_loss else _repair(partitions, yes)
     finally:
-        log_dir.unlock()
+        log_dir.state.unlock()
     _show_repaired(cut, output)
 
 

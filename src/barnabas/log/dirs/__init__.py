@@ -9,9 +9,7 @@ from barnabas.common.lazy import lazy_exports
 if TYPE_CHECKING:
     from barnabas.log.dirs.disk_health import reserved_bytes as reserved_bytes
     from barnabas.log.dirs.loading import KRAFT_METADATA as KRAFT_METADATA
-    from barnabas.log.dirs.log_dir import FolderInUseError as FolderInUseError
     from barnabas.log.dirs.log_dir import LogDir as LogDir
-    from barnabas.log.dirs.log_dir import is_locked as is_locked
     from barnabas.log.dirs.manager import LogManager as LogManager
     from barnabas.log.dirs.missing import accept_losses as accept_losses
     from barnabas.log.dirs.missing import noted_without_folder as noted_without_folder
@@ -23,5 +21,7 @@ if TYPE_CHECKING:
     from barnabas.log.dirs.properties import make_private as make_private
     from barnabas.log.dirs.properties import read_identity as read_identity
     from barnabas.log.dirs.properties import write_clean_shutdown as write_clean_shutdown
+    from barnabas.log.dirs.state import FolderInUseError as FolderInUseError
+    from barnabas.log.dirs.state import is_locked as is_locked
 else:
     __getattr__ = lazy_exports(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -13,10 +13,15 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
-from barnabas.log.checkpoints import CheckpointError, decode_partition_metadata, read_if_there
-from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, DAMAGED_PARTITIONS, Checkpoints, LogDir
+from barnabas.log.checkpoints import (
+    CLEANED_OFFSETS,
+    CheckpointError,
+    decode_partition_metadata,
+    read_if_there,
+)
+from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.missing import noted_without_folder
-from barnabas.log.dirs.properties import remove_clean_shutdown, write_boot_id, write_clean_shutdown
+from barnabas.log.dirs.state import ACCEPTED_LOSSES, DAMAGED_PARTITIONS
 from barnabas.log.failures import DamagedLog, MissingLog
 from barnabas.log.flushing import FlushJob
 from barnabas.log.local_log import LogState
@@ -36,7 +41,7 @@ def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int)
         log.complete_flush(job)
     log_dir.checkpoint(logs).run()
     if log_dir.disk.error is None:
-        write_clean_shutdown(log_dir.fs, log_dir.folder, broker_epoch)
+        log_dir.state.closed(broker_epoch)
 
 
 def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
@@ -59,6 +64,10 @@ Expected = Callable[[TopicPartition, Uuid | None], LogConfig | None]
 logger = safe_logger(__name__)
 
 
+def is_any(partition: TopicPartition) -> bool:
+    return True
+
+
 @dataclass(slots=True)
 class LoadReport:
     """Result of loading the log dirs."""
@@ -75,10 +84,20 @@ class LoadReport:
 
 
 class Loader:
-    """Loads the log dirs of a broker one by one. Single use."""
+    """Loads the log dirs of a broker one by one. Single use. Partitions that are not `ours` are left alone: other
+    processes serve them from the same log dirs."""
 
-    def __init__(self, fs: FileSystem, open_segments: OpenSegments, expected: Expected, now_ms: int) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        open_segments: OpenSegments,
+        expected: Expected,
+        now_ms: int,
+        *,
+        is_ours: Callable[[TopicPartition], bool] = is_any,
+    ) -> None:
         self._fs = fs
+        self._is_ours = is_ours
         self._open_segments = open_segments
         self._expected = expected
         self._now_ms = now_ms
@@ -89,20 +108,25 @@ class Loader:
         """`-delete` folders of partitions that were deleted before the shutdown."""
         self.futures: dict[TopicPartition, tuple[Log, LogDir]] = {}
         """Future replicas of moves between log dirs."""
+        self.cleaned: dict[TopicPartition, int] = {}
+        """Offsets up to which the logs of `load_some` were compacted."""
         self._noted: dict[tuple[LogDir, TopicPartition], int] = {}
         """End offsets in the checkpoints of a dir, of partitions without a folder there."""
 
     def load(self, log_dir: LogDir, boot_id: str | None) -> None:
         """Load a log dir. Raise OSError if the disk fails, KafkaError if a partition is in two dirs."""
-        stop = self.report.stops[log_dir.folder] = log_dir.how_it_stopped(boot_id)
+        stop = self.report.stops[log_dir.folder] = log_dir.state.last_shutdown(boot_id)
         checkpoints = log_dir.read_checkpoints()
-        known_damage = log_dir.read_partitions(DAMAGED_PARTITIONS)
-        self._keep_notes(log_dir, checkpoints, stop, known_damage)
+        known_damage = log_dir.state.read_partitions(DAMAGED_PARTITIONS)
+        self._keep_notes(
+            log_dir, checkpoints, lambda each: stop is ShutdownKind.CRASHED and each not in known_damage
+        )
         for partition in self._partitions(log_dir):
             assumed = ShutdownKind.CRASHED if partition in known_damage else stop
             self._load_partition(log_dir, partition, assumed, checkpoints)
         for name in self._fs.list(log_dir.folder):
-            if (moving := names.partition_of_future(name)) is not None:
+            moving = names.partition_of_future(name)
+            if moving is not None and self._is_ours(moving):
                 self._load_future(log_dir, name, moving, checkpoints)
         # After a crash the boot id is written when the controller knows (`loss_is_reported`): until then, every start
         # detects the crash again.
@@ -117,14 +141,33 @@ class Loader:
                 self.report.cut_bytes,
             )
 
+    def load_some(
+        self, log_dirs: Collection[LogDir], stops: Mapping[TopicPartition, ShutdownKind], *, is_complete: bool
+    ) -> None:
+        """Load single partitions of a running broker; `stops` says how each was closed. `is_complete`: no log dir is
+        offline, so a partition without a folder is missing if a checkpoint has records of it, and new otherwise."""
+        for log_dir in log_dirs:
+            checkpoints, cleaned = log_dir.read_checkpoints(), log_dir.state.read_offsets(CLEANED_OFFSETS)
+            known_damage = log_dir.state.read_partitions(DAMAGED_PARTITIONS)
+            crashed = {each for each, stop in stops.items() if stop is ShutdownKind.CRASHED}
+            self._keep_notes(log_dir, checkpoints, (crashed - known_damage).__contains__)
+            for partition, stop in stops.items():
+                if self._fs.is_folder(f"{log_dir.folder}/{partition}"):
+                    assumed = ShutdownKind.CRASHED if partition in known_damage else stop
+                    self._load_partition(log_dir, partition, assumed, checkpoints)
+                    if partition in cleaned:
+                        self.cleaned[partition] = cleaned[partition]
+            self._write_damaged(log_dir)
+        if is_complete:
+            self.find_missing(log_dirs)
+
     def _keep_notes(
-        self, log_dir: LogDir, checkpoints: Checkpoints, stop: ShutdownKind, known_damage: set[TopicPartition]
+        self, log_dir: LogDir, checkpoints: Checkpoints, is_doubted: Callable[[TopicPartition], bool]
     ) -> None:
         """Keep the checkpoint entries of partitions without a folder until all dirs are loaded."""
         names_in_dir = set(self._fs.list(log_dir.folder))
-        noted = noted_without_folder(
-            checkpoints, names_in_dir, lambda each: stop is ShutdownKind.CRASHED and each not in known_damage
-        )
+        ours = Checkpoints(*({p: o for p, o in kept.items() if self._is_ours(p)} for kept in checkpoints))
+        noted = noted_without_folder(ours, names_in_dir, is_doubted)
         for partition, (_, end) in noted.items():
             if self._expected(partition, None) is not None:
                 log_dir.keep(partition, checkpoints)
@@ -134,7 +177,7 @@ class Loader:
         """Report partitions without a folder as missing. All dirs were loaded, and none is offline."""
         for log_dir in dirs:
             noted = {partition: end for (where, partition), end in self._noted.items() if where is log_dir}
-            accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
+            accepted = log_dir.state.read_partitions(ACCEPTED_LOSSES)
             for partition, end in noted.items():
                 other = self.dir_of.setdefault(partition, log_dir)
                 if other is not log_dir:
@@ -149,8 +192,8 @@ class Loader:
             if noted:
                 self._write_damaged(log_dir)
             # An acceptance is valid for one loss; it ends when the folder is restored or the topic deleted.
-            if not accepted <= noted.keys():
-                log_dir.write_partitions(ACCEPTED_LOSSES, accepted & noted.keys())
+            if over := {each for each in accepted - noted.keys() if self._is_ours(each)}:
+                log_dir.state.write_partitions(ACCEPTED_LOSSES, accepted - over)
 
     def _is_behind(self, partition: TopicPartition, end: int) -> bool:
         """True if the log in another dir lacks records: a move had replaced it by the one that is missing.
@@ -172,7 +215,9 @@ class Loader:
                 self.retired.append(folder)
                 continue
             partition = names.partition_of_folder(name)
-            if partition is not None and name != KRAFT_METADATA and self._fs.is_folder(folder):
+            if partition is None or name == KRAFT_METADATA or not self._is_ours(partition):
+                continue
+            if self._fs.is_folder(folder):
                 yield partition
 
     def _settle(self, log_dir: LogDir, boot_id: str | None) -> None:
@@ -182,13 +227,14 @@ class Loader:
         self._write_damaged(log_dir)
         logs = [self.logs[partition] for partition in here if partition in self.logs]
         log_dir.write_checkpoint(log_dir.checkpoint(logs))
-        remove_clean_shutdown(self._fs, log_dir.folder)
-        if boot_id is not None:
-            write_boot_id(self._fs, log_dir.folder, boot_id)
+        log_dir.state.opened(boot_id)
 
     def _write_damaged(self, log_dir: LogDir) -> None:
-        damaged = [each for each in self.report.damaged if self.dir_of[each] is log_dir]
-        log_dir.write_partitions(DAMAGED_PARTITIONS, damaged)
+        before = log_dir.state.read_partitions(DAMAGED_PARTITIONS)
+        after = {each for each in before if not self._is_ours(each)}
+        after |= {each for each in self.report.damaged if self.dir_of[each] is log_dir}
+        if after != before:
+            log_dir.state.write_partitions(DAMAGED_PARTITIONS, after)
 
     def _load_partition(
         self, log_dir: LogDir, partition: TopicPartition, stop: ShutdownKind, checkpoints: Checkpoints

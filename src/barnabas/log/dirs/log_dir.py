@@ -1,48 +1,18 @@
-"""One log dir: its lock, its identity, its checkpoints, and the kind of its last shutdown."""
+"""One log dir: its disk, its checkpoints, and the state at its top (log/dirs/state.py)."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
 import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.common.files import File, FileSystem
+from barnabas.common.files import FileSystem
 from barnabas.common.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.log.checkpoints import (
-    CLEANED_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    CheckpointError,
-    decode_lines,
-    decode_offsets,
-    encode_lines,
-    encode_offsets,
-    read_if_there,
-)
+from barnabas.log.checkpoints import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from barnabas.log.dirs.disk import Disk
-from barnabas.log.dirs.properties import read_boot_id, read_clean_shutdown
+from barnabas.log.dirs.state import FileLogDirState, LogDirState
 from barnabas.log.failures import DISK_FULL, DiskFull, LogDirError
 from barnabas.log.log import Log
-from barnabas.log.recovery.verification import ShutdownKind
-
-LOCK = ".lock"
-DAMAGED_PARTITIONS = ".barnabas-damaged"
-"""Partitions that were found damaged: every start checks them completely until they are intact."""
-ACCEPTED_LOSSES = ".barnabas-accepted-losses"
-"""Partitions with a missing folder that may start again with empty logs (log/dirs/missing.py)."""
-
-
-class FolderInUseError(RuntimeError):
-    """Another process uses the folder."""
-
-    def __init__(self, folder: str) -> None:
-        super().__init__(
-            f"another broker is using {folder}: stop it first, or set log.dirs to a different folder"
-        )
 
 
 class Checkpoints(NamedTuple):
@@ -53,38 +23,27 @@ class Checkpoints(NamedTuple):
     high_watermarks: dict[TopicPartition, int]
 
 
-def is_locked(folder: str) -> bool:
-    """Return True if a broker uses the dir. Takes the lock for a moment if none does."""
-    try:
-        file = os.open(f"{folder}/{LOCK}", os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        _take_lock(file)
-    except OSError:
-        return True
-    finally:
-        os.close(file)
-    return False
-
-
-def _take_lock(file: int) -> None:
-    """flock excludes other Barnabas brokers, also in this process; Java uses lockf."""
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def checkpoints_of(log: Log) -> Checkpoints:
+    """The checkpoint entries of one log."""
+    partition = log.topic_partition
+    return Checkpoints(
+        {partition: log.recovery_point}, {partition: log.log_start_offset}, {partition: log.high_watermark}
+    )
 
 
 class LogDir:
-    def __init__(self, fs: FileSystem, folder: str, reserve_bytes: int = 0) -> None:
+    def __init__(
+        self, fs: FileSystem, folder: str, reserve_bytes: int = 0, state: LogDirState | None = None
+    ) -> None:
         self.fs = fs
         self.folder = folder
+        self.state: LogDirState = state or FileLogDirState(fs, folder)
         self.directory_id: Uuid = ZERO_UUID
         """From `meta.properties`; set when the dir is claimed."""
         self.disk = Disk(fs, folder, reserve_bytes)
         self.kept = Checkpoints({}, {}, {})
         self.cleaned: dict[TopicPartition, int] = {}
         """Offsets up to which logs were compacted. Never above a log end offset, or keys would be missed."""
-        self._lock_file: File | None = None
         self._written: dict[str, dict[TopicPartition, int]] = {}
         self._newest = 0
         self._newest_written = -1
@@ -92,79 +51,15 @@ class LogDir:
         """Deleted partitions that the checkpoints on disk may still contain."""
         self._writing = threading.Lock()
 
-    # -- the lock -----------------------------------------------------------------------------------
-
-    def lock(self) -> None:
-        """Lock the dir against other processes, including Apache Kafka; raise FolderInUseError if it is locked."""
-        self._make_folder()
-        file = self.fs.open(f"{self.folder}/{LOCK}", create=True)
-        if file.fileno() >= 0:  # an in-memory file system needs no lock
-            try:
-                _take_lock(file.fileno())
-            except OSError as error:
-                file.close()
-                if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise FolderInUseError(self.folder) from None
-                raise
-        self._lock_file = file
-
-    def _make_folder(self) -> None:
-        """Create the folder, and sync its parents so that it survives a crash."""
-        missing = []
-        folder = self.folder
-        while folder and not self.fs.exists(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        self.fs.make_folders(self.folder)
-        for folder in missing:
-            self.fs.sync_folder(os.path.dirname(folder))
-
-    def unlock(self) -> None:
-        if self._lock_file is not None:
-            self._lock_file.close()
-            self._lock_file = None
-
     # -- state at startup ---------------------------------------------------------------------------
 
-    def how_it_stopped(self, boot_id: str | None) -> ShutdownKind:
-        if read_clean_shutdown(self.fs, self.folder) is not None:
-            return ShutdownKind.CLEAN
-        same_boot = boot_id is not None and read_boot_id(self.fs, self.folder) == boot_id
-        return ShutdownKind.KILLED if same_boot else ShutdownKind.CRASHED
-
     def read_checkpoints(self) -> Checkpoints:
-        return Checkpoints(*map(self._read_offsets, (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)))
-
-    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """Read a checkpoint file. An unreadable one counts as empty: recovery then scans everything."""
-        try:
-            data = read_if_there(self.fs, f"{self.folder}/{name}")
-            return {} if data is None else decode_offsets(data)
-        except CheckpointError:
-            return {}
+        return Checkpoints(*map(self.state.read_offsets, (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)))
 
     def read_cleaned(self, known: Iterable[TopicPartition]) -> None:
         """Load the cleaner checkpoint of the partitions that still exist."""
-        offsets = self._read_offsets(CLEANED_OFFSETS)
+        offsets = self.state.read_offsets(CLEANED_OFFSETS)
         self.cleaned = {partition: offsets[partition] for partition in known if partition in offsets}
-
-    def read_partitions(self, name: str) -> set[TopicPartition]:
-        """Read a list of partitions; an invalid file counts as empty."""
-        data = read_if_there(self.fs, f"{self.folder}/{name}")
-        if data is None:
-            return set()
-        try:
-            return {TopicPartition(topic, int(index)) for topic, index in decode_lines(data, 2)}
-        except ValueError:
-            return set()
-
-    def write_partitions(self, name: str, partitions: Iterable[TopicPartition]) -> None:
-        path = f"{self.folder}/{name}"
-        lines = [f"{topic} {index}" for topic, index in sorted(partitions)]
-        if lines:
-            self.fs.write_atomic(path, encode_lines(lines))
-        elif self.fs.exists(path):
-            self.fs.remove(path)
 
     # -- checkpoints --------------------------------------------------------------------------------
 
@@ -191,7 +86,7 @@ class LogDir:
         return CheckpointJob(self, self._newest, offsets, frozenset(self.unwritten_deletions))
 
     def keep(self, partition: TopicPartition, known: Checkpoints) -> None:
-        """Keep the checkpoint entries of a damaged partition, which is not opened, or it would look intact."""
+        """Keep the entries of a partition that is not open: without them, a damaged one would look intact."""
         for kept, offsets in zip(self.kept, known, strict=True):
             if partition in offsets:
                 kept[partition] = offsets[partition]
@@ -199,6 +94,10 @@ class LogDir:
     def forget(self, partition: TopicPartition) -> None:
         """Omit the partition from the next checkpoint, which is written before a new one of that name is created."""
         self.unwritten_deletions.add(partition)
+        self.drop_kept(partition)
+
+    def drop_kept(self, partition: TopicPartition) -> None:
+        """Drop the entries that are kept for a partition: it is opened, or another process has opened it."""
         for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
@@ -213,7 +112,7 @@ class LogDir:
             for name, offsets in job.offsets.items():
                 # Encoded here, possibly in a thread: it takes milliseconds for a thousand partitions.
                 if self._written.get(name) != offsets:
-                    self.fs.write_atomic(f"{self.folder}/{name}", encode_offsets(offsets))
+                    self.state.write_offsets(name, offsets)
                     self._written[name] = offsets
             self.unwritten_deletions -= job.deleted
             self._newest_written = job.number

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from barnabas.common.files import FileSystem
 from barnabas.common.types import TopicPartition, uuid_to_text
 from barnabas.log.dirs.log_dir import LogDir
-from barnabas.log.dirs.properties import MetaProperties, read_identity
+from barnabas.log.dirs.properties import MetaProperties
 from barnabas.log.log import Log
 
 
@@ -58,7 +58,7 @@ class LogsByDir:
         return None if meta is None else uuid_to_text(meta.directory_id)
 
     def _identity(self) -> MetaProperties | None:
-        identities = (read_identity(self.fs, log_dir.folder) for log_dir in self.dirs)
+        identities = (log_dir.state.identity() for log_dir in self.dirs)
         return next((meta for meta in identities if meta is not None), None)
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:

@@ -18,17 +18,15 @@ from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
 from barnabas.log.dirs.disk_health import BackgroundWriter
+from barnabas.log.dirs.handover import LogHandover
 from barnabas.log.dirs.housekeeping import Housekeeping
 from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir
-from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, CheckpointJob, LogDir
+from barnabas.log.dirs.log_dir import CheckpointJob, LogDir
 from barnabas.log.dirs.logs_by_dir import LogsByDir
 from barnabas.log.dirs.moves import Moves
 from barnabas.log.dirs.placement import LogDirPlacement, create_log, make_files
-from barnabas.log.dirs.properties import (
-    claim,
-    kernel_boot_id,
-    write_boot_id,
-)
+from barnabas.log.dirs.properties import kernel_boot_id
+from barnabas.log.dirs.state import ACCEPTED_LOSSES
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError, MissingLog
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
@@ -73,6 +71,8 @@ class LogManager(LogsByDir):
             self, self._dir_of, self._open_segments, self._housekeeping.remove_later, self._storage_error
         )
         """Moves of replicas between the log dirs."""
+        self.handover = LogHandover(self, self._logs, self._dir_of, self._open_segments, self._adopt)
+        """Closes and opens single partitions."""
         self.use_config(config)
 
     def use_config(self, config: BrokerConfig) -> None:
@@ -86,7 +86,7 @@ class LogManager(LogsByDir):
         """Lock the log dirs; raise FolderInUseError if another process uses one."""
         for log_dir in self.dirs:
             try:
-                log_dir.lock()
+                log_dir.state.lock()
             except OSError as error:
                 self._give_up(log_dir, error)
         if all(log_dir.disk.error for log_dir in self.dirs):
@@ -95,7 +95,7 @@ class LogManager(LogsByDir):
     def claim(self, cluster_id: str, node_id: int) -> None:
         """Write the identity of the broker into new log dirs; raise KafkaError if one belongs to another broker."""
         for log_dir in self._online():
-            log_dir.directory_id = claim(self.fs, log_dir.folder, cluster_id, node_id).directory_id
+            log_dir.directory_id = log_dir.state.claim(cluster_id, node_id).directory_id
 
     def load(self, expected: Expected) -> LoadReport:
         """Open all partitions on disk. Unexpected ones are renamed to `-stray` and kept."""
@@ -153,7 +153,7 @@ class LogManager(LogsByDir):
         boot_id = self._boot_id()
         if boot_id is not None:
             for log_dir in self._online():
-                write_boot_id(self.fs, log_dir.folder, boot_id)
+                log_dir.state.write_boot_id(boot_id)
 
     # -- creating and deleting ----------------------------------------------------------------------
 
@@ -211,6 +211,7 @@ class LogManager(LogsByDir):
             )
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
+        log_dir.drop_kept(partition)
         self._dir_of[partition] = log_dir
         return self._adopt(log)
 
@@ -225,9 +226,9 @@ class LogManager(LogsByDir):
         log_dir = self._dir_of.pop(partition)
         log_dir.forget(partition)
         try:
-            accepted = log_dir.read_partitions(ACCEPTED_LOSSES)
+            accepted = log_dir.state.read_partitions(ACCEPTED_LOSSES)
             if partition in accepted:
-                log_dir.write_partitions(ACCEPTED_LOSSES, accepted - {partition})
+                log_dir.state.write_partitions(ACCEPTED_LOSSES, accepted - {partition})
         except OSError as error:
             raise self._storage_error(log_dir, error) from error
 
@@ -348,7 +349,7 @@ class LogManager(LogsByDir):
             for log in self._files_of(log_dir):
                 log.abandon()
             log_dir.disk.close()
-            log_dir.unlock()
+            log_dir.state.unlock()
 
     # -- errors -------------------------------------------------------------------------------------
 

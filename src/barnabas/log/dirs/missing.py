@@ -25,7 +25,8 @@ from collections.abc import Callable, Collection
 
 from barnabas.common.types import TopicPartition
 from barnabas.log import names
-from barnabas.log.dirs.log_dir import ACCEPTED_LOSSES, Checkpoints, LogDir
+from barnabas.log.dirs.log_dir import Checkpoints, LogDir
+from barnabas.log.dirs.state import ACCEPTED_LOSSES
 
 
 def noted_without_folder(
@@ -52,5 +53,5 @@ def noted_without_folder(
 
 def accept_losses(log_dir: LogDir, partitions: Collection[TopicPartition]) -> None:
     """Allow the broker to start these with empty logs. The caller holds the lock of the log dir."""
-    accepted = log_dir.read_partitions(ACCEPTED_LOSSES) | set(partitions)
-    log_dir.write_partitions(ACCEPTED_LOSSES, accepted)
+    accepted = log_dir.state.read_partitions(ACCEPTED_LOSSES) | set(partitions)
+    log_dir.state.write_partitions(ACCEPTED_LOSSES, accepted)

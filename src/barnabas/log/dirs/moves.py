@@ -10,7 +10,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, uuid_to_text
 from barnabas.log import names
-from barnabas.log.dirs.log_dir import Checkpoints, LogDir
+from barnabas.log.dirs.log_dir import LogDir, checkpoints_of
 from barnabas.log.dirs.move import LogDirMove, MoveState, read_note, remove_note, write_note
 from barnabas.log.dirs.placement import create_log
 from barnabas.log.log import Log
@@ -156,7 +156,7 @@ class Moves:
         except OSError as error:
             raise self._disk_failed(move.target, error) from error
         # A crash may undo the rename and make the old folder valid again, so its checkpoint entries are kept.
-        move.source.keep(partition, _noted(log))
+        move.source.keep(partition, checkpoints_of(log))
         if (cleaned := move.source.cleaned.get(partition)) is not None:
             move.target.cleaned[partition] = cleaned
         log.use_files_of(move.future, folder)
@@ -221,10 +221,3 @@ def _future_name(partition: TopicPartition) -> str:
             f"cannot move {partition}: the name of its -future folder would be too long",
         )
     return name
-
-
-def _noted(log: Log) -> Checkpoints:
-    partition = log.topic_partition
-    return Checkpoints(
-        {partition: log.recovery_point}, {partition: log.log_start_offset}, {partition: log.high_watermark}
-    )
