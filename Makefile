@@ -36,7 +36,8 @@ CONNECT_STAMP      := .cache/connect-1/libs/.stamp
 # Programs that tests run, by Debian package, or PACKAGE:PROGRAM where the names differ.
 PROGRAMS := kcat logrotate slapd ldap-utils:ldapadd krb5-kdc:krb5kdc krb5-admin-server:kadmin.local \
     libkrb5-dev:krb5-config build-essential:cc python3-dev:python3-config nodejs:node npm \
-    chromium rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster redis-server
+    chromium rsyslog:rsyslogd rsyslog-gnutls:lmnsd_gtls.so rsyslog-openssl:lmnsd_ossl.so bsdutils:logger curl postgresql:pg_ctlcluster redis-server \
+    systemd:systemd-analyze groff-base:groff zsh fish
 # Unpacked instead of installed: Debian does not install syslog-ng together with rsyslog, and would start Prometheus.
 SYSLOG_NG  := .cache/programs/syslog-ng usr/sbin/syslog-ng syslog-ng-core libivykis0 libnet1 libpcre3
 PROMETHEUS := .cache/programs/prometheus usr/bin/prometheus prometheus

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
@@ -112,7 +114,9 @@ async def _serve(
     broker.metadata.on_commit.append(keep_many)
     await announce(broker)
     running = [await make(broker) for make in companions]
+    notify_service_manager("READY=1\nSTATUS=Serving clients")
     await stop.wait()
+    notify_service_manager("STOPPING=1\nSTATUS=Finishing requests, flushing logs")
     for companion in running:
         await companion.stop()
     logger.info("stopping: finishing requests, flushing logs")
@@ -121,3 +125,16 @@ async def _serve(
         raise SystemExit("the metadata cannot be followed any further; the reason is in the log above")
     if len(broker.logs.offline_dirs) == len(broker.logs.dirs):
         raise SystemExit("every log dir has failed; what the disks said is in the log above")
+
+
+def notify_service_manager(state: str) -> None:
+    """Report to systemd if it started this process (sd_notify; `Type=notify` of a unit)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    name = "\0" + address[1:] if address.startswith("@") else address  # abstract, or a path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagram:
+            datagram.sendto(state.encode(), name)
+    except OSError as error:
+        logger.warning("cannot notify systemd at %s: %s", address, error)

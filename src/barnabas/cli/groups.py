@@ -13,6 +13,7 @@ from barnabas.cli.options import (
     Output,
     OutputFormat,
     Yes,
+    complete_group,
     complete_topic,
     confirm,
     with_client,
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="One or more groups.")]
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_group)]
+Names = Annotated[
+    list[str], typer.Argument(metavar="GROUP...", help="One or more groups.", autocompletion=complete_group)
+]
 
 OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "client", "host")
 MEMBER_COLUMNS = ("member", "instance", "client", "host", "partitions")

@@ -172,19 +172,38 @@ async def _run(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
 
 def complete_topic(ctx: Any, incomplete: str) -> list[str]:
     """Complete topic names for the shell; empty if the broker does not answer."""
+    return _complete(ctx, incomplete, _topics)
+
+
+def complete_group(ctx: Any, incomplete: str) -> list[str]:
+    """Complete group ids for the shell, as `complete_topic`."""
+    return _complete(ctx, incomplete, _groups)
+
+
+def _complete(ctx: Any, incomplete: str, read: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     import asyncio
 
     try:
-        return asyncio.run(_topics(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, incomplete))
+        names = asyncio.run(_within_deadline(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP, read))
     except Exception:  # any error: a traceback in the middle of a command line does not help
         return []
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
-async def _topics(bootstrap: str, beginning: str) -> list[str]:
+async def _within_deadline(bootstrap: str, read: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     import asyncio
 
     from barnabas.client import Client
 
     async with asyncio.timeout(COMPLETION_TIMEOUT), Client(bootstrap, security=command_security()) as client:
-        topics = await client.all_topics()
-    return sorted(name for name in topics if name.startswith(beginning))
+        return await read(client)
+
+
+async def _topics(client: Client) -> list[str]:
+    return list(await client.all_topics())
+
+
+async def _groups(client: Client) -> list[str]:
+    from barnabas.client.groups import list_groups
+
+    return [group.group_id for _, group in await list_groups(client)]

@@ -13,6 +13,7 @@ from barnabas.cli.options import (
     Headers,
     Output,
     OutputFormat,
+    complete_group,
     complete_topic,
     parse_headers,
     with_client,
@@ -33,7 +34,13 @@ Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The queue.", autocompletion=complete_topic, show_default=False)
 ]
 Group = Annotated[
-    str, typer.Option("--group", "-g", help="The share group: its members share the jobs of a topic.")
+    str,
+    typer.Option(
+        "--group",
+        "-g",
+        help="The share group: its members share the jobs of a topic.",
+        autocompletion=complete_group,
+    ),
 ]
 
 

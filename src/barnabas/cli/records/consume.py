@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, OutputFormat, complete_topic, with_client
+from barnabas.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    OutputFormat,
+    complete_group,
+    complete_topic,
+    with_client,
+)
 from barnabas.cli.output import count as number_of
 from barnabas.cli.output import say
 from barnabas.cli.records.schemas import RegistryUrl, decoding, registry_client
@@ -89,6 +96,7 @@ def consume(
             "--group",
             "-g",
             help="Read as a member of this group, from its committed offsets, and commit.",
+            autocompletion=complete_group,
         ),
     ] = None,
     schema: Annotated[
