@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from barnabas.services.registry.compatibility.json_schema import problems
 from barnabas.services.registry.formats.json_schema import parse_json_schema
-from barnabas.services.registry.limits import StepBudget
+from barnabas.services.registry.limits import SchemaLimits, StepBudget
 
 STEPS = 10_000
 OPEN: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -28,11 +28,11 @@ TREE = {
 }
 
 
-def reads(reader: Any, writer: Any) -> bool:
+def reads(reader: Any, writer: Any, steps: int = STEPS) -> bool:
     found = problems(
         parse_json_schema(json.dumps(reader), {}),
         parse_json_schema(json.dumps(writer), {}),
-        StepBudget(STEPS),
+        StepBudget(steps),
     )
     return not found
 
@@ -140,6 +140,32 @@ def test_what_a_compatible_writer_accepts_the_reader_accepts(
     for value in values:
         if old.is_valid(value):
             assert new.is_valid(value), value
+
+
+def referring(word: str, schemas: list[Any]) -> dict[str, Any]:
+    """A schema whose alternatives, or parts, are references: its text without `$defs` depends on the number only."""
+    references = [{"$ref": f"#/$defs/{at}"} for at in range(len(schemas))]
+    return {"$defs": dict(enumerate(schemas)), word: references}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(["anyOf", "oneOf", "allOf"]), schemas(), schemas())
+def test_a_reference_means_what_it_refers_to(word: str, reader: Any, writer: Any) -> None:
+    inline = reads({word: [reader, reader]}, {word: [writer, writer]})
+    assert reads(referring(word, [reader, reader]), referring(word, [writer, writer])) is inline
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf", "allOf"])
+def test_a_change_behind_an_unchanged_reference_counts(word: str) -> None:
+    assert not reads(referring(word, [CLOSED, LIST]), referring(word, [CLOSED_MORE, LIST]))
+    assert reads(referring(word, [CLOSED_MORE, LIST]), referring(word, [CLOSED, LIST]))
+
+
+def test_many_references_with_one_change_are_within_the_default_limits() -> None:
+    alternatives = [{"type": "object", "properties": {"kind": {"const": at}}} for at in range(500)]
+    changed = [{**alternatives[0], "required": ["kind"]}, *alternatives[1:]]
+    for word in ("anyOf", "oneOf"):
+        assert reads(referring(word, alternatives), referring(word, changed), steps=SchemaLimits().max_steps)
 
 
 @settings(max_examples=50, deadline=None)

@@ -97,20 +97,24 @@ class _Comparison:
     def _combined(self, reader: Node, writer: Node, where: Path) -> Problems:
         """Compare combined schemas: every writer alternative must be readable, by every part of the reader."""
         for word in SUMS:
-            if word in writer and not (word in reader and writer[word] == reader[word]):
+            if word in writer and not self._has_same(reader, writer, word):
                 return self._each_alternative(reader, writer, word, where)
         if PRODUCT in reader:
             rest = self._without(reader, PRODUCT)
             parts = [*reader[PRODUCT], *([rest] if rest else [])]
             return self._each_part(parts, writer, where)
         for word in SUMS:
-            if word in reader and reader[word] != writer.get(word):
+            if word in reader and not self._has_same(reader, writer, word):
                 rest = self._without(reader, word)
                 found = self._some_alternative(reader[word], writer, where)
                 return found + (self.between(rest, writer, where) if rest else [])
         if PRODUCT in writer:
             return self._some_part(reader, writer, where)
         return self._plain(reader, writer, where)
+
+    def _has_same(self, reader: Node, writer: Node, word: str) -> bool:
+        """True if both have the same alternatives, which equal texts with a $ref need not be."""
+        return word in reader and reader[word] == writer.get(word) and not self._has_ref(reader[word])
 
     def _each_alternative(self, reader: Node, writer: Node, word: str, where: Path) -> Problems:
         found: Problems = []
@@ -127,14 +131,18 @@ class _Comparison:
     def _some_alternative(self, alternatives: list[Any], writer: Node, where: Path) -> Problems:
         """Find a reader alternative for the writer. Trying unchanged ones first avoids n x n steps for long lists."""
         self.budget.spend(len(alternatives) // 8)
-        tried = sorted(enumerate(alternatives), key=lambda one: _bare(_node(one[1])) != writer)
-        if any(not self.between(one, writer, where / f"/{at}") for at, one in tried):
+        nodes = self._derive((id(alternatives), ""), lambda: {"": self._resolved(alternatives)})[""]
+        tried = sorted(range(len(nodes)), key=lambda at: nodes[at] != writer)
+        if any(not self.between(alternatives[at], writer, where / f"/{at}") for at in tried):
             return []
         return [
             Problem(
                 "COMBINED_TYPE_SUBSCHEMAS_CHANGED", where, "reader has no alternative that reads the writer"
             )
         ]
+
+    def _resolved(self, alternatives: list[Any]) -> list[Node]:
+        return [_bare(_node(self.reader.resolved(one))) for one in alternatives]
 
     def _each_part(self, parts: list[Any], writer: Node, where: Path) -> Problems:
         found: Problems = []
