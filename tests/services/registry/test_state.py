@@ -43,16 +43,36 @@ def test_a_subject_that_is_deleted_up_to_a_version_keeps_the_later_ones() -> Non
     assert [one.version for one in state.live("s")] == [3]
 
 
-def test_what_is_no_record_of_a_registry_is_passed_over() -> None:
+SCHEMA_KEY = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+MODE_KEY = b'{"keytype":"MODE","subject":"s","magic":0}'
+MALFORMED = [
+    *((key, b"{}") for key in (None, b"", b"\xff", b"[]", b'"text"', b'{"keytype":7}', b'{"subject":"s"}')),
+    *((SCHEMA_KEY, value) for value in (b"no json", b"[]", b"\xff", b"0", b"[" * 100_000)),
+    *((MODE_KEY, value) for value in (b"no json", b'{"mode":"SOMETIMES"}', b'{"mode":[]}', b"{}")),
+    (b'{"keytype":"CONFIG","subject":"s","magic":0}', b"no json"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), MALFORMED, ids=range(len(MALFORMED)))
+def test_a_malformed_record_is_an_error_and_deletes_nothing(key: bytes | None, value: bytes) -> None:
     state = RegistryState()
-    for key in (None, b"", b"\xff", b"[]", b'"text"', b'{"keytype":7}', b'{"keytype":"LATER","magic":1}'):
-        for value in (None, b"", b"no json", b"[]", b"{}"):
-            state.replay(key, value)
+    schema(state, "s", 1, 1, '"int"')
+    replay(state, {"keytype": "MODE", "subject": "s"}, {"mode": "READONLY"})
+    replay(state, {"keytype": "CONFIG", "subject": "s"}, {"compatibilityLevel": "FULL"})
+    with pytest.raises((ValueError, TypeError, RecursionError)):
+        state.replay(key, value)
+    assert [one.version for one in state.live("s")] == [1]
+    assert state.mode("s") == "READONLY"
+    assert state.config("s") == {"compatibilityLevel": "FULL"}
+
+
+def test_records_of_later_versions_are_passed_over() -> None:
+    state = RegistryState()
+    for value in (None, b"", b"no json", b"[]", b"{}"):
+        state.replay(b'{"keytype":"LATER","magic":1}', value)
     schema(state, "s", 1, "one", "x")  # type: ignore[arg-type]
     schema(state, "s", 1, 1, '"int"', schemaType="XML")
-    replay(state, {"keytype": "MODE", "subject": "s"}, {"mode": "SOMETIMES"})
     assert not list(state.subjects())
-    assert state.mode("s") is None
 
 
 def test_records_are_written_byte_for_byte_as_others_write_them() -> None:

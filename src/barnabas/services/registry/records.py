@@ -45,26 +45,33 @@ class RegistryRecord:
     value: bytes | None
 
 
-def read_key(data: bytes | None) -> RegistryKey | None:
-    """None for an unknown key, which is skipped."""
-    document = read_value(data)
-    if document is None:
-        return None
+class MalformedRecordError(ValueError):
+    """Key or value is not what any registry writes."""
+
+
+def read_key(data: bytes | None) -> RegistryKey:
+    """The key; its kind may be unknown."""
+    document = read_value(data) or {}
     kind, subject = document.get("keytype"), document.get("subject")
     if kind == CONTEXT:
         subject = document.get("context")
     if not isinstance(kind, str) or not isinstance(subject, str | None):
-        return None
+        raise MalformedRecordError("its key has no valid keytype and subject")
     version = document.get("version", 0)
     return RegistryKey(kind, subject, version if kind == SCHEMA and isinstance(version, int) else 0)
 
 
 def read_value(data: bytes | None) -> Json | None:
-    try:
-        document: Any = json.loads(data) if data else None
-    except ValueError:
+    """None for a tombstone, which deletes; other bytes that are not a JSON object must not."""
+    if not data:
         return None
-    return document if isinstance(document, dict) else None
+    try:
+        document: Any = json.loads(data)
+    except ValueError as error:
+        raise MalformedRecordError(f"not valid JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise MalformedRecordError("not a JSON object")
+    return document
 
 
 def leader_value(url: str) -> bytes:

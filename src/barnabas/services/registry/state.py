@@ -151,18 +151,18 @@ class RegistryState:
             self._announce(records.read_leader(value), producer_id)
             return
         key = records.read_key(key_bytes)
-        apply = None if key is None else _APPLY.get(key.kind)
-        if key is None or apply is None or key_bytes is None:
+        apply = _APPLY.get(key.kind)
+        if apply is None or key_bytes is None:
             return
+        apply(self, key, records.read_value(value))
         canonical = key.encode()
         if key_bytes != canonical:
             self._raw_keys[key] = key_bytes
-        apply(self, key, records.read_value(value) if value else None)
 
     def note_id(self, key_bytes: bytes | None, value: bytes | None) -> None:
         """Reserve the id of an aborted record, which other registries may have read."""
         key, document = records.read_key(key_bytes), records.read_value(value)
-        if key is not None and key.kind == records.SCHEMA and key.subject and document:
+        if key.kind == records.SCHEMA and key.subject and document:
             number = document.get("id")
             if isinstance(number, int):
                 context = self._context(context_of(qualified(key.subject)))
@@ -250,8 +250,8 @@ class RegistryState:
         _set(self._configs, _scope(key), None if document is None else kept)
 
     def _mode(self, key: RegistryKey, document: Json | None) -> None:
-        name = str((document or {}).get("mode"))
-        _set(self._modes, _scope(key), RegistryMode(name) if name in RegistryMode.__members__ else None)
+        mode = None if document is None else RegistryMode(str(document.get("mode")))
+        _set(self._modes, _scope(key), mode)
 
     def _delete_subject(self, key: RegistryKey, document: Json | None) -> None:
         """Soft-delete all versions up to the given one."""
