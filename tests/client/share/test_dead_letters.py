@@ -37,13 +37,18 @@ def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
     given_up = GivenUp("workers", TopicPartition("jobs", 3), 5, REJECTED)
     (record,) = dead_letters(given_up, [Record(42, 0, b"k", b"v", (("a", b"b"),))], 7, copied=True)
     letter = read_letter(ConsumedRecord("dlq.jobs", 0, *record))
-    assert letter is not None
     assert (letter.origin, letter.origin_offset) == (TopicPartition("jobs", 3), 42)
     assert (letter.group, letter.deliveries, letter.reason) == ("workers", 5, REJECTED)
     assert letter.sent_back() == (("a", b"b"), ("barnabas-redriven-from", b"dlq.jobs-0@0"))
     assert DeadLetterFilter(["group=work*", "deliveries=5"])(letter)
     assert not DeadLetterFilter(["reason=*exceeded*"])(letter)
-    assert read_letter(ConsumedRecord("dlq.jobs", 0, 1, 0, None, b"written by hand")) is None
+
+
+def test_a_record_that_somebody_wrote_by_hand_is_a_letter_of_another_kind() -> None:
+    letter = read_letter(ConsumedRecord("dlq.jobs", 0, 1, 0, None, b"written by hand", (("a", b"b"),)))
+    assert letter.is_of_another_kind
+    assert (letter.kind, letter.origin.topic, letter.headers) == ("other", "", (("a", b"b"),))
+    assert letter.has_content
 
 
 def test_a_filter_names_the_fields_that_there_are() -> None:
@@ -75,7 +80,6 @@ def test_letters_of_pipelines_connect_and_agents_are_understood(
     headers: list[tuple[str, bytes]], kind: str, origin: tuple[TopicPartition, int], by: str, reason: str
 ) -> None:
     letter = read_letter(ConsumedRecord("dlq", 0, 4, 0, b"k", b"v", (("own", b"1"), *headers)))
-    assert letter is not None
     assert (letter.kind, (letter.origin, letter.origin_offset)) == (kind, origin)
     assert (letter.group, letter.reason) == (by, reason)
     assert ("own", b"1") in letter.headers
@@ -84,7 +88,6 @@ def test_letters_of_pipelines_connect_and_agents_are_understood(
 
 def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named() -> None:
     letter = read_letter(ConsumedRecord("dlq", 0, 4, 0, None, b"v", (("__dlq.errors.message", b"too long"),)))
-    assert letter is not None
     with pytest.raises(KafkaError, match="name the target topic"):
         asyncio.run(redrive(Client("127.0.0.1:1"), "dlq", [letter]))
 

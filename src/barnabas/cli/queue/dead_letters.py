@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from barnabas.cli.output import count, say, show_json, show_rows
 
 if TYPE_CHECKING:
     from barnabas.client import Client
-    from barnabas.client.share import DeadLetter, DeadLetterFilter, RedriveResult
+    from barnabas.client.share import DeadLetter, DeadLetterFilter, RedriveResult, Sendable
 
 app = typer.Typer(help="List dead letters and send them back.", no_args_is_help=True)
 
@@ -112,13 +113,15 @@ def redrive(
 ) -> None:
     """Send dead letters back to their original topics, each once.
 
+    Records of another kind, such as those written by hand, have no origin: they are sent with --to only.
+
     Examples:
 
       barnabas queue dead redrive dlq.jobs --dry-run
 
       barnabas queue dead redrive dlq.jobs --where topic=jobs --to jobs-repaired
     """
-    chosen = _filter(where)
+    chosen = _sendable(where, to)
     letters = with_client(bootstrap, lambda client: _read(client, topic, chosen, limit, everything=False))
     if dry_run:
         rows = [{**_row(letter), "to": to or letter.origin.topic} for letter in letters]
@@ -130,6 +133,8 @@ def redrive(
         show_json({"topic": topic, "sent": outcome.sent, "lost": lost})
     else:
         say(f"{count(outcome.sent, 'dead letter')} sent to {to or 'where they came from'}.")
+        if chosen.left_out:
+            say(f"{count(chosen.left_out, 'record')} of another kind stayed: send them with --to TOPIC.")
     if lost:
         say(f"Content neither copied nor still in its topic, so not sent: {', '.join(lost)}.")
         raise typer.Exit(1)
@@ -144,8 +149,14 @@ def _filter(where: list[str] | None) -> DeadLetterFilter:
         raise typer.BadParameter(str(error), param_hint="--where") from None
 
 
+def _sendable(where: list[str] | None, to: str | None) -> Sendable:
+    from barnabas.client.share import Sendable
+
+    return Sendable(_filter(where), to)
+
+
 async def _read(
-    client: Client, topic: str, chosen: DeadLetterFilter, limit: int | None, everything: bool
+    client: Client, topic: str, chosen: Callable[[DeadLetter], bool], limit: int | None, everything: bool
 ) -> list[DeadLetter]:
     from barnabas.client.share import pending_letters, read_letters
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.client.share.leases import parse_receipt as parse_receipt
     from barnabas.client.share.leases import receipt_of as receipt_of
     from barnabas.client.share.redriving import RedriveResult as RedriveResult
+    from barnabas.client.share.redriving import Sendable as Sendable
     from barnabas.client.share.redriving import pending_letters as pending_letters
     from barnabas.client.share.redriving import read_letters as read_letters
     from barnabas.client.share.redriving import redrive as redrive

@@ -85,6 +85,8 @@ _CONNECT = DeadLetterHeaders(
 # Letters of an ingest agent come from a file, named in other headers.
 _INGEST = DeadLetterHeaders("ingest", (REASON_HEADER,), by="path", reason=REASON_HEADER)
 DIALECTS = (_QUEUE, _PIPELINE, _CONNECT, _INGEST)
+_OTHER = DeadLetterHeaders("other", ())
+"""Records without the headers of any kind, such as those written by hand."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,13 @@ class DeadLetter:
 
     @property
     def has_content(self) -> bool:
-        """True if key or value were copied; otherwise the original record must be fetched."""
-        return self.key is not None or self.value is not None
+        """False if key and value were not copied: the original record must be fetched."""
+        return self.key is not None or self.value is not None or not self.origin.topic
+
+    @property
+    def is_of_another_kind(self) -> bool:
+        """True without known headers: reason and origin are unknown."""
+        return self.kind == _OTHER.kind
 
     @property
     def size(self) -> int:
@@ -125,12 +132,9 @@ class DeadLetter:
         return (*self.headers, (REDRIVEN_HEADER, source.encode()))
 
 
-def read_letter(record: ConsumedRecord) -> DeadLetter | None:
-    """Parse a dead letter; None for an unknown format."""
+def read_letter(record: ConsumedRecord) -> DeadLetter:
     values = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
-    dialect = next((each for each in DIALECTS if values.keys() >= set(each.marks)), None)
-    if dialect is None:
-        return None
+    dialect = next((each for each in DIALECTS if values.keys() >= set(each.marks)), _OTHER)
     hidden = dialect.facts - {"path"}
     return DeadLetter(
         record.tp,

@@ -1,19 +1,28 @@
 """Reads a dead-letter topic and redrives dead letters to their origin.
 
-A letter counts as redriven once the record is appended to its topic and the progress is committed, in this order:
-after a crash in between it is sent again, never lost.
+Each chunk is one transaction: its records and the progress are committed together. After a crash the next redrive
+aborts or completes the open transaction and continues with the rest, so a consumer of committed records reads each
+letter once. A second redrive of the same topic fences the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer import Consumer
+from barnabas.client.errors import ClientError
 from barnabas.client.fetching import FetchSettings
-from barnabas.client.groups import CommittedOffset, commit_offsets, committed_offsets
+from barnabas.client.groups import CommittedOffset, committed_offsets, member_offsets
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
 from barnabas.client.producer import Producer
+from barnabas.client.producing import FENCED
+from barnabas.client.producing.transaction_manager import (
+    GroupMetadata,
+    ProducerFencedError,
+    TransactionManager,
+)
 from barnabas.client.share.dead_letters import GROUP_PREFIX, DeadLetter, RedrivenOffsets, read_letter
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
@@ -22,9 +31,14 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Client
 
 CHUNK = 500
+CHUNK_BYTES = 16 << 20
+TIMEOUT_MS = 60_000
+"""Of a chunk's transaction: its records are invisible to consumers of committed records for no longer after a crash."""
 POLL_SECONDS = 1.0
 
 History = dict[TopicPartition, RedrivenOffsets]
+Content = tuple[bytes | None, bytes | None]
+"""Key and value."""
 
 
 class RedriveResult(NamedTuple):
@@ -33,9 +47,27 @@ class RedriveResult(NamedTuple):
     """Letters without content whose original record was deleted."""
 
 
-async def read_history(client: Client, topic: str) -> History:
-    partitions = await client.partitions([topic])
-    committed = await committed_offsets(client, GROUP_PREFIX + topic)
+class Sendable:
+    """Letters that a redrive can send. Without a target topic, those of another kind stay; they are counted."""
+
+    def __init__(self, wanted: Callable[[DeadLetter], bool], to: str | None) -> None:
+        self._wanted, self._to = wanted, to
+        self.left_out = 0
+
+    def __call__(self, letter: DeadLetter) -> bool:
+        if not self._wanted(letter):
+            return False
+        stays = letter.is_of_another_kind and not self._to
+        self.left_out += stays
+        return not stays
+
+
+async def read_history(client: Client, topic: str, *, settled: bool = False) -> History:
+    """Read what was redriven; with `settled`, once the last redrive's transaction has ended."""
+    partitions, group = await client.partitions([topic]), GROUP_PREFIX + topic
+    committed = await (
+        member_offsets(client, group, partitions) if settled else committed_offsets(client, group)
+    )
     ends = await end_offsets(client, partitions)
     return {
         tp: RedrivenOffsets.read(committed[tp].offset, committed[tp].metadata, ends[tp])
@@ -71,8 +103,7 @@ async def read_letters(
         ):
             for record in await consumer.poll(POLL_SECONDS):
                 read += 1
-                letter = read_letter(record) if record.offset < ends[record.tp] else None
-                if letter is not None and wanted(letter):
+                if record.offset < ends[record.tp] and wanted(letter := read_letter(record)):
                     letters.append(letter)
                     size += letter.size
             for tp in [tp for tp in consumer.partitions if consumer.position(tp) >= ends[tp]]:
@@ -113,28 +144,47 @@ async def redrive(
     to: str | None = None,
     progress: Callable[[int], None] = lambda sent: None,
 ) -> RedriveResult:
-    """Send letters of a topic to their origin, or to the topic `to`; commit progress after each chunk."""
+    """Send letters of a topic to their origin, or to the topic `to`; letters that were already redriven are skipped."""
     letters = list(letters)
     _check_targets(letters, to)
-    history = await read_history(client, topic)
+    group = GROUP_PREFIX + topic
+    transactions = TransactionManager(client, group, TIMEOUT_MS)
+    await transactions.initialize()
+    history = await read_history(client, topic, settled=True)
+    letters = [letter for letter in letters if letter.offset not in history[letter.tp]]
     _check_room(letters, history)
     sent, lost = 0, list[DeadLetter]()
-    async with Producer(client) as producer:
-        for chunk in _chunks(letters):
-            delivered: list[DeadLetter] = []
-            for letter in chunk:
-                content = await _content(client, letter)
-                if content is None:
-                    lost.append(letter)
-                    continue
-                key, value = content
-                await producer.enqueue(to or letter.origin.topic, value, key, headers=letter.sent_back())
-                delivered.append(letter)
-            await producer.flush()
-            await _commit(client, delivered, history)
-            sent += len(delivered)
+    async with Producer(client, transactions=transactions) as producer:
+        async for chunk in _chunks(client, letters, lost):
+            transactions.begin()
+            try:
+                for letter, (key, value) in chunk:
+                    await producer.enqueue(to or letter.origin.topic, value, key, headers=letter.sent_back())
+                await producer.flush()
+                delivered = _progress((letter for letter, _ in chunk), history)
+                await transactions.send_offsets(delivered, GroupMetadata(group))
+                await transactions.end(committed=True)
+            except (ClientError, KafkaError) as error:
+                if _is_fenced(error):
+                    raise _interrupted(topic, sent) from error
+                with suppress(ClientError, KafkaError):
+                    await transactions.end(committed=False)
+                raise
+            sent += len(chunk)
             progress(sent)
+    await read_history(client, topic, settled=True)  # so that the caller sees the progress
     return RedriveResult(sent, lost)
+
+
+def _is_fenced(error: ClientError | KafkaError) -> bool:
+    return isinstance(error, ProducerFencedError) or (isinstance(error, KafkaError) and error.code in FENCED)
+
+
+def _interrupted(topic: str, sent: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"another redrive of {topic} has begun, or this one took too long; it sent {sent:,} letters. Redrive the rest",
+    )
 
 
 def _check_targets(letters: Iterable[DeadLetter], to: str | None) -> None:
@@ -158,23 +208,35 @@ def _check_room(letters: Iterable[DeadLetter], history: History) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
-def _chunks(letters: Iterable[DeadLetter]) -> Iterable[list[DeadLetter]]:
-    ordered = list(letters)
-    return [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
+async def _chunks(
+    client: Client, letters: Iterable[DeadLetter], lost: list[DeadLetter]
+) -> AsyncIterator[list[tuple[DeadLetter, Content]]]:
+    """Letters with their content, looked up before a transaction begins; those without any are added to `lost`."""
+    chunk, size = list[tuple[DeadLetter, Content]](), 0
+    for letter in letters:
+        content = await _content(client, letter)
+        if content is None:
+            lost.append(letter)
+            continue
+        chunk.append((letter, content))
+        size += sum(len(each or b"") for each in content)
+        if len(chunk) >= CHUNK or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-async def _commit(client: Client, delivered: list[DeadLetter], history: History) -> None:
+def _progress(delivered: Iterable[DeadLetter], history: History) -> dict[TopicPartition, CommittedOffset]:
+    """Note the letters in the history, and return the offsets to commit."""
+    changed = set()
     for letter in delivered:
         history[letter.tp].add(letter.offset)
-    commits = {
-        tp: CommittedOffset(history[tp].position, history[tp].metadata())
-        for tp in {letter.tp for letter in delivered}
-    }
-    for topic in {tp.topic for tp in commits}:
-        await commit_offsets(client, GROUP_PREFIX + topic, commits)
+        changed.add(letter.tp)
+    return {tp: CommittedOffset(history[tp].position, history[tp].metadata()) for tp in changed}
 
 
-async def _content(client: Client, letter: DeadLetter) -> tuple[bytes | None, bytes | None] | None:
+async def _content(client: Client, letter: DeadLetter) -> Content | None:
     if letter.has_content:
         return letter.key, letter.value
     (start,) = (await beginning_offsets(client, [letter.origin])).values()

@@ -16,6 +16,7 @@ from barnabas.client.share import (
     GROUP_PREFIX,
     DeadLetter,
     DeadLetterFilter,
+    Sendable,
     pending_letters,
     read_letters,
     redrive,
@@ -40,7 +41,7 @@ class Reason(msgspec.Struct):
     """Dead letters with the same reason and origin."""
 
     kind: str
-    """Component that rejected them: queue, pipeline, connect or ingest."""
+    """Component that rejected them: queue, pipeline, connect or ingest; other if the headers do not say."""
     reason: str
     origin: str
     """Source topic; empty if unknown."""
@@ -164,6 +165,8 @@ class LettersPage(msgspec.Struct):
     """False if only the first records were read, up to MAX_READ or MAX_BYTES."""
     targets: dict[str, int]
     """Number of letters by target topic of a redrive."""
+    left_out: int
+    """Letters of another kind that a redrive without a target topic does not send; counted in a preview."""
     may_redrive: bool
 
 
@@ -192,7 +195,7 @@ async def show_dead(context: RequestScope, query: DeadQuery) -> DeadPage:
 @routes.page("/dead/{topic}", needs=topic(Operation.READ), template="cluster/letters.html")
 async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPage:
     """Dead letters of a topic by reason; with `preview`, the target topics of a redrive."""
-    letters = await _read(context, query)
+    letters, left_out = await _read(context, query, to_send=query.preview)
     return LettersPage(
         query.topic,
         reasons_of(letters),
@@ -200,6 +203,7 @@ async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPag
         len(letters),
         await _records(context, query.topic) <= MAX_READ and sum(each.size for each in letters) < MAX_BYTES,
         targets_of(letters, query.to),
+        left_out,
         await may_change(context, Operation.READ, ResourceType.GROUP, GROUP_PREFIX + query.topic),
     )
 
@@ -207,10 +211,12 @@ async def show_letters(context: RequestScope, query: LettersQuery) -> LettersPag
 @routes.action("/dead/{topic}/redrive", needs=topic(Operation.READ))
 async def redrive_letters(context: RequestScope, form: RedriveForm) -> RedriveReport:
     """Send dead letters back to their topics of origin, each once. Needs WRITE on these topics, READ on them for
-    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, which tracks sent letters."""
+    letters without a copy of the record, and READ on the group barnabas-redrive-TOPIC, which tracks sent letters. The
+    console's login, or that of the user, needs WRITE on the transactional id of the same name."""
     await context.demand(Operation.READ, ResourceType.GROUP, GROUP_PREFIX + form.topic)
     await _refuse_masked(context, form.to, [form.topic])
-    letters = await _read(context, LettersQuery(form.topic, form.where, form.to, form.limit))
+    query = LettersQuery(form.topic, form.where, form.to, form.limit)
+    letters, _ = await _read(context, query, to_send=True)
     if form.seen is not None and form.seen != len(letters):
         raise StaleError(
             f"The dry run showed {form.seen} letters; there are {len(letters)} now. Repeat the dry run"
@@ -254,14 +260,17 @@ def targets_of(letters: list[DeadLetter], to: str) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-async def _read(context: RequestScope, query: LettersQuery) -> list[DeadLetter]:
+async def _read(context: RequestScope, query: LettersQuery, *, to_send: bool) -> tuple[list[DeadLetter], int]:
+    """Letters of a topic, or only those that a redrive can send with the number of the others."""
     hidden = await context.hidden(query.topic)
     if any(name in each.facts for name in hidden.headers for each in DIALECTS):
         raise RefusedError("Headers that say why these records are here are masked for you")
     wanted = filter_of(query.where, masked=bool(hidden))
+    sendable = Sendable(wanted, query.to)
     read = read_letters if query.all else pending_letters
     bounds = {"limit": query.limit, "most_read": MAX_READ, "most_bytes": MAX_BYTES}
-    return await read(context.client, query.topic, wanted, **bounds)
+    letters = await read(context.client, query.topic, sendable if to_send else wanted, **bounds)
+    return letters, sendable.left_out
 
 
 async def _records(context: RequestScope, name: str) -> int:
