@@ -75,6 +75,30 @@ def test_levels_are_found_as_programs_write_them(text: str, level: str) -> None:
     assert one(text.encode()).level == level
 
 
+@pytest.mark.parametrize(
+    ("text", "level", "service"),
+    [
+        ('{"msg": "no ERROR here", "level": "info", "service": "shop"}', "info", "shop"),
+        ('{"message": "%s", "log.level": "warn", "service.name": "shop"}' % ("x" * 400), "warn", "shop"),
+        ('{"log": {"level": "Error"}, "service": {"name": "shop"}}', "error", "shop"),
+        ('{"level": 50, "time": 1795000000000, "msg": "pino"}', "error", "shop.log"),
+        ('{"levelname": "CRITICAL", "app": "shop"}', "fatal", "shop"),
+        ('{"SeverityText": "DEBUG", "application": "shop"}', "debug", "shop"),
+        ('{"level": {"deep": [1]}, "service": 7} WARN', "warn", "shop.log"),
+        ('{"level": true, "severity": null, "service": ""}', "none", "shop.log"),
+    ],
+)
+def test_level_and_service_of_a_json_line_are_its_fields(text: str, level: str, service: str) -> None:
+    line = one(text.encode())
+    assert (line.level, line.service) == (level, service)
+
+
+def test_headers_name_the_service_before_the_line_does() -> None:
+    headers = (("service", b"of the header"), ("severity", b"ERROR"))
+    line = one(b'{"level": "info", "service": "of the line"}', headers=headers)
+    assert (line.level, line.service) == ("error", "of the header")
+
+
 def test_a_line_without_a_time_was_written_with_the_line_above_it() -> None:
     rows = rows_of(TP, columns_of([b"2026-10-01T12:00:00Z ERROR x", b"  at a.b", b"", b"  at c.d"]))
 

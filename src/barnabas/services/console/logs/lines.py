@@ -29,6 +29,7 @@ from barnabas.services.console.logs.columns import (
     names_of,
     same_name,
 )
+from barnabas.services.console.logs.json_lines import facts_in
 
 # -- Time and level at the beginning of a line, parsed by RE2 for whole columns -------------------------
 
@@ -198,13 +199,17 @@ def _facts(tp: TopicPartition, arrays: Mapping[str, pa.Array]) -> _Facts:
         return _of_entries([_decoded(value, _Entry) for value in values.to_pylist()], arrays)
     if _has(headers, "peer") and not _has(headers, "parsed"):
         return _of_syslog([_decoded(value, _Syslog) for value in values.to_pylist()], arrays)
-    path = header_of(headers, "path")
+    path, level = header_of(headers, "path"), header_of(headers, "severity")
+    services = [header_of(headers, "service"), header_of(headers, "app")]
+    if (named := facts_in(values)) is not None:
+        level = pc.coalesce(level, named[0])
+        services.append(named[1])
     return _Facts(
         values,
         pa.nulls(len(values), pa.binary()),
-        header_of(headers, "severity"),
+        level,
         header_of(headers, "host"),
-        pc.coalesce(header_of(headers, "service"), header_of(headers, "app"), _file_names(path)),
+        pc.coalesce(*services, _file_names(path)),
         pc.coalesce(path, arrays["key"]),
     )
 
