@@ -85,3 +85,13 @@ def test_every_number_is_served_as_a_metric() -> None:
     assert (
         values["barnabas_pipeline_broken_rows_total{pipeline=shop,flow=counts,rule=events: has a key}"] == 2
     )
+
+
+def test_a_watermark_before_the_first_event_is_none() -> None:
+    progress = FlowProgress("orders")
+    report = {"batchId": 0, "numInputRows": 0, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
+    progress.take(report)
+    assert progress.watermark is None
+    progress.take({**report, "batchId": 1, "eventTime": {"watermark": "2026-11-17T08:30:00.000Z"}})
+    progress.take({**report, "batchId": 2, "eventTime": {}})
+    assert progress.watermark == "2026-11-17T08:30:00.000Z"

@@ -10,6 +10,8 @@ import msgspec
 
 from barnabas.common.types import TopicPartition
 
+NO_WATERMARK = "1970-01-01T00:00:00"
+"""Reported by Spark until the first event has been seen."""
 OBSERVATION = "quality:"
 """Name prefix of observed metrics with the counts of quality rules; followed by the dataset's name."""
 
@@ -44,7 +46,9 @@ class FlowProgress(msgspec.Struct):
         self.batch = report["batchId"]
         self.state_rows = sum(each.get("numRowsTotal", 0) for each in report.get("stateOperators", ()))
         self.state_bytes = sum(each.get("memoryUsedBytes", 0) for each in report.get("stateOperators", ()))
-        self.watermark = report.get("eventTime", {}).get("watermark", self.watermark)
+        watermark = report.get("eventTime", {}).get("watermark", "")
+        if not watermark.startswith(NO_WATERMARK):
+            self.watermark = watermark or self.watermark
         if again:
             return
         self.late += sum(

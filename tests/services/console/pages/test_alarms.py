@@ -65,6 +65,24 @@ def test_what_is_wrong_is_shown_by_alarm_the_worst_first(troubled: Web) -> None:
     assert {rule["name"] for rule in page["rules"]} > {"GroupLate", "CertificateExpires"}
 
 
+def test_what_is_wrong_for_too_short_a_time_is_listed_and_nothing_says_that_nothing_is_wrong(
+    console: RunningConsole, troubled: Web
+) -> None:
+    async def begin_again() -> None:
+        alarms = console.server.clusters["default"].alarms
+        alarms.update(ClusterFigures(snapshot([broker(1)], [], [])), HOUR_AGO)
+        alarms.update(TROUBLE, HOUR_AGO)
+
+    console.run(begin_again())
+    page = troubled.api("/alarms").json
+    assert page["firing"] == []
+    assert page["pending"] >= len(page["soon"]) > 0
+    assert page["soon"][0]["fires_in"] <= page["soon"][-1]["fires_in"]
+    shown = troubled.get("/alarms").text
+    assert "Nothing is wrong" not in shown
+    assert "not yet for as long as the rule says" in shown
+
+
 def test_names_of_strangers_are_text(troubled: Web) -> None:
     text = troubled.get("/alarms").text
     assert "<script>alert" not in text

@@ -211,6 +211,7 @@ def test_the_report_has_the_newest_value_of_each_key_and_curves(web: Web, topic:
     assert (page["curves"][0]["lowest"], page["curves"][0]["highest"]) == (0, 19.5)
     assert page["columns"] == ["id", "amount", "who"]
     assert "key-3" in web.get(f"/topics/{topic}/chart").text
+    assert web.api(f"/topics/{topic}/chart", seconds=60).status == 400
 
 
 def test_a_tail_streams_what_is_written(

@@ -19,7 +19,7 @@ from barnabas.client.security.parsing import parse_security
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.services.console.scanning.messages import CREDITS
 from barnabas.services.console.scanning.model import Hits, Search, Skipped
-from barnabas.services.console.scanning.process import ProcessDiedError
+from barnabas.services.console.scanning.process import Pool, ProcessDiedError
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import Searcher, gather
@@ -163,6 +163,29 @@ def test_a_tail_that_was_paused_says_how_much_it_missed(searcher: Searcher, brok
     assert searcher.with_client(broker.bootstrap_servers, work) == Skipped(30)
 
 
+def test_a_process_without_a_job_is_stopped_and_the_next_search_starts_another(
+    searcher: Searcher, broker: EmbeddedBroker, orders: str
+) -> None:
+    async def work(client: Client) -> tuple[int | None, int, int]:
+        pool = Pool(1, idle=0.2)
+        try:
+            scanner = Scanner(pool)
+            (process,) = pool.processes
+            await gather(scanner.search(client, Search(topic=orders, find="DE")))
+            first = process.pid
+            async with asyncio.timeout(DEADLINE):
+                while process.is_running:  # noqa: ASYNC110  # it ends in another process
+                    await asyncio.sleep(0.01)
+            hits, _ = await gather(scanner.search(client, Search(topic=orders, limit=3)))
+            return first, process.pid or 0, len(hits)
+        finally:
+            await pool.close()
+
+    first, second, hits = searcher.with_client(broker.bootstrap_servers, work)
+    assert first not in (None, second)
+    assert hits == 3
+
+
 PARENT = """
 import asyncio
 from barnabas.services.console.scanning.process import Pool
@@ -217,6 +240,6 @@ def test_processes_log_in_as_who_searches_and_no_password_is_in_their_command_li
         with pytest.raises(KafkaError) as error:
             searcher.run(find("alice"))
         assert error.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    for process in searcher.pool.processes:
+    for process in (each for each in searcher.pool.processes if each.is_running):
         told = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
         assert b"password-of" not in told

@@ -37,6 +37,17 @@ class FindingRow(msgspec.Struct):
     """Page of the topic or group; empty for cluster findings."""
 
 
+class PendingRow(msgspec.Struct):
+    """A finding that has not lasted long enough to fire."""
+
+    alarm: str
+    text: str
+    since_ms: int
+    fires_in: float
+    """Seconds until the alarm fires."""
+    url: str
+
+
 class AlarmRow(msgspec.Struct):
     name: str
     severity: str
@@ -74,6 +85,8 @@ class AlarmsPage(msgspec.Struct):
     firing: list[AlarmRow]
     pending: int
     """Findings that have not lasted long enough to fire."""
+    soon: list[PendingRow]
+    """The first of them, by the time at which they fire."""
     silenced: list[Silenced]
     rules: list[AlarmRuleRow]
     age_seconds: float
@@ -87,9 +100,12 @@ async def show_alarms(context: RequestScope, query: AlarmsQuery) -> AlarmsPage:
     hidden = wanted | context.settings.silenced_alarms
     tracker, snapshot = context.cluster.alarms, context.cluster.sampler.snapshot
     seen = [each for each in await raised_alarms(context) if each.alarm.name not in wanted]
+    loud = [each for each in tracker.pending if each.alarm.name not in hidden]
+    pending = await _allowed(context, loud)
     return AlarmsPage(
         firing=_rows(context, seen, tracker, wanted),
-        pending=len(await _allowed(context, tracker.pending)),
+        pending=len(pending),
+        soon=_soon(context, pending),
         silenced=[_silenced_row(name, wanted) for name in sorted(hidden)],
         rules=[_rule(alarm) for alarm in ALARMS],
         age_seconds=round(snapshot.age, 1),
@@ -147,6 +163,21 @@ def _row(context: RequestScope, alarm: Alarm, found: list[Raised], more: int, si
         len(found) - len(shown) + more,
         _query(silenced | {alarm.name}),
     )
+
+
+def _soon(context: RequestScope, pending: list[Raised]) -> list[PendingRow]:
+    fires = {each: each.since_ms / 1000 + each.alarm.seconds - time.time() for each in pending}
+    first = sorted(pending, key=lambda each: fires[each])[:MAX_SHOWN]
+    return [
+        PendingRow(
+            each.alarm.name,
+            each.finding.text,
+            each.since_ms,
+            round(max(0.0, fires[each]), 1),
+            _url(context, each),
+        )
+        for each in first
+    ]
 
 
 def _url(context: RequestScope, raised: Raised) -> str:

@@ -32,6 +32,7 @@ class TopicsQuery(msgspec.Struct):
     name: list[str] = []
     """Only these topics, for example favourites."""
     internal: bool = False
+    """Include topics of the brokers, and all whose name begins with an underscore."""
     sort: str = "name"
     """name, partitions, rate, size or lag."""
     page: int = 1
@@ -106,13 +107,18 @@ async def _find(context: RequestScope, snapshot: ClusterSnapshot, query: TopicsQ
     fitting = [
         topic
         for topic in snapshot.topics.values()
-        if (query.internal or not topic.internal)
+        if (query.internal or not _is_internal(topic))
         and part in topic.name.lower()
         and (not wanted or topic.name in wanted)
     ]
     names = [topic.name for topic in fitting]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
     return [topic for topic in fitting if topic.name in allowed]
+
+
+def _is_internal(topic: TopicSample) -> bool:
+    """True for topics of the brokers and of tools, such as `__barnabas_status` and `_schemas`."""
+    return topic.internal or topic.name.startswith("_")
 
 
 async def _rows(
@@ -129,7 +135,7 @@ async def _rows(
         lag = lag if lag is not None and lag.group in seen else None
         rows.append(
             TopicRow(
-                *(topic.name, topic.internal, len(topic.layout), topic.offline, topic.under_replicated),
+                *(topic.name, _is_internal(topic), len(topic.layout), topic.offline, topic.under_replicated),
                 *(topic.rate_in, topic.size if topic.size >= 0 else None),
                 lag=lag.lag if lag else None,
                 lag_seconds=lag.seconds if lag else None,

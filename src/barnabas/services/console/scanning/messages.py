@@ -46,6 +46,8 @@ class ReportJob(msgspec.Struct, frozen=True, tag=True):
     ranges: list[Range]
     most_keys: int
     points: int
+    seconds: float
+    """The report contains the records read in this time."""
 
 
 class ValueJob(msgspec.Struct, frozen=True, tag=True):

@@ -68,6 +68,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     continue_at: str = ""
     shown_bytes: int = LIST_BYTES
     with_hex: bool = False
+    user: str = ""
+    """Users share the search processes fairly."""
 
 
 class ScanBudget(msgspec.Struct, frozen=True):

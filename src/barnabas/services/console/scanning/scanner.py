@@ -66,9 +66,9 @@ class Scanner:
         self._pool, self.registry = pool, registry
         self._budget = budget or ScanBudget()
 
-    async def warm(self) -> None:
-        """Start the processes ahead of the next search."""
-        await self._pool.start()
+    def warm(self) -> None:
+        """Start a process ahead of the next search, without waiting for it."""
+        self._pool.warm()
 
     async def search(self, client: Client, search: Search) -> AsyncGenerator[SearchEvent, None]:
         """Yield hits as they are found, progress five times a second, and a `ScanEnd`. Closing cancels the search."""
@@ -118,13 +118,14 @@ class Scanner:
         async for data in self._chunks(client, ExportJob(search, ranges, form)):
             yield data
 
-    async def report(self, client: Client, search: Search, most_keys: int, points: int) -> bytes:
+    async def report(
+        self, client: Client, search: Search, most_keys: int, points: int, seconds: float
+    ) -> bytes:
         """Return the activity report of a search's records, as JSON (`worker.reporter.Report`)."""
         check(search, most=MAX_REPORTED)
         ranges = await _ranges(client, search)
-        return b"".join(
-            [data async for data in self._chunks(client, ReportJob(search, ranges, most_keys, points))]
-        )
+        job = ReportJob(search, ranges, most_keys, points, seconds)
+        return b"".join([data async for data in self._chunks(client, job)])
 
     async def raw(self, client: Client, search: Search) -> RawRecord:
         """Return the record found by a search for one offset of one partition, as stored."""

@@ -67,7 +67,15 @@ async def search_of(context: RequestScope, asked: Asked, limit: int, continue_at
         masks=await masks_of(context, asked.topic),
         subjects=await readable_subjects(context),
         continue_at=continue_at,
+        user=searcher(context),
     )
+
+
+def searcher(context: RequestScope) -> str:
+    """Name of the user for a fair share of searches; without a login, the address."""
+    if isinstance(context.user, AnonymousUser) and context.head is not None:
+        return context.head.host
+    return context.user.name
 
 
 async def masks_of(context: RequestScope, topic: str) -> tuple[RecordMask, ...]:

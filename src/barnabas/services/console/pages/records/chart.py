@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +18,8 @@ from barnabas.services.console.scanning.scanner import MAX_REPORTED
 routes = Routes()
 
 POINTS = 240
+MAX_START = 8.0
+"""Seconds for everything except reading: a busy machine, a process that is started, a slow broker."""
 MAX_COLUMNS = 12
 _VALUE_BYTES = 64 << 10
 
@@ -24,6 +27,8 @@ _VALUE_BYTES = 64 << 10
 class ChartQuery(Asked, kw_only=True):
     records: Annotated[int, msgspec.Meta(ge=1, le=MAX_REPORTED)] = 10_000
     keys: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    seconds: Annotated[float, msgspec.Meta(ge=0.1, le=20)] = 2.0
+    """The report covers the records read in this time."""
 
 
 class FieldCurve(msgspec.Struct):
@@ -53,7 +58,9 @@ async def show_chart(context: RequestScope, query: ChartQuery) -> ChartPage:
     search = msgspec.structs.replace(
         await search_of(context, query, query.records), newest_first=True, shown_bytes=_VALUE_BYTES
     )
-    found = await context.cluster.scanner.report(context.client, search, query.keys, POINTS)
+    scanner = context.cluster.scanner
+    async with asyncio.timeout(query.seconds + MAX_START):
+        found = await scanner.report(context.client, search, query.keys, POINTS, query.seconds)
     page = msgspec.json.decode(found, type=ChartPage)
     page.topic = query.topic
     values = [_fields(hit) for hit in page.newest]

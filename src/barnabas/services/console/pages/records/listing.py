@@ -58,7 +58,7 @@ class Failure(msgspec.Struct):
 @routes.page("/topics/{topic}/records", needs=topic(Operation.READ), template="records/listing.html")
 async def show_records(context: RequestScope, query: RecordsQuery) -> RecordsPage:
     """Search a topic's records. With `wait=true` the response has them, otherwise `records/search` streams them."""
-    await context.cluster.scanner.warm()
+    context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
     may_write = not context.settings.read_only and await context.may(
         Operation.WRITE, ResourceType.TOPIC, query.topic
@@ -165,7 +165,7 @@ class TailPage(msgspec.Struct):
 @routes.page("/topics/{topic}/tail", needs=topic(Operation.READ), template="records/tail.html")
 async def show_tail(context: RequestScope, query: TailQuery) -> TailPage:
     """Live tail of a topic; `tail/stream` sends the records."""
-    await context.cluster.scanner.warm()
+    context.cluster.scanner.warm()
     found = (await context.client.topics([query.topic]))[query.topic]
     return TailPage(query.topic, len(found.partitions), [each.value for each in Decode])
 

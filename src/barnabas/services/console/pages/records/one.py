@@ -10,7 +10,7 @@ from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import RefusedError, ResourceNotFoundError
 from barnabas.services.console.needs import topic
-from barnabas.services.console.pages.records.asking import masks_of, readable_subjects
+from barnabas.services.console.pages.records.asking import masks_of, readable_subjects, searcher
 from barnabas.services.console.routes import DownloadResponse, Routes
 from barnabas.services.console.scanning.model import WHOLE_BYTES, Decode, Hit, Search
 
@@ -76,6 +76,7 @@ async def search_for_one(context: RequestScope, query: RecordQuery) -> Search:
         subjects=await readable_subjects(context),
         shown_bytes=WHOLE_BYTES,
         with_hex=True,
+        user=searcher(context),
     )
 
 

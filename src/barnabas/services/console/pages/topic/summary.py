@@ -67,6 +67,8 @@ async def show_topic(context: RequestScope, query: TopicQuery) -> TopicPage:
     """One topic: partitions, records, bytes, overridden settings, and problems."""
     found = await find_topic(context, query.topic)
     rights = await _rights(context, query.topic)
+    if rights.read:
+        context.cluster.scanner.warm()  # its records are probably the next page
     rows = await read_partitions(context.client, found, with_producers=False)
     return summary_of(found, rows, await _changed(context, rights, query.topic), rights)
 

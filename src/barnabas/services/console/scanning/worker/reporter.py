@@ -18,7 +18,6 @@ from barnabas.services.console.scanning.worker.searching import Searching
 from barnabas.services.console.scanning.worker.showing import Schemas
 
 MAX_FIELDS = 24
-MAX_SECONDS = 20.0
 DEPTH = 3
 
 
@@ -51,7 +50,7 @@ async def report(
             gathered.add(hit)
 
     try:
-        async with asyncio.timeout(MAX_SECONDS):
+        async with asyncio.timeout(job.seconds):
             await Searching(client, job.search, ranges, schemas, take, 0).run()
     except TimeoutError:
         gathered.stopped = True

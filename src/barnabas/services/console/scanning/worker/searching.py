@@ -29,9 +29,13 @@ from barnabas.services.console.scanning.worker.reader import (
     forwards,
 )
 from barnabas.services.console.scanning.worker.showing import Schemas, Viewer
+from barnabas.services.console.scanning.worker.turns import FairTurns
 
 REPORT_SECONDS = 0.1
 WHOLE = frozenset(BITS) - {"timestampType"}
+
+_steps = FairTurns(1)
+"""Steps of searches on the only thread of the process."""
 
 T = TypeVar("T")
 Send = Callable[[ScanHits], Awaitable[None]]
@@ -49,7 +53,7 @@ class Looker:
     """Filters and formats records, in a thread if decoding may query a schema registry."""
 
     def __init__(self, search: Search, schemas: Schemas | None) -> None:
-        self._schemas = schemas
+        self._schemas, self._user = schemas, search.user
         self._newest = search.newest_first
         self._masking = Masking(search.masks, self._decode_any)
         decode = None if schemas is None or self._masking.hides_value else schemas.decode
@@ -68,7 +72,8 @@ class Looker:
     ) -> T:
         if self._schemas is not None:
             return await asyncio.to_thread(work, part, partition, most)
-        found = work(part, partition, most)
+        async with _steps.turn(self._user):
+            found = work(part, partition, most)
         await asyncio.sleep(0)  # handle requests from the console between two parts
         return found
 

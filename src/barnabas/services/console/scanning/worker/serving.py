@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -46,6 +46,7 @@ from barnabas.services.console.scanning.worker.reader import FetchedSection, fet
 from barnabas.services.console.scanning.worker.reporter import report
 from barnabas.services.console.scanning.worker.searching import Looker, Searching, Send
 from barnabas.services.console.scanning.worker.showing import RegistryReader, Schemas
+from barnabas.services.console.scanning.worker.turns import FairTurns
 
 # -- Tail: records appended since the last tick, up to a row limit; skipped records are counted -------
 
@@ -163,7 +164,9 @@ class ClientPool:
 
 MAX_JOBS, MAX_EXPORTS = 8, 4
 TIMEOUT = 10.0
-_UNLIMITED = asyncio.Semaphore(1 << 30)
+USER_SHARE = 0.75
+"""Share of them that one user may have, so that there is room for another one at once."""
+_UNLIMITED = 1 << 30
 
 
 class ScanServer:
@@ -175,7 +178,10 @@ class ScanServer:
         self._registries: dict[RegistryAccount, RegistryReader] = {}
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, asyncio.Semaphore] = {}
-        self._others, self._exports = asyncio.Semaphore(MAX_JOBS), asyncio.Semaphore(MAX_EXPORTS)
+        self._tails = FairTurns(_UNLIMITED)
+        self._others, self._exports = (
+            FairTurns(most, int(most * USER_SHARE)) for most in (MAX_JOBS, MAX_EXPORTS)
+        )
 
     def hear(self, message: RunScan | CancelScan | Taken) -> None:
         number = message.number
@@ -214,22 +220,21 @@ class ScanServer:
     async def _turn(self, job: Job) -> AsyncIterator[None]:
         """Limit concurrent jobs: each buffers about ten megabytes of fetched data. Tails are not limited."""
         turns = (
-            _UNLIMITED
+            self._tails
             if isinstance(job, TailJob)
             else self._exports
             if isinstance(job, ExportJob)
             else self._others
         )
-        try:
-            await asyncio.wait_for(turns.acquire(), TIMEOUT)
-        except TimeoutError:
-            raise SearchFailedError(
-                "too many searches and exports are running: try again in a moment"
-            ) from None
-        try:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    await stack.enter_async_context(turns.turn(job.search.user))
+            except TimeoutError:
+                raise SearchFailedError(
+                    "too many searches and exports are running: try again in a moment"
+                ) from None
             yield
-        finally:
-            turns.release()
 
     async def _work(self, message: RunScan) -> list[str]:
         client = self._clients.borrow(message.login)

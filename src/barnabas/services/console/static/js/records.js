@@ -18,7 +18,8 @@ let count = 0;
 const number = (value) => value.toLocaleString("en-US");
 
 function told(progress) {
-  const read = `${number(progress.records)} records, ${number(Math.round(progress.bytes / 1e6))} MB read in ${progress.seconds.toFixed(1)} s, ${number(count)} found`;
+  const found = count || !stream ? `, ${number(count)} found` : "";
+  const read = `${number(progress.records)} records, ${number(Math.round(progress.bytes / 1e6))} MB read in ${progress.seconds.toFixed(1)} s${found}`;
   return progress.failures ? `${read}; ${number(progress.failures)} could not be evaluated (${progress.failure})` : read;
 }
 
@@ -43,7 +44,7 @@ function start(at) {
   stream = new EventSource(`${place}/records/search?${asked}`);
   cancel.hidden = false;
   onward.hidden = true;
-  state.textContent = "Searching.";
+  state.textContent = "Starting the search…";
   stream.addEventListener("hits", (event) => {
     const found = JSON.parse(event.data);
     token = found.continue_at;
@@ -55,11 +56,13 @@ function start(at) {
     token = progress.continue_at;
     bar.hidden = false;
     bar.value = progress.of ? progress.offsets / progress.of : 1;
-    state.textContent = `${told(progress)}.`;
+    state.textContent = progress.records ? `${told(progress)}.` : "Starting the search…";
   });
   stream.addEventListener("end", (event) => {
     const end = JSON.parse(event.data);
     token = end.continue_at;
+    stream.close();
+    stream = null;
     stop([`${words[end.reason]}: ${told(end.progress)}.`, ...end.notes].join(" "));
   });
   stream.addEventListener("failed", (event) => {
