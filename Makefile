@@ -48,7 +48,7 @@ TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist docs site pictures programs \
+.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist container docs site pictures programs \
     programs-in-ci kerberos identity-provider axe java java-if-possible mirrormaker pins clean
 include tools/counterparts.mk
 
@@ -128,6 +128,10 @@ bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  
 dist: $(STAMP)  ## build wheel and sdist into dist/, byte for byte reproducible
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m hatchling build --directory dist
+
+container: dist  ## build a container image without a daemon: dist/barnabas-VERSION-container.tar (needs mmdebstrap)
+	@tools/install-programs mmdebstrap
+	$(BIN)/python -m tools.packages.container
 
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs

@@ -12,6 +12,9 @@ compile() {
 echo "uv==${VERSION:-0.13.8}" | compile - -o requirements/uv.txt
 compile pyproject.toml -o requirements/core.txt
 compile pyproject.toml --extra dev --constraint requirements/core.txt -o requirements/dev.txt
+# What the container image and the Debian package contain: the core, small extras, and pip for others.
+echo pip | compile pyproject.toml - --extra cluster --extra tiering --extra registry --extra ingest \
+    --constraint requirements/core.txt --constraint requirements/dev.txt -o requirements/packages.txt
 # The oldest Spark that pyproject.toml allows, for `make spark-oldest`.
 echo 'pyspark==4.2.0' | compile - --no-deps -o requirements/oldest-spark.txt
 # The library of the extra `kerberos`, which tests need, and what builds it: the Cython that it names itself.

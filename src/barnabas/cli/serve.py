@@ -60,6 +60,13 @@ def serve(
         Path | None,
         typer.Option("--config", "-c", metavar="FILE", help="A server.properties file with Kafka's names."),
     ] = None,
+    environment: Annotated[
+        bool,
+        typer.Option(
+            "--environment",
+            help="Settings also from the variables of Kafka's container images: KAFKA_LOG_DIRS, CLUSTER_ID, ...",
+        ),
+    ] = False,
     tls: Annotated[
         TlsOption | None,
         typer.Option(
@@ -133,7 +140,7 @@ def serve(
     """Run a broker.
 
     It prints `Barnabas is ready on HOST:PORT` when clients can connect, and shuts down cleanly on Ctrl-C or SIGTERM.
-    Options override --set, and --set overrides the file.
+    Options override --set, --set overrides --environment, and that overrides the file.
 
     Examples:
 
@@ -152,6 +159,8 @@ def serve(
     from barnabas.config.broker import BrokerConfig
 
     given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
+    if environment:
+        given, config = {**_read_environment(config), **given}, None
     properties = collect_properties(data, listen, config, given, tls, users=users)
     broker_config = BrokerConfig.load(properties)
     check_folders(broker_config.log_dirs)
@@ -282,6 +291,15 @@ def collect_properties(
         properties["barnabas.tls.auto"] = "true"
     if "log.dirs" not in properties and "log.dir" not in properties:
         raise typer.BadParameter("no data folder: give --data DIR (or log.dirs in the file)")
+    return properties
+
+
+def _read_environment(config: Path | None) -> dict[str, str]:
+    from barnabas.cli.container import container_settings
+
+    properties, notices = container_settings(config)
+    for notice in notices:
+        typer.echo(f"Notice: {notice}", err=True)
     return properties
 
 
