@@ -20,7 +20,7 @@ def test_a_page_is_html_and_the_same_path_of_the_api_is_json(web: Web) -> None:
 
     assert page.headers["content-type"].startswith("text/html")
     assert "Nothing has &lt;b&gt; in its name" in page.text
-    assert answer.json == {"q": "<b>", "found": []}
+    assert answer.json == {"q": "<b>", "found": [], "commands": []}
 
 
 def test_every_answer_forbids_foreign_scripts_styles_and_frames(web: Web) -> None:

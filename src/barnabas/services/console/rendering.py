@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+from markupsafe import Markup
 
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.routes import ConsoleRoute
 from barnabas.services.console.static_files import StaticFiles
 
+if TYPE_CHECKING:
+    from barnabas.services.console.frame import PageFrame
+
 FOLDER = Path(__file__).parent / "templates"
 UNKNOWN = "\N{EN DASH}"
+DAY = 86400
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
@@ -28,22 +34,34 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._jinja.globals["static"] = static.url
+        self._jinja.globals["now"] = time.time
         self._jinja.filters |= {
             "number": number,
             "size": size,
             "duration": duration,
             "time": moment,
+            "instant": instant,
+            "ago": ago,
             "quote": quote,
         }
 
     def page(
-        self, route: ConsoleRoute, context: RequestScope, query: Any, page: Any, path: str, message: str
+        self,
+        route: ConsoleRoute,
+        context: RequestScope,
+        query: Any,
+        page: Any,
+        frame: PageFrame | None,
+        message: str,
     ) -> bytes:
-        shown = {"route": route, "query": query, "page": page, "path": path, "message": message}
+        shown = {"route": route, "query": query, "page": page, "frame": frame, "message": message}
         return self._render(route.template, context, shown)
 
-    def error(self, context: RequestScope | None, status: int, message: str, field: str) -> bytes:
-        return self._render("error.html", context, {"status": status, "message": message, "field": field})
+    def error(
+        self, context: RequestScope | None, status: int, message: str, field: str, frame: PageFrame | None
+    ) -> bytes:
+        shown = {"status": status, "message": message, "field": field, "frame": frame}
+        return self._render("error.html", context, shown)
 
     def _render(self, template: str, context: RequestScope | None, shown: dict[str, Any]) -> bytes:
         url = context.url if context is not None else (lambda path="/": path)
@@ -89,7 +107,7 @@ def duration(seconds: float | None) -> str:
     raise AssertionError
 
 
-def moment(milliseconds: float | None) -> str:
+def instant(milliseconds: float | None) -> str:
     """UTC time in ISO 8601 format, with a space instead of the T."""
     if milliseconds is None or milliseconds < 0:
         return UNKNOWN
@@ -98,3 +116,27 @@ def moment(milliseconds: float | None) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{milliseconds:.0f} ms"
     return found.strftime("%Y-%m-%d %H:%M:%S.") + f"{found.microsecond // 1000:03d}Z"
+
+
+def moment(milliseconds: float | None) -> str:
+    """`instant` as an element that the script shows in local time, if the user wants that."""
+    text = instant(milliseconds)
+    if not text.endswith("Z"):
+        return text
+    return Markup('<time datetime="{}">{}</time>').format(text.replace(" ", "T"), text)
+
+
+def ago(milliseconds: float | None) -> str:
+    """Distance from now up to a day, then day and time: `42 s ago`, `15 Nov 08:12`; exact in the tooltip."""
+    text = instant(milliseconds)
+    if milliseconds is None or not text.endswith("Z"):
+        return "none yet" if text == UNKNOWN else text
+    passed = time.time() - milliseconds / 1000
+    if 0 <= passed < DAY:
+        length, unit = (3600, "h") if passed >= 3600 else (60, "min") if passed >= 60 else (1, "s")
+        shown = f"{passed // length:.0f} {unit} ago"
+    else:
+        shown = datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%-d %b %H:%M")
+    return Markup('<time datetime="{}" title="{}" data-short>{}</time>').format(
+        text.replace(" ", "T"), text, shown
+    )

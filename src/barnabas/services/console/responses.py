@@ -21,7 +21,7 @@ MIN_COMPRESSED = 1024
 HEARTBEAT = 15.0  # seconds; proxies close connections that are silent for longer
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _SECURITY_HEADERS = [

@@ -60,11 +60,13 @@ class ActionResult(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class NavigationEntry:
-    """Navigation entry: label, shortcut key after `g`, and position."""
+    """Entry of the sidebar: label, shortcut key after `g`, position, symbol of icons.svg, and the group's title."""
 
     word: str
     letter: str
     position: int
+    icon: str
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)

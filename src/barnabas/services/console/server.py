@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import secrets
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.security.tls import https_context
 from barnabas.services.console.access.audit import AuditTopicWriter, ConsoleAudit
 from barnabas.services.console.access.authenticators import gate_of
+from barnabas.services.console.access.sessions import Cookie
 from barnabas.services.console.clusters import Cluster
 from barnabas.services.console.context import Auditing, RequestScope, refusal
 from barnabas.services.console.errors import (
@@ -34,6 +35,7 @@ from barnabas.services.console.errors import (
     UnauthorizedError,
     explain,
 )
+from barnabas.services.console.frame import LAST_CLUSTER, PageFrame, frame_of
 from barnabas.services.console.pages import route_table
 from barnabas.services.console.rendering import Renderer
 from barnabas.services.console.requests import (
@@ -189,7 +191,8 @@ class ConsoleApp:
                 await response.page(200, JSON, encode(page))
                 return
             message = self._message(request, context)
-            html = self._renderer.page(route, context, query, page, request.head.path, message)
+            frame = await self._frame(request, context)
+            html = self._renderer.page(route, context, query, page, frame, message)
             await response.page(200, HTML, html)
         elif route.kind is RouteKind.ACTION:
             await self._act(request, match, context, query)
@@ -198,6 +201,29 @@ class ConsoleApp:
         else:
             with self._downloads.take(context.user.name):
                 await response.download(await route.endpoint(context, query), request.receive)
+
+    async def _frame(self, request: _Request, context: RequestScope) -> PageFrame | None:
+        """None before login. Pages of no cluster get the frame of the cluster that was shown last."""
+        if isinstance(context.user, UnauthenticatedUser) or request.head.path == LOGIN:
+            return None
+        last = Cookie(LAST_CLUSTER, request.head.is_tls)
+        if context.current is not None:
+            name = urllib.parse.quote(context.current.name, safe="")
+            if len(self.clusters) > 1 and last.value(request.head.headers) != name:
+                context.headers.append(last.setting(name))
+        else:
+            name = urllib.parse.unquote(last.value(request.head.headers))
+            name = name if name in self.clusters else next(iter(self.clusters))
+            context = replace(context, current=self.clusters[name], user=context.user.on(name))
+        return await frame_of(context, request.head.path)
+
+    async def _frame_of_error(self, request: _Request) -> PageFrame | None:
+        """An error is shown without the frame if that fails, too."""
+        try:
+            return None if request.context is None else await self._frame(request, request.context)
+        except Exception as error:
+            _logger.info("%s has no frame: %s", request.head.path, error)
+            return None
 
     async def _act(self, request: _Request, match: ConsoleMatch, context: RequestScope, query: Any) -> None:
         async with self.audit.act(request.head, context, match, query):
@@ -278,7 +304,8 @@ class ConsoleApp:
             told = {"error": known.message, "field": known.field}
             await request.response.page(known.status, JSON, encode(told))
         else:
-            html = self._renderer.error(request.context, known.status, known.message, known.field)
+            frame = await self._frame_of_error(request)
+            html = self._renderer.error(request.context, known.status, known.message, known.field, frame)
             await request.response.page(known.status, HTML, html)
 
 

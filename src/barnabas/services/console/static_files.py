@@ -1,4 +1,4 @@
-"""Scripts, styles and images: read and compressed once, cached by browsers indefinitely.
+"""Scripts, styles, fonts and images: read and compressed once, cached by browsers indefinitely.
 
 The URL contains a digest of all files, so a new version has a new URL and modules can import each other by relative
 names.
@@ -18,6 +18,7 @@ _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".png": "image/png",
+    ".woff2": "font/woff2",
 }
 
 

@@ -75,7 +75,7 @@ def test_the_session_shows_pages_with_the_name_until_the_logout(console: Running
         out = web.ask("POST", "/logout", b"", **{"Content-Type": "application/x-www-form-urlencoded"})
 
         assert page.status == 200
-        assert "<span>viewer</span>" in page.text
+        assert "<p>viewer</p>" in page.text
         assert "Max-Age=0" in out.headers["set-cookie"]
         assert web.get("/access/acls").status == 303
         assert web.api("/access/acls").status == 401

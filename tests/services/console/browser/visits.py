@@ -76,8 +76,9 @@ class Visit:
 
     @property
     def bytes(self) -> int:
-        """Of all that has come so far, as it was transferred."""
-        return sum(request.sizes()["responseBodySize"] for request in self._done)
+        """Of all that has come so far, as it was transferred; fonts come once, and no page waits for them."""
+        done = (request for request in self._done if request.resource_type != "font")
+        return sum(request.sizes()["responseBodySize"] for request in done)
 
     @property
     def violations(self) -> list[str]:
@@ -134,7 +135,9 @@ def visiting(
     browser: Browser, origin: str, scheme: Scheme = "light", size: tuple[int, int] = DESKTOP
 ) -> Iterator[Visit]:
     """With an empty cache, as of somebody who was never here."""
-    context = browser.new_context(color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
+    context = browser.new_context(
+        color_scheme=scheme, reduced_motion="reduce", viewport={"width": size[0], "height": size[1]}
+    )
     try:
         context.set_default_timeout(TIMEOUT_S * 1000)
         yield Visit(context.new_page(), origin)

@@ -93,7 +93,9 @@ class AlarmsPage(msgspec.Struct):
     error: str
 
 
-@routes.page("/alarms", needs=SHOWN, template="alarms/list.html", entry=NavigationEntry("Alarms", "a", 5))
+@routes.page(
+    "/alarms", needs=SHOWN, template="alarms/list.html", entry=NavigationEntry("Alarms", "a", 5, "alarms")
+)
 async def show_alarms(context: RequestScope, query: AlarmsQuery) -> AlarmsPage:
     """Firing alarms, worst first. `silence`: comma-separated names of alarms to leave out."""
     wanted = _silenced(query.silence)

@@ -109,7 +109,10 @@ class WorkPage(msgspec.Struct):
 
 
 @routes.page(
-    "/pipelines", needs=READS, template="flows/pipelines.html", entry=NavigationEntry("Pipelines", "p", 30)
+    "/pipelines",
+    needs=READS,
+    template="flows/pipelines.html",
+    entry=NavigationEntry("Pipelines", "p", 30, "pipelines", "Processing"),
 )
 async def list_pipelines(context: RequestScope, query: ListQuery) -> WorksPage:
     """Pipelines: state, throughput, lag, late rows, quality violations and alarms."""
@@ -123,7 +126,10 @@ async def show_pipeline(context: RequestScope, query: NameQuery) -> WorkPage:
 
 
 @routes.page(
-    "/connectors", needs=READS, template="flows/connectors.html", entry=NavigationEntry("Connectors", "c", 32)
+    "/connectors",
+    needs=READS,
+    template="flows/connectors.html",
+    entry=NavigationEntry("Connectors", "c", 32, "connectors", "Processing"),
 )
 async def list_connectors(context: RequestScope, query: ListQuery) -> WorksPage:
     """Connectors: state, rows moved and rejected, lag and restarts."""
@@ -136,7 +142,12 @@ async def show_connector(context: RequestScope, query: NameQuery) -> WorkPage:
     return _show(context.cluster.statuses, "connector", query.name)
 
 
-@routes.page("/agents", needs=READS, template="flows/agents.html", entry=NavigationEntry("Agents", "n", 34))
+@routes.page(
+    "/agents",
+    needs=READS,
+    template="flows/agents.html",
+    entry=NavigationEntry("Agents", "n", 34, "agents", "Processing"),
+)
 async def list_agents(context: RequestScope, query: ListQuery) -> WorksPage:
     """Ingest agents: state, hosts, and for each source its records, lag and target topics."""
     return _list(context.cluster.statuses, "agent", query)

@@ -120,7 +120,12 @@ _SORTS: dict[str, Callable[[GroupSample], Any]] = {
 }
 
 
-@routes.page("/groups", needs=SHOWN, template="groups/list.html", entry=NavigationEntry("Groups", "g", 20))
+@routes.page(
+    "/groups",
+    needs=SHOWN,
+    template="groups/list.html",
+    entry=NavigationEntry("Groups", "g", 20, "groups", "Data"),
+)
 async def list_groups(context: RequestScope, query: GroupsQuery) -> GroupsPage:
     """Groups that the user may describe, fifty per page, largest lag first."""
     if query.sort not in _SORTS:

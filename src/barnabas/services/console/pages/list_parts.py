@@ -12,7 +12,7 @@ from barnabas.services.console.context import RequestScope
 from barnabas.services.console.history.curve import Curve
 from barnabas.services.console.history.history import History
 from barnabas.services.console.needs import SHOWN
-from barnabas.services.console.rendering import quote
+from barnabas.services.console.rendering import duration, number, quote
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
@@ -31,26 +31,65 @@ class SearchResult(msgspec.Struct):
     kind: str
     name: str
     url: str
+    icon: str = ""
+    """Symbol of icons.svg."""
+    state: str = ""
+    """The figure that matters: records per second, or lag."""
 
 
 class SearchResults(msgspec.Struct):
     q: str
     found: list[SearchResult]
+    commands: list[SearchResult]
+    """What can be done with the best match."""
 
 
 @routes.page("/goto", needs=SHOWN, template="places.html")
 async def search(context: RequestScope, query: SearchQuery) -> SearchResults:
-    """Pages, topics and groups whose name contains `q`, shortest first."""
+    """Pages, topics and groups whose name contains `q`, shortest first, and commands for the best topic."""
     pages = [
-        SearchResult("page", entry.word, route.path if route.outside else context.url(route.cluster_path))
+        SearchResult(
+            *(
+                "page",
+                entry.word,
+                route.path if route.outside else context.url(route.cluster_path),
+                entry.icon,
+            )
+        )
         for entry, route in context.table.entries
         if _fits(query.q, entry.word)
     ]
+    if not query.q.strip():
+        return SearchResults(query.q, pages, [])
     snapshot = context.cluster.sampler.snapshot
     topics = await _matches(context, query.q, "topic", ResourceType.TOPIC, snapshot.topics)
     groups = await _matches(context, query.q, "group", ResourceType.GROUP, snapshot.groups)
+    for each in topics:
+        each.state = _rate(snapshot.topics[each.name].rate_in)
+    for each in groups:
+        each.state = _behind(snapshot.groups[each.name].lag_seconds)
     found = sorted(topics + groups, key=lambda match: len(match.name))
-    return SearchResults(query.q, (pages + found)[:MAX_RESULTS])
+    return SearchResults(query.q, (pages + found)[:MAX_RESULTS], _commands(topics[:1]))
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{number(value)}/s"
+
+
+def _behind(seconds: float | None) -> str:
+    return "" if seconds is None else f"{duration(seconds)} behind"
+
+
+def _commands(topics: Iterable[SearchResult]) -> list[SearchResult]:
+    return [
+        SearchResult("command", f"{word} {topic.name}", f"{topic.url}/{path}", icon)
+        for topic in topics
+        for word, path, icon in (
+            ("Search records of", "records", "search"),
+            ("Tail", "tail", "play"),
+            ("Produce to", "produce", "plus"),
+        )
+    ]
 
 
 async def _matches(
@@ -59,7 +98,7 @@ async def _matches(
     fitting = [name for name in names if _fits(part, name)]
     allowed = await context.allowed(Operation.DESCRIBE, resource, fitting)
     shown = sorted(allowed, key=lambda name: (len(name), name))[:MAX_RESULTS]
-    return [SearchResult(kind, name, context.url(f"/{kind}s/{quote(name)}")) for name in shown]
+    return [SearchResult(kind, name, context.url(f"/{kind}s/{quote(name)}"), f"{kind}s") for name in shown]
 
 
 def _fits(part: str, name: str) -> bool:

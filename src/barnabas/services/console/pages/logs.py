@@ -121,7 +121,12 @@ class LinePage(msgspec.Struct):
     host: str
 
 
-@routes.page("/logs", needs=READ_LINES, template="logs/search.html", entry=NavigationEntry("Logs", "l", 28))
+@routes.page(
+    "/logs",
+    needs=READ_LINES,
+    template="logs/search.html",
+    entry=NavigationEntry("Logs", "l", 28, "logs", "Data"),
+)
 async def search_logs(context: RequestScope, query: LogsQuery) -> LogsPage:
     """Log lines of the last day, newest first: by text, level, host, service, topic and time."""
     archive = context.cluster.logs.archive

@@ -69,7 +69,9 @@ class Overview(msgspec.Struct):
     since: str
 
 
-@routes.page("/", needs=SHOWN, template="overview/cluster.html", entry=NavigationEntry("Overview", "o", 0))
+@routes.page(
+    "/", needs=SHOWN, template="overview/cluster.html", entry=NavigationEntry("Overview", "o", 0, "overview")
+)
 async def show_overview(context: RequestScope, query: OverviewQuery) -> Overview:
     """The cluster at a glance: brokers, partitions at risk, traffic and lag. Users without DESCRIBE on the cluster see
     totals of the topics and groups that they may describe."""

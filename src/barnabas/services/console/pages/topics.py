@@ -86,7 +86,12 @@ _SORTS: dict[str, Callable[[ClusterSnapshot], Callable[[TopicSample], Any]]] = {
 }
 
 
-@routes.page("/topics", needs=SHOWN, template="topics/list.html", entry=NavigationEntry("Topics", "t", 10))
+@routes.page(
+    "/topics",
+    needs=SHOWN,
+    template="topics/list.html",
+    entry=NavigationEntry("Topics", "t", 10, "topics", "Data"),
+)
 async def list_topics(context: RequestScope, query: TopicsQuery) -> TopicsPage:
     """Topics that the user may describe, fifty per page."""
     if query.sort not in _SORTS:

@@ -87,7 +87,7 @@ class RemovedAcl(msgspec.Struct):
     "/access/acls",
     needs=cluster(Operation.DESCRIBE),
     template="access/acls.html",
-    entry=NavigationEntry("Access", "w", 90),
+    entry=NavigationEntry("Users and ACLs", "w", 90, "access", "Access"),
 )
 async def show_acls(context: RequestScope, query: AclsQuery) -> AclsPage:
     """ACLs of the cluster, of one principal, or those that apply to a topic or group."""

@@ -131,7 +131,11 @@ class ApiPage(msgspec.Struct):
 
 
 @routes.page(
-    "/api", needs=SIGNED_IN, template="access/api.html", entry=NavigationEntry("API", "j", 99), outside=True
+    "/api",
+    needs=SIGNED_IN,
+    template="access/api.html",
+    entry=NavigationEntry("API", "j", 99, "api"),
+    outside=True,
 )
 async def show_api(context: RequestScope, query: ApiQuery) -> ApiPage:
     """Paths of the JSON API, with parameters, responses and required rights."""

@@ -54,7 +54,11 @@ class AuditPage(msgspec.Struct):
 
 
 @routes.page(
-    "/audit", needs=OWN, template="access/audit.html", entry=NavigationEntry("Audit", "h", 95), outside=True
+    "/audit",
+    needs=OWN,
+    template="access/audit.html",
+    entry=NavigationEntry("Audit", "h", 95, "audit", "Access"),
+    outside=True,
 )
 async def show_audit(context: RequestScope, query: AuditQuery) -> AuditPage:
     """Changes made through this console, logins and refusals, newest first."""

@@ -11,7 +11,7 @@ from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import administer, cluster
 from barnabas.services.console.pages.access.acls import may_administer
-from barnabas.services.console.routes import ActionResult, Routes
+from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
 routes = Routes()
 
@@ -54,7 +54,12 @@ class QuotaForm(msgspec.Struct):
     ip: str = ""
 
 
-@routes.page("/access/quotas", needs=cluster(Operation.DESCRIBE_CONFIGS), template="access/quotas.html")
+@routes.page(
+    "/access/quotas",
+    needs=cluster(Operation.DESCRIBE_CONFIGS),
+    template="access/quotas.html",
+    entry=NavigationEntry("Quotas", "q", 92, "quotas", "Access"),
+)
 async def show_quotas(context: RequestScope, query: QuotasQuery) -> QuotasPage:
     """Quotas of users, client ids and IP addresses."""
     found = await describe_quotas(context.client)

@@ -74,7 +74,7 @@ class SettingsPage(msgspec.Struct):
     "/settings",
     needs=OWN,
     template="access/settings.html",
-    entry=NavigationEntry("Settings", "s", 98),
+    entry=NavigationEntry("Settings", "s", 98, "settings"),
     outside=True,
 )
 async def show_settings(context: RequestScope, query: SettingsQuery) -> SettingsPage:

@@ -88,7 +88,7 @@ class BrokerPage(msgspec.Struct):
     "/brokers",
     needs=cluster(Operation.DESCRIBE),
     template="cluster/brokers.html",
-    entry=NavigationEntry("Brokers", "b", 50),
+    entry=NavigationEntry("Brokers", "b", 50, "brokers", "Cluster"),
 )
 async def show_brokers(context: RequestScope, query: BrokersQuery) -> BrokersPage:
     """All brokers, up or down: replicas, leaders, used and free disk space."""

@@ -179,7 +179,10 @@ class RedriveReport(msgspec.Struct):
 
 
 @routes.page(
-    "/dead", needs=SHOWN, template="cluster/dead.html", entry=NavigationEntry("Dead letters", "d", 40)
+    "/dead",
+    needs=SHOWN,
+    template="cluster/dead.html",
+    entry=NavigationEntry("Dead letters", "d", 40, "dead", "Processing"),
 )
 async def show_dead(context: RequestScope, query: DeadQuery) -> DeadPage:
     """Dead-letter topics, recognized by name, with their record counts."""

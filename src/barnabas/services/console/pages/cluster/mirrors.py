@@ -69,7 +69,10 @@ class MirrorsPage(msgspec.Struct):
 
 
 @routes.page(
-    "/mirrors", needs=SHOWN, template="cluster/mirrors.html", entry=NavigationEntry("Mirrors", "r", 85)
+    "/mirrors",
+    needs=SHOWN,
+    template="cluster/mirrors.html",
+    entry=NavigationEntry("Mirrors", "r", 85, "mirrors", "Cluster"),
 )
 async def show_mirrors(context: RequestScope, query: MirrorsQuery) -> MirrorsPage:
     """Topics mirrored to this cluster, and the mirroring processes. Topics that the user may not describe are left out;

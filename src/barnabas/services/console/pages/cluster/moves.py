@@ -117,7 +117,7 @@ class MovesPage(msgspec.Struct):
     "/moves",
     needs=cluster(Operation.DESCRIBE),
     template="cluster/moves.html",
-    entry=NavigationEntry("Moves", "m", 60),
+    entry=NavigationEntry("Moves", "m", 60, "moves", "Cluster"),
 )
 async def show_moves(context: RequestScope, query: PlanQuery) -> MovesPage:
     """Reassignments in progress, with bytes copied; with `plan`, a preview of its moves."""

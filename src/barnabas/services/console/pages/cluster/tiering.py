@@ -73,7 +73,10 @@ class TieringPage(msgspec.Struct):
 
 
 @routes.page(
-    "/tiering", needs=SHOWN, template="cluster/tiering.html", entry=NavigationEntry("Tiering", "i", 80)
+    "/tiering",
+    needs=SHOWN,
+    template="cluster/tiering.html",
+    entry=NavigationEntry("Tiering", "i", 80, "tiering", "Cluster"),
 )
 async def show_tiering(context: RequestScope, query: TieringQuery) -> TieringPage:
     """Tiered topics: local and remote bytes, copy backlog, errors; caches of the brokers."""

@@ -105,7 +105,7 @@ class TransactionPage(msgspec.Struct):
     "/transactions",
     needs=SHOWN,
     template="cluster/transactions.html",
-    entry=NavigationEntry("Transactions", "x", 70),
+    entry=NavigationEntry("Transactions", "x", 45, "transactions", "Processing"),
 )
 async def show_transactions(context: RequestScope, query: TransactionsQuery) -> TransactionsPage:
     """Transactional ids that the user may describe, longest open first; with `hanging`, hanging transactions too."""

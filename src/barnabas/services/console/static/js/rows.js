@@ -1,5 +1,7 @@
 // Rows of records. Whatever strangers wrote enters the page as text.
 
+import { timeText } from "./times.js";
+
 export const place = location.pathname.replace(/\/(records|tail)\/?$/, "");
 
 export function element(name, text, className) {
@@ -9,11 +11,7 @@ export function element(name, text, className) {
   return made;
 }
 
-export function time(ms) {
-  if (ms < 0) return "–";
-  const moment = new Date(ms);
-  return Number.isNaN(moment.getTime()) ? `${ms} ms` : moment.toISOString().replace("T", " ");
-}
+export { timeText as time } from "./times.js";
 
 export function shown(value) {
   if (value.format === "null") return "null";
@@ -32,6 +30,6 @@ export function row(hit) {
   link.href = `${place}/records/${hit.partition}/${hit.offset}`;
   const offset = element("td", undefined, "right");
   offset.append(link);
-  made.append(element("td", time(hit.timestamp), "time"), element("td", String(hit.partition), "right"), offset, cell(hit.key, "key"), cell(hit.value, "value"));
+  made.append(element("td", timeText(hit.timestamp), "time"), element("td", String(hit.partition), "right"), offset, cell(hit.key, "key"), cell(hit.value, "value"));
   return made;
 }
