@@ -13,6 +13,14 @@ from barnabas.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from barnabas.client import (
+        BufferFullError,
+        ClientError,
+        CommittedOffset,
+        GroupMetadata,
+        ProducerFencedError,
+        TransactionError,
+    )
     from barnabas.client.api import (
         AcknowledgeError,
         Acl,
@@ -20,27 +28,21 @@ if TYPE_CHECKING:
         AsyncConsumer,
         AsyncProducer,
         AsyncShareConsumer,
-        BufferFullError,
-        ClientError,
         CommitFailedError,
-        CommittedOffset,
         ConsumerRecord,
         DeliveryError,
-        GroupMetadata,
         NoOffsetError,
-        ProducerFencedError,
         ProducerRecord,
         RecordMetadata,
         SerializationError,
         ShareRecord,
-        TopicPartition,
-        TransactionError,
     )
     from barnabas.client.api import BlockingAdmin as Admin
     from barnabas.client.api import BlockingConsumer as Consumer
     from barnabas.client.api import BlockingProducer as Producer
     from barnabas.client.api import BlockingShareConsumer as ShareConsumer
     from barnabas.common.errors import ErrorCode, KafkaError
+    from barnabas.common.types import TopicPartition
     from barnabas.tables import Table, TableOptions
 
 __all__ = [
@@ -77,13 +79,28 @@ __all__ = [
 
 if not TYPE_CHECKING:  # for type checkers, another name is an error
     _BLOCKING = {"Admin", "Consumer", "Producer", "ShareConsumer"}
+    _OF_COMMON = {"ErrorCode", "KafkaError", "TopicPartition"}
+    _OF_CLIENT = {
+        "BufferFullError",
+        "ClientError",
+        "CommittedOffset",
+        "GroupMetadata",
+        "ProducerFencedError",
+        "TransactionError",
+    }
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module 'barnabas' has no attribute {name!r}")
-        from barnabas.client import api
+        if name in _OF_COMMON:
+            from barnabas.common import errors, types
 
-        return getattr(api, f"Blocking{name}" if name in _BLOCKING else name)
+            return getattr(types if name == "TopicPartition" else errors, name)
+        import barnabas.client as client
+        import barnabas.client.api as api
+
+        home = client if name in _OF_CLIENT else api
+        return getattr(home, f"Blocking{name}" if name in _BLOCKING else name)
 
     def __dir__() -> list[str]:
         return __all__

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from barnabas.client.connection import REQUEST_TIMEOUT as REQUEST_TIMEOUT
     from barnabas.client.connection import BrokerConnection as BrokerConnection
     from barnabas.client.consumer import Consumer as Consumer
+    from barnabas.client.errors import BufferFullError as BufferFullError
+    from barnabas.client.errors import ClientError as ClientError
     from barnabas.client.fetching import FetchedPartition as FetchedPartition
     from barnabas.client.fetching import FetchSettings as FetchSettings
     from barnabas.client.fetching import fetch as fetch
+    from barnabas.client.groups import CommittedOffset as CommittedOffset
     from barnabas.client.metadata import BrokerMetadata as BrokerMetadata
     from barnabas.client.metadata import PartitionMetadata as PartitionMetadata
     from barnabas.client.metadata import TopicMetadata as TopicMetadata
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     from barnabas.client.opening import check_batch as check_batch
     from barnabas.client.producer import Producer as Producer
     from barnabas.client.producer import ProducerSettings as ProducerSettings
+    from barnabas.client.producing.transaction_manager import GroupMetadata as GroupMetadata
+    from barnabas.client.producing.transaction_manager import ProducerFencedError as ProducerFencedError
+    from barnabas.client.producing.transaction_manager import TransactionError as TransactionError
     from barnabas.client.range_fetcher import BatchSource as BatchSource
     from barnabas.client.range_fetcher import FetchedRange as FetchedRange
     from barnabas.client.range_fetcher import RangeFetcher as RangeFetcher

@@ -33,14 +33,5 @@ if TYPE_CHECKING:
     from barnabas.client.api.sharing import AsyncShareConsumer as AsyncShareConsumer
     from barnabas.client.api.sharing import BlockingShareConsumer as BlockingShareConsumer
     from barnabas.client.api.sharing import ShareRecord as ShareRecord
-    from barnabas.client.errors import BufferFullError as BufferFullError
-    from barnabas.client.errors import ClientError as ClientError
-    from barnabas.client.groups import CommittedOffset as CommittedOffset
-    from barnabas.client.producing.transaction_manager import GroupMetadata as GroupMetadata
-    from barnabas.client.producing.transaction_manager import ProducerFencedError as ProducerFencedError
-    from barnabas.client.producing.transaction_manager import TransactionError as TransactionError
-    from barnabas.common.errors import ErrorCode as ErrorCode
-    from barnabas.common.errors import KafkaError as KafkaError
-    from barnabas.common.types import TopicPartition as TopicPartition
 else:
     __getattr__ = lazy_exports(__name__)
