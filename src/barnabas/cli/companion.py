@@ -62,7 +62,7 @@ def read_greeting() -> tuple[str, ClientSecurity]:
     if not line:
         raise typer.BadParameter("only `barnabas serve` may use this option", param_hint=OPTION)
     greeting = json.loads(line)
-    if greeting["quiet"]:
+    if greeting.get("quiet", False):
         import logging
 
         logging.getLogger().setLevel(logging.WARNING)
