@@ -23,6 +23,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.replication import AllocateProducerIdsRequest
 from barnabas.security.tls.authority import Authority, own_hosts
 from barnabas.testing import EmbeddedBroker, EmbeddedCluster
+from tests.support.waiting import until
 from tests.support.zookeeper import require_zookeeper
 
 SECONDS = 60
@@ -87,7 +88,7 @@ def asked_for_producer_ids(cluster: EmbeddedCluster, name: str) -> int:
 
 
 def test_a_client_is_no_broker_because_it_has_a_certificate(cluster: EmbeddedCluster) -> None:
-    assert reaches(cluster.brokers[1], 2)
+    until(lambda: reaches(cluster.brokers[1], 2))  # it may have started before the other was registered
     assert asked_for_producer_ids(cluster, "alice") == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert asked_for_producer_ids(cluster, "admin") == ErrorCode.STALE_BROKER_EPOCH
 
