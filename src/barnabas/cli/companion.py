@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -29,10 +29,11 @@ async def beside(
     config: Path | None = None,
     *,
     quiet: bool = False,
+    registry: str = "",
 ) -> Companion:
     """A companion whose login is created by the broker or configured in `config`.
 
-    A `quiet` one prints no ready message and logs only warnings.
+    A `quiet` one prints no ready message and logs only warnings. `registry` is the URL of the one next to the broker.
     """
     from barnabas.broker import Companion
     from barnabas.broker.security import login_of
@@ -44,13 +45,19 @@ async def beside(
     else:
         settings = dict(read_properties("its configuration", config))
         bootstrap = settings.get("bootstrap.servers", str(Address(spec.host or "127.0.0.1", port)))
-    greeting = {"bootstrap": bootstrap, "settings": settings, "quiet": quiet}
+    greeting = {"bootstrap": bootstrap, "settings": settings, "quiet": quiet, "registry": registry}
     started = Companion(name, [*arguments, OPTION], greeting, quiet=quiet)
     started.start()
     return started
 
 
-def read_greeting() -> tuple[str, ClientSecurity]:
+class Greeting(NamedTuple):
+    bootstrap: str
+    security: ClientSecurity
+    registry: str
+
+
+def read_greeting() -> Greeting:
     """Read the broker's greeting from the pipe byte by byte, so that nothing after it is consumed."""
     import os
 
@@ -66,7 +73,7 @@ def read_greeting() -> tuple[str, ClientSecurity]:
         import logging
 
         logging.getLogger().setLevel(logging.WARNING)
-    return greeting["bootstrap"], parse_security(greeting["settings"])
+    return Greeting(greeting["bootstrap"], parse_security(greeting["settings"]), greeting["registry"])
 
 
 # Packages of the extras that a companion needs.

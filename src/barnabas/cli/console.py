@@ -81,6 +81,7 @@ def console(
     """
     if command.invoked_subcommand is not None:
         return
+    from barnabas.client.schemas import NO_ACCOUNT, RegistryAccount
     from barnabas.services.console import DEFAULT_LISTEN, ClusterSettings, ConsoleSettings
     from barnabas.web import run
 
@@ -91,14 +92,17 @@ def console(
     # whenever a quarter more exist, would delay pages too long.
     gc.set_threshold(20_000, 20, 100)
     security = command_security()
+    registry = ""
     if companion:
-        bootstrap, security = read_greeting()
-    cluster = ClusterSettings(CLUSTER, bootstrap, security)
+        bootstrap, security, registry = read_greeting()
+    account = RegistryAccount.at(registry) if registry else NO_ACCOUNT
+    cluster = ClusterSettings(CLUSTER, bootstrap, security, account, registry_by_user=bool(registry))
     if exporter_only:
         where = DEFAULT_LISTEN if listen is None else address(listen, "--listen")
         _run_exporter(cluster, where, tokens, publish_metrics)
         return
     settings = ConsoleSettings((cluster,)) if config is None else _read(config, cluster)
+    settings = with_login_of_brokers(settings) if companion else settings
     settings = replace(
         settings,
         listen=settings.listen if listen is None else address(listen, "--listen"),
@@ -130,7 +134,25 @@ async def beside(broker: Broker, listen: str, config: Path | None, *, quiet: boo
     arguments = ["console", "--listen", listen, "--data", str(data)]
     if config is not None:
         arguments += ["--config", str(config)]
-    return await companion_of_broker(broker, "console", user, arguments, needed_acls(user), quiet=quiet)
+    registry = _local(broker.registry_address)
+    return await companion_of_broker(
+        broker, "console", user, arguments, needed_acls(user), quiet=quiet, registry=registry
+    )
+
+
+def _local(url: str) -> str:
+    """URL of the registry next to the broker; it is announced without a host if it listens on all addresses."""
+    return url.replace("://:", "://127.0.0.1:", 1)
+
+
+def with_login_of_brokers(settings: ConsoleSettings) -> ConsoleSettings:
+    """Console next to brokers that ask for a login: it asks for the same one, unless its file names another."""
+    login = settings.access.login
+    if login.is_chosen or any(each.security.sasl is None for each in settings.clusters):
+        return settings
+    from barnabas.services.console import LoginKind
+
+    return replace(settings, access=replace(settings.access, login=replace(login, kind=LoginKind.KAFKA)))
 
 
 @app.command()
@@ -178,12 +200,12 @@ def _read(config: Path, cluster: ClusterSettings) -> ConsoleSettings:
     return read_console_file(config, cluster)
 
 
-def check_exposure(listen: Address, config: Path | None, option: str) -> None:
-    """Check, before a broker is started, what the console would refuse."""
+def check_exposure(listen: Address, config: Path | None, option: str, *, has_login: bool) -> None:
+    """Check, before a broker is started, what the console would refuse; `has_login` if the broker asks for one."""
     from barnabas.common.addresses import is_loopback
     from barnabas.services.console.access import ExposedConsoleError
 
-    if config is None and not is_loopback(listen.host):
+    if config is None and not has_login and not is_loopback(listen.host):
         raise typer.BadParameter(str(ExposedConsoleError(str(listen))), param_hint=option)
 
 

@@ -133,7 +133,7 @@ def run_registry(
     _set_limits(limit or [])
     security = command_security()
     if companion:
-        bootstrap, security = read_greeting()
+        bootstrap, security, _ = read_greeting()
     settings = RegistrySettings(
         bootstrap,
         security,

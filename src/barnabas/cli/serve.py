@@ -176,7 +176,8 @@ def serve(
         given_options += [text for limit in registry_limit or () for text in ("--limit", limit)]
         companions.append(_registry(registry, registry_config, given_options))
     if console is not None:
-        companions.append(_console(console, console_config))
+        has_login = broker_config.listeners[0].security_protocol.startswith("SASL")
+        companions.append(_console(console, console_config, has_login=has_login))
     run(broker_config, partial(_announce, users=users), companions)
 
 
@@ -225,12 +226,12 @@ def _registry(listen: str, config: Path | None, options: list[str]) -> MakeCompa
     return partial(beside, options=["--listen", listen, *options], config=config)
 
 
-def _console(listen: str, config: Path | None) -> MakeCompanion:
+def _console(listen: str, config: Path | None, *, has_login: bool) -> MakeCompanion:
     from barnabas.cli.companion import address
     from barnabas.cli.console import beside, check_console, check_exposure
 
     check_console()
-    check_exposure(address(listen, "--console"), config, "--console")
+    check_exposure(address(listen, "--console"), config, "--console", has_login=has_login)
     return partial(beside, listen=listen, config=config)
 
 

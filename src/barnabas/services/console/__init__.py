@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from barnabas.services.console.access.model import LoginKind as LoginKind
     from barnabas.services.console.server import ConsoleServer as ConsoleServer
     from barnabas.services.console.settings import DEFAULT_LISTEN as DEFAULT_LISTEN
     from barnabas.services.console.settings import ClusterSettings as ClusterSettings

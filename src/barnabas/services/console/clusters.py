@@ -21,6 +21,7 @@ from barnabas.services.console.exporter.watch import ClusterWatch
 from barnabas.services.console.history.history import History
 from barnabas.services.console.logs.service import LogService
 from barnabas.services.console.sampling.sampler import Sampler
+from barnabas.services.console.scanning.login import registry_of
 from barnabas.services.console.scanning.process import Pool
 from barnabas.services.console.scanning.scanner import Scanner
 from barnabas.services.console.settings import ClusterSettings, ConsoleSettings
@@ -53,9 +54,10 @@ class Cluster:
             publisher = Publisher(self.client, console.publish_metrics, self.name)
             self.watch.followers.append(publisher.publish)
         self.logs = LogService(self.client, self.folder / "logs", settings, self.statuses)
-        self.scanner = Scanner(pool, settings.registry)
-        self.registry = ClusterRegistry(settings.registry, self.client, self.scanner)
-        self.subjects = Subjects(self.name, self.registry)
+        by_user = settings.registry_by_user
+        self.scanner = Scanner(pool, settings.registry, registry_by_user=by_user)
+        self.registry = ClusterRegistry(settings.registry, self.client, self.scanner, by_user=by_user)
+        self.subjects = Subjects(self.name, self.registry, self.client)
 
     async def start(self) -> None:
         """Start without waiting for the cluster; pages report that it is unreachable."""
@@ -81,12 +83,19 @@ class Cluster:
 class ClusterRegistry:
     """The registry of `console.yml`; without a URL there it is the one that the cluster names, if any."""
 
-    def __init__(self, account: RegistryAccount, client: Client, scanner: Scanner) -> None:
+    def __init__(
+        self, account: RegistryAccount, client: Client, scanner: Scanner, *, by_user: bool = False
+    ) -> None:
         self.account = account
+        self.by_user = by_user
         self._wanted = account
         self._client = client
         self._scanner = scanner
         self._task: asyncio.Task[None] | None = None
+
+    def of(self, client: Client) -> RegistryAccount:
+        """The account for the user of a client."""
+        return registry_of(self.account, client, by_user=self.by_user)
 
     def start(self) -> None:
         if not self._wanted.is_located:
@@ -111,8 +120,9 @@ class ClusterRegistry:
 class Subjects:
     """Subjects of the schema registry, for checking users' rights on schemas."""
 
-    def __init__(self, cluster: str, registry: ClusterRegistry) -> None:
+    def __init__(self, cluster: str, registry: ClusterRegistry, client: Client) -> None:
         self._cluster = cluster
+        self._client = client
         self._registry = registry
         self._names: list[str] = []
         self._until = 0.0
@@ -129,5 +139,5 @@ class Subjects:
         return self._names
 
     def _read(self) -> list[str]:
-        with self._registry.account.client(SUBJECTS_TIMEOUT) as client:
+        with self._registry.of(self._client).client(SUBJECTS_TIMEOUT) as client:
             return client.subjects()

@@ -28,6 +28,8 @@ class ClusterSettings:
     logs_hours: float = 24.0
     logs_gib: float = 4.0
     """Retention of log lines: hours, and size in GiB."""
+    registry_by_user: bool = False
+    """The registry is next to the broker, and gets the password of the user's connection: it checks it with brokers."""
 
 
 @dataclass(frozen=True, slots=True)

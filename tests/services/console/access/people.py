@@ -51,10 +51,15 @@ def by_token(console: RunningConsole, name: str) -> Web:
 
 def logged_in(console: RunningConsole, name: str, password: str = PASSWORD) -> Web:
     web = console.web()
+    web.headers["Cookie"] = logged_in_at(web, name, password)
+    return web
+
+
+def logged_in_at(web: Web, name: str, password: str) -> str:
+    """The cookie of a new session."""
     answer = log_in(web, name, password)
     assert answer.status == 303, answer.text
-    web.headers["Cookie"] = cookie_of(answer)
-    return web
+    return cookie_of(answer)
 
 
 def log_in(web: Web, name: str, password: str, **headers: str) -> Answer:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -155,6 +156,25 @@ def test_programs_send_their_own_credentials_with_each_request(console: RunningC
         assert web.api("/access/acls").status == 200
         web.headers["Authorization"] = "Basic " + base64.b64encode(b"admin:wrong").decode()
         assert web.api("/access/acls").status == 401
+
+
+def test_a_session_with_a_kafka_password_survives_a_restart_and_the_file_does_not_tell_it(
+    broker: EmbeddedBroker, security: ClientSecurity, tmp_path: Path
+) -> None:
+    cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, security)
+    given = {"clusters": (cluster,), "access": AccessSettings(LoginSettings(LoginKind.KAFKA))}
+    with (
+        running_console(broker.bootstrap_servers, tmp_path, **given) as first,
+        logged_in(first, "admin", USERS["admin"]) as web,
+    ):
+        cookie = web.headers["Cookie"]
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("sessions.*"))
+    assert stored
+    assert USERS["admin"].encode() not in stored
+    with running_console(broker.bootstrap_servers, tmp_path, **given) as second, second.web() as web:
+        web.headers["Cookie"] = cookie
+        assert web.api("/access/acls").status == 200
+        assert "admin" in web.get("/topics").text
 
 
 def test_a_session_ends_with_the_password_that_opened_it(

@@ -7,6 +7,7 @@ import json
 import ssl
 import stat
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,18 @@ from barnabas.security.tls.settings import parse_tls
 from barnabas.services.console import server as app
 from barnabas.services.console.access.audit import FILE
 from barnabas.services.console.access.authenticators import MAX, Attempts, LoginGate, inner_path
+from barnabas.services.console.access.model import AccessSettings
+from barnabas.services.console.access.passwords import hash_of
 from barnabas.testing import EmbeddedBroker
-from tests.services.console.access.people import PASSWORD, by_token, cookie_of, log_in, logged_in, with_roles
+from tests.services.console.access.people import (
+    CHEAP,
+    PASSWORD,
+    by_token,
+    cookie_of,
+    log_in,
+    logged_in,
+    with_roles,
+)
 from tests.services.console.web import RunningConsole, Web, running_console
 from tests.support.certificates import Authority
 
@@ -79,6 +90,25 @@ def test_the_session_shows_pages_with_the_name_until_the_logout(console: Running
         assert "Max-Age=0" in out.headers["set-cookie"]
         assert web.get("/access/acls").status == 303
         assert web.api("/access/acls").status == 401
+
+
+def test_a_session_survives_a_restart_of_the_console_and_not_a_new_password(
+    console_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    def restarted(access: AccessSettings) -> AbstractContextManager[RunningConsole]:
+        return running_console(console_broker.bootstrap_servers, tmp_path, access=access)
+
+    with restarted(with_roles()) as first, logged_in(first, "viewer") as web:
+        cookie = web.headers["Cookie"]
+    with restarted(with_roles()) as second, second.web() as web:
+        assert web.api("/topics").status == 401
+        web.headers["Cookie"] = cookie
+        assert web.api("/topics").status == 200
+    changed = with_roles()
+    changed.login.users["viewer"] = hash_of("another password", CHEAP)
+    with restarted(changed) as third, third.web() as web:
+        web.headers["Cookie"] = cookie
+        assert web.api("/topics").status == 401
 
 
 def test_a_second_login_makes_a_new_session_and_ends_the_first(console: RunningConsole) -> None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import stat
+from pathlib import Path
+
 import pytest
 
 from barnabas.services.console.access.authenticators import MAX, Attempts
+from barnabas.services.console.access.session_store import SessionStore
 from barnabas.services.console.access.sessions import Cookie, Sessions
 
 
@@ -114,3 +118,68 @@ def test_a_login_that_succeeds_forgets_what_failed_before() -> None:
     attempts.failed("alice", "1")
 
     assert attempts.wait("alice", "1") == 0
+
+
+class PlainCodec:
+    def write(self, who: str) -> bytes:
+        return who.encode()
+
+    def read(self, data: bytes) -> str | None:
+        return None if data == b"nobody" else data.decode()
+
+
+def stored(folder: Path, time: Time) -> Sessions[str]:
+    return Sessions(
+        idle=60, absolute=600, most=3, now=time, store=SessionStore(folder / "s.sqlite"), codec=PlainCodec()
+    )
+
+
+def test_sessions_continue_after_a_restart_until_they_end(tmp_path: Path) -> None:
+    time = Time()
+    first = stored(tmp_path, time)
+    used, closed, idle = first.open("alice"), first.open("bob"), first.open("carol")
+    first.close(closed)
+    time.now += 40
+    first.find(used)
+    first.end()
+
+    time.now += 30
+    second = stored(tmp_path, time)
+    assert [second.find(each) for each in (used, closed, idle, "guess")] == ["alice", None, None, None]
+    time.now += 600
+    assert stored(tmp_path, time).find(used) is None
+
+
+def test_a_session_of_a_killed_console_continues_and_a_logout_is_not_undone(tmp_path: Path) -> None:
+    time = Time()
+    killed = stored(tmp_path, time)
+    kept, closed = killed.open("alice"), killed.open("bob")
+    killed.close(closed)
+    after = stored(tmp_path, time)  # the first one has not ended in order
+    assert (after.find(kept), after.find(closed)) == ("alice", None)
+    assert stored(tmp_path, time).find(killed.open("nobody")) is None
+
+
+def test_the_file_of_sessions_opens_none_and_is_private(tmp_path: Path) -> None:
+    kept = stored(tmp_path, Time())
+    session = kept.open("alice-and-her-password")
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        assert b"alice" not in path.read_bytes()
+        assert session.encode() not in path.read_bytes()
+    kept.end()
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 1000, b""])
+def test_a_damaged_file_of_sessions_ends_them_and_nothing_else(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.sqlite").write_bytes(content)
+    kept = stored(tmp_path, Time())
+    session = kept.open("alice")
+    kept.end()
+    assert stored(tmp_path, Time()).find(session) == "alice"
+
+
+def test_a_folder_that_cannot_be_written_keeps_sessions_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    kept = stored(tmp_path / "file", Time())
+    assert kept.find(kept.open("alice")) == "alice"

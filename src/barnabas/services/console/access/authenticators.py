@@ -19,7 +19,15 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.config.setting import ConfigError
 from barnabas.services.console.access.model import LoginKind, LoginSettings
 from barnabas.services.console.access.oidc import OidcError, OidcLogin
-from barnabas.services.console.access.people import KafkaPeople, People, RolePeople, UserIdentity
+from barnabas.services.console.access.people import (
+    IdentityCodec,
+    KafkaPeople,
+    People,
+    RolePeople,
+    UserIdentity,
+)
+from barnabas.services.console.access.session_store import FILE as SESSIONS_FILE
+from barnabas.services.console.access.session_store import SessionStore
 from barnabas.services.console.access.sessions import Cookie, Sessions
 from barnabas.services.console.errors import (
     BadInputError,
@@ -158,7 +166,8 @@ def gate_of(settings: ConsoleSettings, audit: LoginAudit) -> Authenticator:
             "it `tls` in console.yml, or `url: https://...` if a proxy in front of it speaks https.",
             settings.listen,
         )
-    return LoginGate(login, people, audit, is_secure=is_secure)
+    store = SessionStore(settings.data / SESSIONS_FILE)
+    return LoginGate(login, people, audit, store, is_secure=is_secure)
 
 
 class LocalAuthenticator:
@@ -185,11 +194,20 @@ def check_origin(head: Head) -> None:
 
 
 class LoginGate:
-    def __init__(self, login: LoginSettings, people: People, audit: LoginAudit, *, is_secure: bool) -> None:
+    def __init__(
+        self,
+        login: LoginSettings,
+        people: People,
+        audit: LoginAudit,
+        store: SessionStore | None = None,
+        *,
+        is_secure: bool,
+    ) -> None:
         self.login = login
         self.oidc = None if login.oidc is None else OidcLogin(login.oidc)
         self.has_password = bool(login.users) or (login.kind is LoginKind.KAFKA and login.oidc is None)
-        self.sessions: Sessions[UserIdentity] = Sessions(login.idle, login.absolute)
+        codec = IdentityCodec(with_sasl=login.kind is LoginKind.KAFKA)
+        self.sessions = Sessions(login.idle, login.absolute, store=store, codec=codec)
         self.attempts = Attempts()
         self.header_attempts = Attempts()
         self.audited = Attempts()
@@ -255,6 +273,7 @@ class LoginGate:
         return see, [cookie, self._pending.setting("", 0)]
 
     async def close(self) -> None:
+        self.sessions.end()
         await self._people.close()
 
     def _provider(self) -> OidcLogin:

@@ -183,7 +183,7 @@ def _tls(said: dict[str, str]) -> TlsSettings:
 
 
 def _login(said: words.LoginWords, url: str) -> LoginSettings:
-    kind = LoginKind(said.kind)
+    kind = LoginKind(said.kind or LoginKind.NONE)
     if kind is LoginKind.SERVICE and not said.users and said.oidc is None:
         raise ValueError("`kind: service` needs `users` or `oidc`")
     if said.users and kind is not LoginKind.SERVICE:
@@ -191,7 +191,8 @@ def _login(said: words.LoginWords, url: str) -> LoginSettings:
     _once([each.name for each in said.users], "user")
     users = {each.name: PasswordHash.parse(each.password) for each in said.users}
     oidc = None if said.oidc is None else _oidc(said.oidc, url)
-    return LoginSettings(kind, users, oidc, seconds_of(said.idle), seconds_of(said.absolute))
+    idle, absolute = seconds_of(said.idle), seconds_of(said.absolute)
+    return LoginSettings(kind, users, oidc, idle, absolute, said.kind is not None)
 
 
 def _oidc(said: words.OidcWords, url: str) -> Oidc:

@@ -46,7 +46,7 @@ class OidcWords(Words):
 
 
 class LoginWords(Words):
-    kind: Literal["none", "kafka", "service"] = "none"
+    kind: Literal["none", "kafka", "service"] | None = None
     users: list[UserWords] = []
     oidc: OidcWords | None = None
     idle: str = "30m"

@@ -49,6 +49,8 @@ class LoginSettings:
     oidc: Oidc | None = None
     idle: float = 30 * 60.0
     absolute: float = 12 * 3600.0
+    is_chosen: bool = False
+    """True if console.yml names the kind; otherwise a console next to brokers with SASL takes their users."""
 
 
 @dataclass(frozen=True, slots=True)

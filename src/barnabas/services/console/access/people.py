@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from barnabas.client import Client
 from barnabas.client.access import KafkaUser, KafkaUsers, login_from, password_login
 from barnabas.client.errors import SecurityError
 from barnabas.client.security import ClientSecurity, Mechanism, SaslSettings
 from barnabas.config.setting import ConfigError
+from barnabas.security.authn import Secret
 from barnabas.security.authz import Action, Operation, ResourceType
 from barnabas.services.console.access.oidc import Person
 from barnabas.services.console.access.passwords import ApiTokens, Passwords
@@ -132,6 +136,51 @@ class UserIdentity(NamedTuple):
     name: str
     groups: tuple[str, ...] = ()
     sasl: SaslSettings | None = None
+    proof: str = ""
+    """Of users with roles: the digest of the password's hash, or the provider. The session ends when it changes."""
+
+
+class _StoredIdentity(msgspec.Struct, array_like=True):
+    name: str
+    groups: tuple[str, ...]
+    proof: str
+    mechanism: str = ""
+    password: str = ""
+    token: str = ""
+
+
+class IdentityCodec:
+    """Writes identities of one kind of login, with their Kafka credentials; reads no others."""
+
+    def __init__(self, *, with_sasl: bool) -> None:
+        self._with_sasl = with_sasl
+        self._decoder = msgspec.msgpack.Decoder(_StoredIdentity)
+
+    def write(self, who: UserIdentity) -> bytes:
+        stored = _StoredIdentity(who.name, who.groups, who.proof)
+        if who.sasl is not None:
+            token = who.sasl.token
+            stored.mechanism, stored.password = who.sasl.mechanism.value, who.sasl.password.text
+            stored.token = token.text if isinstance(token, Secret) else ""
+        return msgspec.msgpack.encode(stored)
+
+    def read(self, data: bytes) -> UserIdentity | None:
+        try:
+            stored = self._decoder.decode(data)
+        except msgspec.MsgspecError:
+            return None  # of another version
+        if bool(stored.mechanism) is not self._with_sasl:
+            return None
+        return UserIdentity(stored.name, stored.groups, _sasl_of(stored), stored.proof)
+
+
+def _sasl_of(stored: _StoredIdentity) -> SaslSettings | None:
+    if not stored.mechanism:
+        return None
+    mechanism = Mechanism(stored.mechanism)
+    if mechanism is Mechanism.OAUTHBEARER:
+        return SaslSettings(mechanism, token=Secret(stored.token))
+    return SaslSettings(mechanism, stored.name, Secret(stored.password))
 
 
 class People(Protocol):
@@ -158,6 +207,8 @@ class RolePeople:
     def __init__(self, settings: ConsoleSettings) -> None:
         access = settings.access
         self._passwords = Passwords(access.login.users)
+        self._proofs = {name: _proof_of(str(each)) for name, each in access.login.users.items()}
+        self._provider = "" if access.login.oidc is None else _proof_of(access.login.oidc.issuer)
         self._tokens = ApiTokens(access.tokens, time.time)
         self._roles: Mapping[str, Roles] = {
             each.name: Roles(each.name, access.grants, read_only=settings.read_only)
@@ -167,10 +218,10 @@ class RolePeople:
     async def by_password(self, name: str, password: str) -> UserIdentity:
         if not await self._passwords.accept(name, password):
             raise UnauthorizedError(_WRONG)
-        return UserIdentity(name)
+        return UserIdentity(name, proof=self._proofs[name])
 
     async def by_provider(self, person: Person) -> UserIdentity:
-        return UserIdentity(person.name, person.groups)
+        return UserIdentity(person.name, person.groups, proof=self._provider)
 
     async def by_header(self, authorization: str, cluster: str | None) -> ConsoleUser:
         scheme, _, rest = authorization.partition(" ")
@@ -180,6 +231,8 @@ class RolePeople:
         return RoleUser(token.name, (f"Token:{token.name}",), self._roles, has_session=False)
 
     async def user(self, who: UserIdentity, cluster: str | None) -> ConsoleUser:
+        if not who.proof or who.proof not in (self._proofs.get(who.name), self._provider):
+            raise UnauthorizedError("Your password has changed, or this login has ended; log in again")
         principals = (f"User:{who.name}", *(f"Group:{each}" for each in who.groups))
         return RoleUser(who.name, principals, self._roles)
 
@@ -188,6 +241,10 @@ class RolePeople:
 
     async def close(self) -> None:
         """Holds no connections per user."""
+
+
+def _proof_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class KafkaPeople:

@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS ten_minutes (ms INTEGER PRIMARY KEY, samples BLOB);
 """
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """Restrict access to the owner, as the file contains names of topics and groups. SQLite creates its WAL files with
     the mode of the database."""
     path.touch(mode=FILE_MODE)
@@ -66,7 +66,7 @@ class HistoryStore:
     def __init__(self, path: Path | str, most_series: int = MAX_SERIES) -> None:
         self._most_series = most_series
         if path != IN_MEMORY:
-            _make_private(Path(path))
+            make_private(Path(path))
         self._database = sqlite3.connect(path, check_same_thread=False)
         try:
             # A WAL survives a kill -9 without loss; a power failure may lose only the last ticks.

@@ -21,7 +21,7 @@ from barnabas.filters import Filter, FilterError
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.scanning.bounds import ScanBounds, find_bounds
 from barnabas.services.console.scanning.continuation import decode_positions, encode_positions
-from barnabas.services.console.scanning.login import login_of
+from barnabas.services.console.scanning.login import login_of, registry_of
 from barnabas.services.console.scanning.merging import HitMerge
 from barnabas.services.console.scanning.messages import (
     ExportChunk,
@@ -61,9 +61,14 @@ MAX_EXPORTED = 1_000_000
 
 class Scanner:
     def __init__(
-        self, pool: Pool, registry: RegistryAccount = NO_ACCOUNT, budget: ScanBudget | None = None
+        self,
+        pool: Pool,
+        registry: RegistryAccount = NO_ACCOUNT,
+        budget: ScanBudget | None = None,
+        *,
+        registry_by_user: bool = False,
     ) -> None:
-        self._pool, self.registry = pool, registry
+        self._pool, self.registry, self._by_user = pool, registry, registry_by_user
         self._budget = budget or ScanBudget()
 
     def warm(self) -> None:
@@ -77,7 +82,7 @@ class Scanner:
         ranges = _as_ranges(bounds)
         run = _Run(search, ranges, self._budget, bounds.notes)
         if ranges:
-            async with aclosing(self._answers(await login_of(client), search, ranges)) as answers:
+            async with aclosing(self._answers(client, search, ranges)) as answers:
                 async for event in run.follow(answers):
                     yield event
         for event in run.end():
@@ -104,7 +109,7 @@ class Scanner:
             yield Skipped(gap)
         job = TailJob(search, ends, ROWS_PER_SECOND)
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login_of(client), self.registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self._registry(client), job)) as answers:
             async for answer in answers:
                 if isinstance(answer, ScanHits):
                     if answer.skipped:
@@ -144,23 +149,27 @@ class Scanner:
                 raise ResourceNotFoundError(RECORD_NOT_FOUND, "offset") from None
             raise
 
+    def _registry(self, client: Client) -> RegistryAccount:
+        return registry_of(self.registry, client, by_user=self._by_user)
+
     async def _chunks(
         self, client: Client, job: ExportJob | RawJob | ReportJob | ValueJob
     ) -> AsyncGenerator[bytes, None]:
         (process,) = self._pool.choose(1)
-        async with aclosing(process.run(await login_of(client), self.registry, job)) as answers:
+        async with aclosing(process.run(await login_of(client), self._registry(client), job)) as answers:
             async for answer in answers:
                 if isinstance(answer, ExportChunk):
                     yield answer.data
 
     async def _answers(
-        self, login: bytes, search: Search, ranges: list[Range]
+        self, client: Client, search: Search, ranges: list[Range]
     ) -> AsyncGenerator[ScanHits | ScanDone | None, None]:
         """Yield answers of all processes as they arrive; None after PROGRESS_SECONDS without one."""
+        login, registry = await login_of(client), self._registry(client)
         shares = _shares(ranges, self._pool.choose(len(ranges)))
         queue: asyncio.Queue[ScanHits | ScanDone | Exception] = asyncio.Queue(2 * len(shares))
         tasks = [
-            asyncio.create_task(_pump(process, login, self.registry, SearchJob(search, share), queue))
+            asyncio.create_task(_pump(process, login, registry, SearchJob(search, share), queue))
             for process, share in shares
         ]
         try:

@@ -85,8 +85,9 @@ async def masks_of(context: RequestScope, topic: str) -> tuple[RecordMask, ...]:
 
 
 async def readable_subjects(context: RequestScope) -> frozenset[str] | None:
-    """Subjects whose topics the user may read; None, without a login: all subjects."""
-    if isinstance(context.user, AnonymousUser):
+    """Subjects whose topics the user may read; None: all, without a login or if the registry decides."""
+    decides = context.cluster.registry.by_user and context.user.security() is not None
+    if decides or isinstance(context.user, AnonymousUser):
         return None
     subjects = await context.cluster.subjects.names()
     topics = {subject: topic_of(subject) for subject in subjects}

@@ -164,7 +164,7 @@ async def _value(context: RequestScope, form: ProduceForm) -> bytes:
     except msgspec.MsgspecError as error:
         raise BadInputError(f"The value is not valid JSON: {error}", "value") from None
     try:
-        account = context.cluster.registry.account
+        account = context.cluster.registry.of(context.client)
         return await asyncio.to_thread(_by_schema, account, f"{form.topic}-value", value)
     except (RegistryError, UnfitValueError) as error:
         raise BadInputError(str(error), "value") from None
