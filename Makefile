@@ -20,6 +20,8 @@ ZOOKEEPER_VERSION := 3.9.5
 CONNECTOR_VERSION := 4.2.0
 ICEBERG_VERSION   := 1.12.0
 HADOOP_VERSION    := 3.5.0
+# Of fabric8's client in PySpark's folder of jars.
+FABRIC8_VERSION   := 7.6.1
 
 # Sets of jars: folders below .cache that tests and benchmarks read.
 JARS_STAMP         := .cache/kafka-$(KAFKA_VERSION)/libs/.stamp
@@ -30,6 +32,7 @@ ICEBERG_STAMP      := .cache/iceberg-$(ICEBERG_VERSION)/libs/.stamp
 MIRROR_MAKER_STAMP := .cache/mirror-maker-$(KAFKA_VERSION)/libs/.stamp
 HDFS_STAMP         := .cache/hdfs-$(HADOOP_VERSION)/libs/.stamp
 YARN_STAMP         := .cache/yarn-$(HADOOP_VERSION)/libs/.stamp
+KUBERNETES_STAMP   := .cache/kubernetes-$(FABRIC8_VERSION)/libs/.stamp
 S3A_STAMP          := .cache/s3a-$(HADOOP_VERSION)/libs/.stamp
 CONNECT_STAMP      := .cache/connect-1/libs/.stamp
 
@@ -189,7 +192,9 @@ $(ICEBERG_STAMP):      tests/java/iceberg/pom.xml
 $(MIRROR_MAKER_STAMP): tests/java/mirror/pom.xml
 $(HDFS_STAMP):         tests/java/hdfs/pom.xml
 $(YARN_STAMP):         tests/java/yarn/pom.xml
-$(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(MIRROR_MAKER_STAMP) $(HDFS_STAMP) $(YARN_STAMP):
+$(KUBERNETES_STAMP):   tests/java/kubernetes/pom.xml
+$(JARS_STAMP) $(NEWEST_STAMP) $(ZOOKEEPER_STAMP) $(CONNECTOR_STAMP) $(ICEBERG_STAMP) $(MIRROR_MAKER_STAMP) $(HDFS_STAMP) $(YARN_STAMP) \
+    $(KUBERNETES_STAMP):
 	tools/fetch-jars $(@D) $<
 	@touch $@
 

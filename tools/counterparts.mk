@@ -52,9 +52,9 @@ $(OLDEST_SPARK)/.stamp: requirements/oldest-spark.txt | $(STAMP)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(OLDEST_SPARK) -r requirements/oldest-spark.txt
 	@touch $@
 
-spark-clusters: bytecode kernels $(YARN_STAMP)  #: Spark standalone with killed, suspended and slow executors, YARN, Spark Connect
+spark-clusters: bytecode kernels $(YARN_STAMP) $(KUBERNETES_STAMP)  #: Spark standalone with killed, suspended and slow executors, YARN, Kubernetes, Connect
 	$(BIN)/pytest -m extended tests/spark/test_standalone.py tests/spark/test_cluster_failures.py tests/spark/test_connect_server.py \
-	    tests/spark/test_yarn.py
+	    tests/spark/test_yarn.py tests/spark/test_kubernetes.py
 
 hdfs: bytecode kernels $(HDFS_STAMP)  #: pipelines on a real NameNode and DataNodes, one of which is killed
 	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py

@@ -12,9 +12,10 @@ import pytest
 
 from barnabas.pipelines.definitions import copy_template
 from barnabas.testing import EmbeddedBroker
-from tests.support.programs import PROJECT_ROOT, free_port
+from tests.spark.test_standalone import pipeline_in
+from tests.support.programs import free_port
+from tests.support.spark.page import SPARK_HOME, pasted, run_pasted
 from tests.support.spark.reading import produce
-from tests.support.spark.standalone import SPARK_HOME
 from tests.support.topics import read_committed
 from tests.support.waiting import still_running, until
 
@@ -22,13 +23,13 @@ pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SECONDS = 400.0
+VALUES = [b"%d" % number for number in range(300)]
 COPY = """
-import sys
 from barnabas.spark import session_builder
 
-bootstrap, source, target, checkpoint = sys.argv[1:]
+bootstrap, source, target, checkpoint = {arguments!r}
 spark = session_builder("connect").getOrCreate()
-broker = {"kafka.bootstrap.servers": bootstrap}
+broker = {{"kafka.bootstrap.servers": bootstrap}}
 frame = spark.read.format("barnabas").options(**broker).option("subscribe", source).load()
 print("COUNT", frame.count(), type(spark).__module__, spark.conf.get("spark.sql.session.timeZone"))
 stream = spark.readStream.format("barnabas").options(**broker).option("startingOffsets", "earliest")
@@ -75,41 +76,40 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         running.wait()
 
 
-def test_source_and_sink_work_without_a_jvm(server: str, tmp_path: Path) -> None:
+def test_the_lines_of_the_documentation_run_a_job_without_a_jvm(server: str, tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
-        values = [b"%d" % number for number in range(200)]
-        produce(broker.bootstrap_servers, source, values)
-        arguments = [broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint")]
-        done = _run(server, ["-c", COPY, *arguments])
+        produce(broker.bootstrap_servers, source, VALUES)
+        arguments = (broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint"))
+        (tmp_path / "my_job.py").write_text(COPY.format(arguments=arguments))
+        done = run_pasted(pasted("Spark Connect", 0, {"sc://HOST:15002": server}), tmp_path, SECONDS)
         assert done.returncode == 0, _without_stacks(done.stderr)
-        assert "COUNT 200 pyspark.sql.connect.session UTC" in done.stdout
+        assert "COUNT 300 pyspark.sql.connect.session UTC" in done.stdout
         found = [message.value() for message in read_committed(broker.bootstrap_servers, target)]
-        assert sorted(found) == sorted(values)
+        assert sorted(found) == sorted(VALUES)
 
 
-def test_barnabas_runner_is_refused_in_one_sentence(server: str, tmp_path: Path) -> None:
-    copy_template("activity", tmp_path / "clicks")
+def test_the_lines_of_the_documentation_run_a_pipeline_without_a_jvm(server: str, tmp_path: Path) -> None:
+    """Once more for records that came later: each is written once."""
     with EmbeddedBroker() as broker:
-        arguments = ["pipeline", "run", str(tmp_path / "clicks"), "-b", broker.bootstrap_servers]
-        done = _run(server, ["-m", "barnabas", *arguments])
+        source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
+        pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target)
+        lines = pasted("Spark Connect", 1, {"sc://HOST:15002": server})
+        for part in (0, 1):
+            produce(broker.bootstrap_servers, source, VALUES[part::2])
+            done = run_pasted(lines, tmp_path, SECONDS)
+            assert done.returncode == 0, done.stdout[-2000:] + _without_stacks(done.stderr)
+        found = [message.value() for message in read_committed(broker.bootstrap_servers, target)]
+        assert sorted(found) == sorted(VALUES)
+
+
+def test_what_needs_a_jvm_is_refused_by_name(server: str, tmp_path: Path) -> None:
+    copy_template("activity", tmp_path / "clicks")
+    done = run_pasted(pasted("Spark Connect", 1, {"sc://HOST:15002": server}), tmp_path, SECONDS)
     assert done.returncode == 1
-    assert f"Spark Connect ({server}) has none: run the pipeline with Spark's runner (--spark)" in done.stderr
+    said = f"`quality`, `dead_letters` and the mode `update` need a driver with a JVM, and Spark Connect ({server}) "
+    assert f"{said}has none" in done.stderr
 
 
 def _without_stacks(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("at "))[-4000:]
-
-
-def _run(server: str, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "SPARK_REMOTE": server}
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command,
-        env=environment,
-        cwd=PROJECT_ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )

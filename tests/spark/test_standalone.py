@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import tarfile
 import textwrap
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, distributions
@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 
 from barnabas.pipelines.packing import FOLDER, NodePython, default_python, pack, write_program
 from barnabas.testing import EmbeddedBroker
+from tests.support.spark.page import pasted, run_pasted
 from tests.support.spark.reading import produce
 from tests.support.spark.standalone import StandaloneCluster
 from tests.support.topics import read_committed
@@ -63,18 +64,18 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
-def test_a_packed_environment_runs_a_pipeline_on_executors_without_barnabas(
+def test_the_lines_of_the_documentation_run_a_pipeline_on_executors_without_barnabas(
     cluster: StandaloneCluster, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
     values = [b"%d" % number for number in range(RECORDS)]
     for partition in (0, 1):
         produce(broker.bootstrap_servers, source, values[partition::2], partition=partition)
-    folder = pipeline_in(tmp_path / "shipped", broker.bootstrap_servers, source, target)
+    folder = pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target)
     archive = tmp_path / "env.tar.gz"
     pack(archive, NodePython(default_python()), folder, without=not_needed(), level=0)
 
-    done = submit(cluster, tmp_path, archive, ["pipeline", "run", str(folder)])
+    done = submit(cluster, tmp_path)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
     found = read_committed(broker.bootstrap_servers, target)
@@ -87,39 +88,45 @@ def test_a_packed_environment_runs_a_pipeline_on_executors_without_barnabas(
 def test_executors_without_the_archive_are_refused_with_the_command_that_ships_it(
     cluster: StandaloneCluster, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    folder = pipeline_in(tmp_path / "shipped", broker.bootstrap_servers, broker.create_topic(), "target")
-    done = submit(cluster, tmp_path, None, ["pipeline", "run", str(folder)])
+    pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, broker.create_topic(), "target")
+    done = submit(cluster, tmp_path, "--archives env.tar.gz#environment ")
     assert done.returncode == 1
     said = done.stdout + done.stderr
     assert "executors cannot run ./environment/bin/python, which does not exist there" in said, said[-3000:]
     assert "barnabas pipeline pack" in said
 
 
-def pipeline_in(folder: Path, bootstrap: str, source: str, target: str) -> Path:
+@pytest.mark.extended
+def test_executors_with_another_python_that_lacks_barnabas_are_refused_with_that_command(
+    cluster: StandaloneCluster, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, broker.create_topic(), "target")
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as archive:
+        link = tarfile.TarInfo("bin/python")
+        link.type, link.linkname = tarfile.SYMTYPE, default_python()
+        archive.addfile(link)
+    done = submit(cluster, tmp_path)
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "Python on the executors has no module" in said, said[-3000:]
+    assert "barnabas pipeline pack" in said
+
+
+def pipeline_in(folder: Path, bootstrap: str, source: str, target: str, flow: str = FLOW) -> Path:
     (folder / "transformations").mkdir(parents=True)
     spec = SPEC.format(folder=folder, bootstrap=bootstrap, source=source, target=target)
     (folder / "spark-pipeline.yml").write_text(textwrap.dedent(spec))
-    (folder / "transformations" / "flow.py").write_text(textwrap.dedent(FLOW))
+    (folder / "transformations" / "flow.py").write_text(textwrap.dedent(flow))
     return folder
 
 
-def submit(
-    cluster: StandaloneCluster, folder: Path, archive: Path | None, arguments: list[str]
-) -> subprocess.CompletedProcess[str]:
-    """As `barnabas pipeline pack` says: the driver's Python has the same relative path as that of the executors."""
-    (folder / FOLDER).symlink_to(sys.prefix)
-    program = write_program(folder / "env.tar.gz")
-    command = [str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.url]
-    command += ["--driver-memory", "600m", "--executor-memory", "600m"]
-    if archive is not None:
-        command += ["--archives", f"{archive}#{FOLDER}"]
-    left_out = ("SPARK_HOME", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "VIRTUAL_ENV")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    environment |= {"PYSPARK_PYTHON": f"./{FOLDER}/bin/python", "SPARK_LOCAL_IP": "127.0.0.1"}
-    return subprocess.run(
-        [*command, str(program), *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False,
-    )  # fmt: skip
+def submit(cluster: StandaloneCluster, folder: Path, left_out: str = "") -> subprocess.CompletedProcess[str]:
+    write_program(folder / "env.tar.gz")
+    replaced = {"spark://HOST:7077": cluster.url, "/path/to/venv": sys.prefix}
+    if left_out:
+        replaced[left_out] = ""
+    settings = {"spark.driver.memory": "600m", "spark.executor.memory": "600m"}
+    return run_pasted(pasted("Standalone", 0, replaced), folder, 500, settings=settings)
 
 
 def not_needed() -> set[str]:

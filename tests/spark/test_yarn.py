@@ -1,22 +1,26 @@
-"""YARN: a packed pipeline in client and in cluster mode (`make spark-clusters`)."""
+"""YARN: the lines of the documentation in client and in cluster mode, and a lost driver (`make spark-clusters`)."""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from barnabas.pipelines.packing import FOLDER, PIPELINE, NodePython, default_python, pack, write_program
+from barnabas.pipelines.packing import FOLDER
 from barnabas.testing import EmbeddedBroker
-from tests.spark.test_standalone import not_needed, pipeline_in
+from tests.spark.test_standalone import FLOW, not_needed, pipeline_in
 from tests.support.spark.jars import requires_yarn
+from tests.support.spark.page import SPARK_HOME, pasted, run_pasted
 from tests.support.spark.reading import produce
-from tests.support.spark.yarn import SPARK_HOME, Yarn
-from tests.support.topics import read_committed
+from tests.support.spark.yarn import Yarn
+from tests.support.topics import open_transactions, read_committed
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1200), requires_yarn]
 
@@ -28,6 +32,25 @@ DRIVER = {
     "protobuf",
 }  # of a driver that runs on the cluster
 VALUES = [b"%d" % number for number in range(300)]
+SETTINGS = {
+    "spark.driver.memory": "600m",
+    "spark.executor.memory": "600m",
+    "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",
+    "spark.yarn.maxAppAttempts": "2",
+}
+SITE = "/etc/hadoop/conf"
+HELD = """
+    import os
+    import time
+
+    held = udf(lambda value: _wait(value), "binary")
+
+    def _wait(value):
+        while os.path.exists("{folder}/hold"):
+            open("{folder}/held", "w").close()
+            time.sleep(0.05)
+        return value
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +59,21 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as running:
+        yield running
+
+
 @pytest.mark.parametrize("mode", ["cluster", "client"])
-def test_a_packed_pipeline_runs(yarn: Yarn, tmp_path: Path, mode: str) -> None:
-    with EmbeddedBroker() as broker:
-        source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
-        produce(broker.bootstrap_servers, source, VALUES)
-        folder = pipeline_in(tmp_path / "shipped", broker.bootstrap_servers, source, target)
-        archive = tmp_path / "env.tar.gz"
-        pack(archive, NodePython(default_python()), folder, without=not_needed() - DRIVER, level=0)
-        done = _submit(
-            yarn, tmp_path, archive, mode, f"{FOLDER}/{PIPELINE}" if mode == "cluster" else str(folder)
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:] + yarn.container_logs()[-8000:]
-        found = read_committed(broker.bootstrap_servers, target)
+def test_the_lines_of_the_documentation_run_a_packed_pipeline(
+    yarn: Yarn, broker: EmbeddedBroker, tmp_path: Path, mode: str
+) -> None:
+    source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
+    produce(broker.bootstrap_servers, source, VALUES)
+    pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target)
+    _run(yarn, tmp_path, mode)
+    found = read_committed(broker.bootstrap_servers, target)
     assert sorted(message.value() for message in found) == sorted(VALUES)
     executables = {(message.key() or b"").decode() for message in found}
     assert all(f"/{FOLDER}/bin/python" in name and str(yarn.folder) in name for name in executables), (
@@ -56,32 +81,46 @@ def test_a_packed_pipeline_runs(yarn: Yarn, tmp_path: Path, mode: str) -> None:
     )
 
 
-def _submit(
-    yarn: Yarn, folder: Path, archive: Path, mode: str, pipeline: str
-) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("spark-submit")), "--master", "yarn", "--deploy-mode", mode]
-    command += ["--driver-memory", "600m", "--executor-memory", "600m", "--archives", f"{archive}#{FOLDER}"]
-    settings = {
-        "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",
-        "spark.yarn.stagingDir": f"file://{folder}/staging",
-        "spark.yarn.maxAppAttempts": "1",
-    }
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))
-    }
-    environment |= {
-        "HADOOP_CONF_DIR": str(yarn.configuration),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_HOME": str(SPARK_HOME),
-    }
-    python = f"./{FOLDER}/bin/python"
-    if mode == "cluster":
-        settings["spark.yarn.appMasterEnv.PYSPARK_PYTHON"] = python
+def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
+    yarn: Yarn, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
+    for partition in (0, 1):
+        produce(broker.bootstrap_servers, source, VALUES[partition::2], partition=partition)
+    flow = HELD.format(folder=tmp_path) + FLOW.replace(
+        'select("value"', 'select(held("value").alias("value")'
+    )
+    pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target, flow)
+    (tmp_path / "hold").touch()
+    killed: list[int] = []
+
+    def kill_driver() -> None:
+        until((tmp_path / "held").exists, "no task is held", SECONDS)
+        [driver] = yarn.drivers()
+        os.kill(driver, signal.SIGKILL)
+        (tmp_path / "hold").unlink()
+        killed.append(driver)
+
+    killer = threading.Thread(target=kill_driver)
+    killer.start()
+    _run(yarn, tmp_path, "cluster")
+    killer.join()
+    assert len(killed) == 1
+    found = read_committed(broker.bootstrap_servers, target)
+    assert sorted(message.value() for message in found) == sorted(VALUES)
+    assert open_transactions(broker.bootstrap_servers, target) == []
+
+
+def _run(yarn: Yarn, folder: Path, mode: str) -> None:
+    left_out = shlex.join(word for name in not_needed() - DRIVER for word in ("--without", name))
+    lines = pasted("Ship the environment", 0, {"spark://HOST:7077": f"yarn {left_out}"})
+    done = run_pasted(lines, folder, SECONDS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    environment = {"HADOOP_CONF_DIR": str(yarn.configuration)}
+    if mode == "client":
+        lines = pasted("YARN", 0, {SITE: str(yarn.configuration), "/path/to/venv": sys.prefix})
     else:
-        (folder / FOLDER).symlink_to(sys.prefix)
-        environment["PYSPARK_PYTHON"] = python
-    command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    return subprocess.run(
-        [*command, str(write_program(archive)), "pipeline", "run", pipeline],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+        lines = pasted("YARN", 1, {})
+    settings = {**SETTINGS, "spark.yarn.stagingDir": f"file://{folder}/staging"}
+    done = run_pasted(lines, folder, SECONDS, environment, settings)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:] + yarn.container_logs()[-8000:]

@@ -107,7 +107,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "columns",
         SOURCE,
-        "Columns to decode and transfer, separated by commas; others cost nothing.",
+        "Columns to decode and transfer, separated by commas; others cost nothing. `*`: all fields of the value.",
     ),
     Option(
         "value.format",

@@ -10,6 +10,7 @@ from tests.support.programs import PROJECT_ROOT, in_ci
 CONNECTOR_VERSION = "4.2.0"  # the newest that can be had; it works with Spark 4.3 too
 ICEBERG_VERSION = "1.12.0"
 HADOOP_VERSION = "3.5.0"
+KUBERNETES_VERSION = "7.6.1"  # of fabric8's client in PySpark
 DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"spark-kafka-{CONNECTOR_VERSION}" / "libs"
 
 
@@ -34,6 +35,13 @@ def yarn_jars() -> list[Path]:
     return sorted((PROJECT_ROOT / ".cache" / f"yarn-{HADOOP_VERSION}" / "libs").glob("*.jar"))
 
 
+def kubernetes_jars() -> list[Path]:
+    return sorted((PROJECT_ROOT / ".cache" / f"kubernetes-{KUBERNETES_VERSION}" / "libs").glob("*.jar"))
+
+
+requires_kubernetes = pytest.mark.skipif(
+    not kubernetes_jars(), reason="no jars of a Kubernetes API server: run `make spark-clusters`"
+)
 requires_yarn = pytest.mark.skipif(not yarn_jars(), reason="no jars of YARN: run `make spark-clusters`")
 requires_s3a = pytest.mark.skipif(not s3a_jars() and not in_ci(), reason="no jars for s3a: run `make java`")
 requires_hdfs = pytest.mark.skipif(not hdfs_jars(), reason="no jar of HDFS: run `make hdfs`")

@@ -15,6 +15,7 @@ from tests.support.spark.jars import yarn_jars
 from tests.support.waiting import still_running, until
 
 RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+APPLICATION_MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
 NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS = 300.0
@@ -51,6 +52,19 @@ class Yarn:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def drivers(self) -> list[int]:
+        """Processes of drivers on the cluster."""
+        found = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        lines = {int(entry.name): _command_line(entry) for entry in found}
+        return [
+            number
+            for number, words in lines.items()
+            if words[:1]
+            and words[0].endswith("java")
+            and APPLICATION_MASTER in words
+            and any(str(self.folder) in word for word in words)
+        ]
 
     def container_logs(self) -> str:
         return "\n".join(
@@ -119,6 +133,13 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d %p %c{1}: %m%n
 """
+
+
+def _command_line(process: Path) -> list[str]:
+    try:
+        return (process / "cmdline").read_text().split("\0")
+    except OSError:  # it has ended
+        return []
 
 
 def _xml(settings: dict[str, str]) -> str:

@@ -18,6 +18,8 @@ from barnabas.cli.pipeline.planning import (
     To,
     backfill_of,
     plan_rows,
+    run_on_connect_server,
+    run_with_spark,
     selection_of,
 )
 
@@ -146,9 +148,10 @@ def run(
             "--spark has no --refresh, --full-refresh and --backfill: use `spark-pipelines`"
         )
     if spark:
-        from barnabas.pipelines.running import run_with_spark
-
-        raise typer.Exit(run_with_spark(files, "run"))
+        run_with_spark(files, "run")
+    selected = {"refresh": refresh, "full-refresh": full_refresh, "backfill": backfill}
+    ours = {"continuous": continuous, "every": every, "metrics": metrics, "otlp": otlp}
+    run_on_connect_server(files, "run", master, {**ours, **selected})
     pause = None if every is None else _pause(every)
     from barnabas.cli.pipeline.run import run_pipeline
     from barnabas.pipelines.running import Runner
@@ -186,6 +189,8 @@ def dry_run(
     files = _read(folder, settings, brokers)
     from barnabas.pipelines.running import Runner, pipeline_session, require_broker
 
+    selected = {"refresh": refresh, "full-refresh": full_refresh, "backfill": backfill}
+    run_on_connect_server(files, "dry-run", master, selected)
     if broker:
         require_broker(files)
     with pipeline_session(files.name, files.configuration, master=master) as session:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from barnabas.pipelines.definitions import PipelineFiles
     from barnabas.pipelines.running import Backfill, FlowSelection, Runner
 
 Refresh = Annotated[
@@ -81,3 +83,25 @@ def plan_rows(runner: Runner) -> list[dict[str, Any]]:
 
 def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+# -- Runs that are not ours ----------------------------------------------------------------------------
+
+
+def run_on_connect_server(
+    files: PipelineFiles, command: str, master: str | None, options: Mapping[str, object]
+) -> None:
+    """With a Spark Connect server, run Spark's runner and exit. `options` are those of our runner, by name."""
+    from barnabas.pipelines.running import connect_server
+
+    given = [f"--{name}" for name, value in options.items() if value]
+    if remote := connect_server(files, master, given):
+        run_with_spark(files, command, remote)
+
+
+def run_with_spark(files: PipelineFiles, command: str, remote: str = "") -> NoReturn:
+    from barnabas.pipelines import running
+
+    if command == "run":
+        running.make_topics(files)
+    raise typer.Exit(running.run_with_spark(files, command, remote))

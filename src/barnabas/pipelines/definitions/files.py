@@ -110,6 +110,7 @@ def _read_settings(path: Path, configuration: Mapping[str, str]) -> PipelineSett
         _check_lake(name, lake, path)
     _check_duration(settings.trigger, "trigger", path)
     _check_duration(settings.refresh, "refresh", path)
+    _check_duration(settings.schema_refresh or settings.refresh, "schema_refresh", path)
     for name, flow in settings.flows.items():
         _check_duration(flow.refresh or settings.refresh, f"flows: {name}: refresh", path)
     return settings

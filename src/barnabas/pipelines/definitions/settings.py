@@ -105,6 +105,8 @@ class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     trigger: str = "1 second"
     refresh: str = "30 seconds"
+    schema_refresh: str | None = None
+    """How often `--continuous` asks the registry for new schemas; without it the next start uses them."""
     flows: dict[str, FlowSettings] = {}
     quality: list[QualityRule] = []
     dead_letters: DeadLetters | None = None

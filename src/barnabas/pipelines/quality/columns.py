@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.definitions.settings import QualityRule
-from barnabas.pipelines.quality.letters import letters_of
+from barnabas.pipelines.quality.letters import PARSE_ERROR, letters_of
 from barnabas.pipelines.running.progress import OBSERVATION
 
 REASONS = "reasons"
@@ -42,7 +42,11 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
 def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:
     """Return records for the dead-letter topic: the original ones, with reasons and origin in headers."""
     types = {name: kind for name, kind in rejected.dtypes if name != REASONS}
-    return letters_of(dataset, rejected, types, F.concat_ws("; ", REASONS))
+    reasons = [
+        F.concat_ws("; ", REASONS),
+        *([F.col(PARSE_ERROR)] if types.get(PARSE_ERROR) == "string" else []),
+    ]
+    return letters_of(dataset, rejected, types, F.concat_ws(": ", *reasons))
 
 
 def _goes_on(rules: Sequence[QualityRule]) -> Column:

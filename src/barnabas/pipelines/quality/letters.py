@@ -15,6 +15,9 @@ from pyspark.sql import functions as F
 CORRUPT = "_corrupt_record"
 """Column for values that do not match the schema, in the source and in Spark's `from_json`."""
 
+PARSE_ERROR = "_error"
+"""Column of the source with the reason why a value does not match the schema."""
+
 HEADERS = "array<struct<key:string,value:binary>>"
 PARTS = ("key", "value", "headers", "topic", "partition", "offset")
 POSITION_FIELDS = ("topic", "partition", "offset")

@@ -8,6 +8,7 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.pipelines.running.backfill import Backfill as Backfill
+    from barnabas.pipelines.running.broker_checks import make_topics as make_topics
     from barnabas.pipelines.running.broker_checks import require_broker as require_broker
     from barnabas.pipelines.running.metrics import pipeline_registry as pipeline_registry
     from barnabas.pipelines.running.metrics import pipelines_registry as pipelines_registry
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.pipelines.running.runner import Runner as Runner
     from barnabas.pipelines.running.selection import FlowSelection as FlowSelection
     from barnabas.pipelines.running.sessions import FlowSession as FlowSession
+    from barnabas.pipelines.running.sessions import connect_server as connect_server
     from barnabas.pipelines.running.sessions import pipeline_session as pipeline_session
     from barnabas.pipelines.running.sessions import run_with_spark as run_with_spark
     from barnabas.pipelines.running.state_lock import StateLock as StateLock

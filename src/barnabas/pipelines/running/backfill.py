@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 from barnabas.common.types import TopicPartition
 from barnabas.pipelines.running.broker_checks import StreamTopics, source_of
 from barnabas.pipelines.running.plan import DEAD_LETTERS, PipelinePlan, Planned, ToTable
-from barnabas.spark import PipelineError, SourceError, close_link
+from barnabas.pipelines.running.progress import offsets_reached
+from barnabas.spark import HadoopFolder, PipelineError, SourceError, close_link
 from barnabas.spark.source import EARLIEST, LATEST, Moment, OffsetResolver, by_topic, flat
 
 Range = dict[TopicPartition, tuple[int, int]]
@@ -176,3 +177,18 @@ def _sources(frame: DataFrame) -> list[StreamTopics]:
             return []
         found.append(source)
     return found
+
+
+# Lines of an entry before those of its sources: the version and the metadata of the batch.
+CHECKPOINT_HEADER = 2
+
+
+def offsets_noted(checkpoint: HadoopFolder) -> dict[TopicPartition, int]:
+    """Return the end of the last complete micro-batch in Spark's checkpoint; empty before the first."""
+    done = [int(name) for name in checkpoint.below("commits").names() if name.isdigit()]
+    if not done:
+        return {}
+    entry = checkpoint.below("offsets").read_text(str(max(done))) or ""
+    return offsets_reached(
+        {"sources": [{"endOffset": line} for line in entry.splitlines()[CHECKPOINT_HEADER:]]}
+    )

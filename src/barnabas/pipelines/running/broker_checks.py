@@ -46,7 +46,7 @@ class StreamTopics(NamedTuple):
 def topic_sources(frame: DataFrame) -> list[StreamTopics]:
     if not frame.isStreaming:
         return []
-    found = [source_of(kind.lower(), options) for kind, options in _relations(frame)]
+    found = [source_of(kind.lower(), options) for kind, options in relations(frame)]
     return [source for source in found if source is not None and _is_readable(source.settings)]
 
 
@@ -81,11 +81,11 @@ def _is_readable(settings: SourceSettings) -> bool:
 
 def topics_read(frame: DataFrame) -> set[str]:
     """Return the broker topics that a query subscribes to by name."""
-    named = [options.get("subscribe", "") for _, options in _relations(frame) if REMOTE not in options]
+    named = [options.get("subscribe", "") for _, options in relations(frame) if REMOTE not in options]
     return {topic.strip() for text in named for topic in text.split(",") if topic.strip()}
 
 
-def _relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
+def relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield (format, options with lower-case names) of each source."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     for index in range(leaves.size()):
@@ -149,6 +149,18 @@ def require_broker(files: PipelineFiles) -> None:
     checks = BrokerChecks(files.bootstrap, security_of(files.configuration))
     try:
         checks.require_topics(())
+    finally:
+        checks.close()
+
+
+def make_topics(files: PipelineFiles) -> None:
+    """Create missing result topics, without Spark."""
+    if not files.settings.topics:
+        return
+    checks = BrokerChecks(files.bootstrap, security_of(files.configuration))
+    try:
+        checks.require_topics(())
+        checks.make_missing(files.settings.topics)
     finally:
         checks.close()
 

@@ -148,14 +148,21 @@ class PipelinePlanner:
     """Resolves one graph in one session. Tables are registered in a database of the pipeline."""
 
     def __init__(
-        self, files: PipelineFiles, graph: Graph, session: SparkSession, fresh: frozenset[str] = frozenset()
+        self,
+        files: PipelineFiles,
+        graph: Graph,
+        session: SparkSession,
+        fresh: frozenset[str] = frozenset(),
+        *,
+        is_trial: bool = False,
     ) -> None:
-        """`fresh` names tables and flows whose files are deleted before the run."""
+        """`fresh` names tables and flows whose files are deleted before the run. A trial does not replace tables of the
+        catalog."""
         self._fresh = fresh
         self._files = files
         self._graph = graph
         self._session = session
-        self._database = "pipeline_" + re.sub(r"\W", "_", files.name).lower()
+        self._database = "pipeline_" + re.sub(r"\W", "_", files.name).lower() + ("_trial" if is_trial else "")
         self._frames: dict[str, DataFrame] = {}
         self._table_levels: dict[str, int] = {}
         self._under_way: list[str] = []

@@ -20,14 +20,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from barnabas.common.durations import seconds_of
-from barnabas.common.types import TopicPartition
 from barnabas.pipelines.alarms.targets import AlarmDelivery
 from barnabas.pipelines.alarms.targets import Target as AlarmTarget
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.loading import load_graph
 from barnabas.pipelines.definitions.settings import FlowSettings
-from barnabas.pipelines.running.backfill import Backfill, range_name, range_option, range_text
+from barnabas.pipelines.running.backfill import (
+    Backfill,
+    offsets_noted,
+    range_name,
+    range_option,
+    range_text,
+)
 from barnabas.pipelines.running.broker_checks import BrokerChecks, topics_read
 from barnabas.pipelines.running.plan import (
     PipelinePlan,
@@ -37,11 +42,12 @@ from barnabas.pipelines.running.plan import (
     ToSink,
     storage_of,
 )
-from barnabas.pipelines.running.progress import FlowProgress, offsets_reached
+from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.reporting import Reporting, groups_of
+from barnabas.pipelines.running.schema_watch import SchemaWatch
 from barnabas.pipelines.running.selection import FlowSelection, PipelineStorage
 from barnabas.pipelines.running.sessions import FlowSession
-from barnabas.pipelines.running.starting import Starter
+from barnabas.pipelines.running.starting import Starter, stop_between_batches
 from barnabas.pipelines.running.state_lease import lock_of
 from barnabas.pipelines.running.views import Views
 from barnabas.spark import HadoopFolder, PipelineError, own_sentence
@@ -51,10 +57,6 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5  # between two polls of the queries
 START_ATTEMPTS = 5  # for slow machines on which Python does not start within Spark's ten seconds
 START_SECONDS = 15.0
-STOP_SECONDS = 10.0
-CHECKPOINT_HEADER = (
-    2  # lines of an entry before those of its sources: the version and the metadata of the batch
-)
 Watcher = Callable[[list[FlowProgress]], None]
 
 
@@ -67,9 +69,13 @@ class Plans(Protocol):
 
 
 def _plan_definitions(
-    files: PipelineFiles, session: SparkSession, fresh: frozenset[str] = frozenset()
+    files: PipelineFiles,
+    session: SparkSession,
+    fresh: frozenset[str] = frozenset(),
+    *,
+    is_trial: bool = False,
 ) -> Plans:
-    return PipelinePlanner(files, load_graph(files, session), session, fresh)
+    return PipelinePlanner(files, load_graph(files, session), session, fresh, is_trial=is_trial)
 
 
 class Runner:
@@ -114,9 +120,7 @@ class Runner:
     def prepare(self, *, ask_broker: bool = True, make_topics: bool = True) -> PipelinePlan:
         """Load, plan and check, including the existence of source topics; create missing result topics."""
         _leave_errors_to_us()
-        for name, value in self.files.configuration.items():
-            if not name.startswith("spark.") or self.session.conf.isModifiable(name):
-                self.session.conf.set(name, value)
+        self._configure(self.session)
         self._state.check_owner()
         self._planner = self._plans(self.files, self.session)
         try:
@@ -131,6 +135,11 @@ class Runner:
             if isinstance(query.target, ToAlarms):
                 self._starter.watch(query, query.target)  # restores alarms that were firing before
         return self.plan
+
+    def _configure(self, session: SparkSession) -> None:
+        for name, value in self.files.configuration.items():
+            if not name.startswith("spark.") or session.conf.isModifiable(name):
+                session.conf.set(name, value)
 
     def _select(self, plan: PipelinePlan) -> PipelinePlan:
         if self._backfill is not None:
@@ -219,14 +228,43 @@ class Runner:
 
     def run_continuously(self) -> None:
         self.start()
+        schemas = SchemaWatch(
+            [query.frame for query in self.plan.streams], self.files.settings.schema_refresh
+        )
         refreshed = dict.fromkeys((view.name for view in self.plan.views), time.monotonic())
         while not self._stopping.wait(LOOK_SECONDS):
             self.look()
+            if changed := schemas.changed():
+                self._start_with_new_schemas(changed)
             for view in self.plan.views:
                 if time.monotonic() - refreshed[view.name] >= self._refresh_seconds(view):
                     self._refresh(view)
                     refreshed[view.name] = time.monotonic()
         self.close()
+
+    def _start_with_new_schemas(self, subjects: list[str]) -> None:
+        """Plan again and continue between two batches. If the new columns do not fit the tables, the old plan stays."""
+        trial = FlowSession.beside(self.session)
+        self._configure(trial)
+        try:
+            _plan_definitions(self.files, trial, is_trial=True).plan()
+        except PipelineError as error:
+            logger.warning("The new schema of %s is not used: %s", ", ".join(subjects), error.sentence)
+            return
+        finally:
+            trial.remove_listeners()
+        self._stop_queries()
+        self.session.remove_listeners()
+        self._planner = _plan_definitions(self.files, self.session)
+        self.plan = self._selection.selected(self._planner.plan())
+        self._start_all(self.plan.streams, self._every)
+        logger.info("The flows continue with the new schema of %s", ", ".join(subjects))
+
+    def _stop_queries(self) -> None:
+        for name, query in self._running.items():
+            stop_between_batches(query)
+            self._reporting.take(name, query, last=True)
+        self._running.clear()
 
     def _refresh_seconds(self, view: Planned) -> float:
         chosen = self.files.settings.flows.get(view.name, FlowSettings()).refresh
@@ -238,10 +276,7 @@ class Runner:
 
     def close(self) -> None:
         """Stop all queries. State and offsets are kept: the next run resumes from here."""
-        for name, query in self._running.items():
-            _stop_between_batches(query)
-            self._reporting.take(name, query, last=True)
-        self._running.clear()
+        self._stop_queries()
         self._views.close()
         self._lock.release()
         self._reporting.close()
@@ -360,22 +395,3 @@ class Runner:
 def _leave_errors_to_us() -> None:
     """Silence PySpark's log of raised errors with JVM stacks; the runner reports them in one sentence."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-
-
-def _stop_between_batches(query: StreamingQuery) -> None:
-    """Stop between triggers: stopping during our writers makes Spark print a stack overflow."""
-    deadline = time.monotonic() + STOP_SECONDS
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    query.stop()
-
-
-def offsets_noted(checkpoint: HadoopFolder) -> dict[TopicPartition, int]:
-    """Return the end of the last complete micro-batch in Spark's checkpoint; empty before the first."""
-    done = [int(name) for name in checkpoint.below("commits").names() if name.isdigit()]
-    if not done:
-        return {}
-    entry = checkpoint.below("offsets").read_text(str(max(done))) or ""
-    return offsets_reached(
-        {"sources": [{"endOffset": line} for line in entry.splitlines()[CHECKPOINT_HEADER:]]}
-    )

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from barnabas.client.security import VARIABLE as REFERENCES
-from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles
+from barnabas.pipelines.definitions.files import SPEC_NAMES, PipelineFiles, read_pipeline
+from barnabas.pipelines.definitions.settings import PipelineSettings
 from barnabas.spark import (
     Deployment,
     PipelineError,
@@ -168,8 +169,8 @@ def pipeline_session(
 def _require_jvm(deployment: Deployment) -> None:
     if deployment.remote:
         raise PipelineError(
-            f"Barnabas' runner needs a driver with a JVM, and Spark Connect ({deployment.remote}) has none: run the "
-            "pipeline with Spark's runner (--spark), or unset SPARK_REMOTE and name a master."
+            f"Connectors need a driver with a JVM, and Spark Connect ({deployment.remote}) has none: unset "
+            "SPARK_REMOTE and name a master."
         )
 
 
@@ -177,9 +178,50 @@ def _for_session(name: str) -> bool:
     return name.startswith("spark.") and not name.startswith(CATALOG_SETTINGS)
 
 
-def run_with_spark(files: PipelineFiles, command: str) -> int:
-    """Run Spark's `spark-pipelines` in the pipeline's folder and return its exit code. `--set` is not passed on."""
-    prepare_java()
+# -- Spark's runner ------------------------------------------------------------------------------------
+
+
+def connect_server(files: PipelineFiles, master: str | None, options: Iterable[str] = ()) -> str:
+    """Return the URL of the Spark Connect server that is to run the pipeline; empty if the driver has a JVM.
+
+    PipelineError names the settings and the command's `options` that only our runner has.
+    """
+    remote = deployment_of(master, files.configuration).remote
+    needed = [*_needs_our_runner(files.settings), *options]
+    if remote and needed:
+        *first, last = needed
+        subject = f"{', '.join(first)} and {last} need" if first else f"{last} needs"
+        raise PipelineError(
+            f"{subject} a driver with a JVM, and Spark Connect ({remote}) has none: go without, or unset "
+            "SPARK_REMOTE and name a master."
+        )
+    return remote
+
+
+def _needs_our_runner(settings: PipelineSettings) -> Iterator[str]:
+    for name in ("quality", "dead_letters", "alarms", "lake", "publish"):
+        if getattr(settings, name):
+            yield f"`{name}`"
+    flows = settings.flows.values()
+    if any(flow.mode == "update" for flow in flows):
+        yield "the mode `update`"
+    if any(flow.group for flow in flows):
+        yield "the `group` of a flow"
+
+
+def run_with_spark(files: PipelineFiles, command: str, remote: str = "") -> int:
+    """Run Spark's `spark-pipelines` in the pipeline's folder and return its exit code.
+
+    PipelineError for settings from elsewhere, which Spark's runner does not know.
+    """
+    written = read_pipeline(files.folder).configuration
+    others = sorted(name for name, value in files.configuration.items() if written.get(name) != value)
+    if others:
+        raise PipelineError(
+            f"Spark's runner has only the settings of {files.folder / SPEC_NAMES[0]}: write {', '.join(others)} there."
+        )
+    if not remote:
+        prepare_java()
     spec = next(name for name in SPEC_NAMES if (files.folder / name).exists())
     environment = {
         REFERENCES: "env,file",
@@ -188,6 +230,7 @@ def run_with_spark(files: PipelineFiles, command: str) -> int:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     program = os.path.join(os.path.dirname(sys.executable), "spark-pipelines")
+    where = ["--remote", remote] if remote else []
     return subprocess.run(
-        [program, command, "--spec", spec], cwd=files.folder, env=environment, check=False
+        [program, command, *where, "--spec", spec], cwd=files.folder, env=environment, check=False
     ).returncode

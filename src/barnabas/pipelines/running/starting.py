@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,17 @@ class Upserts:
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
+
+
+STOP_SECONDS = 10.0
+
+
+def stop_between_batches(query: StreamingQuery) -> None:
+    """Stop between triggers: stopping during our writers makes Spark print a stack overflow."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    query.stop()
 
 
 class Starter:

@@ -44,6 +44,9 @@ RECORD_COLUMNS: dict[str, DataType] = {
 }
 NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 FORMATS = ("json", "avro", "protobuf", "csv", "string")
+REASON = "_error"
+"""Column for the reason why a value does not match, as in tables."""
+ALL = "*"  # of `columns`
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 
@@ -89,7 +92,8 @@ def schema_of(given: Mapping[str, str]) -> StructType:
     wanted = options.text("columns")
     if wanted is None:
         return StructType([StructField(name, kind) for name, kind in _default(options, fields).items()])
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    listed = [name.strip() for name in wanted.split(",") if name.strip()]
+    names = [each for name in listed for each in (_default(options, fields) if name == ALL else [name])]
     return StructType([StructField(name, _known(known, name)) for name in names])
 
 
@@ -107,6 +111,8 @@ def shape_of(given: Mapping[str, str], schema: StructType) -> SparkRowShape:
         elif value is not None and field.name == value.corrupt_column:
             if not isinstance(field.dataType, (StringType, BinaryType)):
                 raise OptionError(f"column {field.name!r} must be STRING or BINARY")
+        elif value is not None and field.name == REASON:
+            _check_type(field, StringType())
         elif value is not None and field.name not in value.fields.names:
             raise OptionError(f"unknown column {field.name!r}: the value has {', '.join(value.fields.names)}")
     return shape
@@ -131,21 +137,21 @@ def _value_format(options: Options, schema: StructType) -> SparkValueFormat | No
     if kind is None:
         return None
     corrupt = options.require("columnNameOfCorruptRecord")
-    fields = _fields_of_value(options, schema)
-    assert fields is not None
+    given = _fields_of_value(options, schema)
+    assert given is not None
+    fields = StructType([field for field in given.fields if field.name not in (corrupt, REASON)])
     if kind == "json":
         for field in fields.fields:
-            if field.name != corrupt:
-                _check_json(field.name, field.dataType)
+            _check_json(field.name, field.dataType)
     return SparkValueFormat(
         kind,
-        StructType([field for field in fields.fields if field.name != corrupt]),
+        fields,
         options.choice("mode", MODES) or "PERMISSIVE",
         corrupt,
         options.require("value.csv.delimiter") if kind == "csv" else ",",
         _avro_text(options) if kind == "avro" else None,
         options.registry() if _is_framed(options, kind) else None,
-        *(protobuf_message(options, fields, corrupt) if kind == "protobuf" else ()),
+        *(protobuf_message(options, fields) if kind == "protobuf" else ()),
     )
 
 
@@ -228,7 +234,7 @@ def avro_schema(text: str | None) -> Any:
 def _namespace(options: Options, fields: StructType | None) -> dict[str, DataType]:
     if fields is None:
         return RECORD_COLUMNS
-    corrupt = {options.require("columnNameOfCorruptRecord"): StringType()}
+    corrupt = {options.require("columnNameOfCorruptRecord"): StringType(), REASON: StringType()}
     own = {field.name: field.dataType for field in fields.fields}
     return {**corrupt, **own, **{f"_{name}": kind for name, kind in RECORD_COLUMNS.items()}}
 

@@ -17,11 +17,11 @@ def protobuf_fields(options: Options) -> StructType:
     return from_arrow_schema(_registered(options).fields)
 
 
-def protobuf_message(options: Options, fields: StructType, corrupt: str) -> tuple[bytes | None, str]:
+def protobuf_message(options: Options, fields: StructType) -> tuple[bytes | None, str]:
     """(descriptors, name) of the message that values are; an error when it lacks a field that is asked for."""
     found = _registered(options)
     for name in fields.names:
-        if name != corrupt and name not in found.fields.names:
+        if name not in found.fields.names:
             known = ", ".join(found.fields.names)
             raise OptionError(f"unknown column {name!r}: the message {found.message} has {known}")
     return found.descriptors, found.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from barnabas.spark.source.columns import SparkRowShape
+from barnabas.spark.source.columns import REASON, SparkRowShape
 from barnabas.tables import RowBuilder, shapes
 
 __all__ = ["RowBuilder", "row_builder"]
@@ -27,6 +27,7 @@ def _value_format(shape: SparkRowShape) -> shapes.ValueFormat | None:
         form.corrupt_column,
         form.delimiter,
         form.avro_schema,
+        REASON,
         registry=form.registry,
         descriptors=form.descriptors,
         message=form.message,
