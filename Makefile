@@ -51,7 +51,7 @@ TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench gate dist container docs site pictures programs \
+.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench bench-clients gate dist container docs site pictures programs \
     programs-in-ci kerberos identity-provider axe java java-if-possible mirrormaker pins clean
 include tools/counterparts.mk
 
@@ -126,6 +126,9 @@ format: $(STAMP)  #: format the code
 
 bench: bytecode kernels $(JARS_STAMP) $(CONNECTOR_STAMP) $(MIRROR_MAKER_STAMP)  ## compare with Apache Kafka on this machine (BENCH="--quick --rows produce")
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-clients: bytecode kernels  #: compare Python clients on one broker (BENCH_CLIENTS="--records 10000")
+	$(BIN)/python -m benchmarks.python_clients $(BENCH_CLIENTS)
 
 # The same bytes for the same commit: files carry the time of the commit. A wheel is also built by `pip wheel dist/*.tar.gz`.
 dist: $(STAMP)  ## build wheel and sdist into dist/, byte for byte reproducible

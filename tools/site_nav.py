@@ -25,6 +25,7 @@ NAV: dict[str, Group] = {
     },
     "Use from Python": {
         "Python client": "python-client.md",
+        "Public API and versions": "public-api.md",
         "A broker in tests": "testing.md",
         "Topics as tables": "tables.md",
         "Filters": "filters.md",

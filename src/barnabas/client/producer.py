@@ -28,11 +28,13 @@ from barnabas.client.producing.record_accumulator import (
 from barnabas.client.producing.transaction_manager import TransactionManager
 from barnabas.common.retry import UNLIMITED, Deadline
 from barnabas.common.types import TopicPartition
-from barnabas.records import Block, Header, Record, largest_encoded_size
+from barnabas.records import MAX_RECORD_OVERHEAD, Block, Header, Record, largest_encoded_size
 from barnabas.records.compression import CODEC_BY_NAME
 
 METADATA_MAX_AGE = 300.0  # Kafka's metadata.max.age.ms
 MAX_WAIT_SECONDS = 3600.0  # between two checks of an unlimited deadline
+
+new_record = tuple.__new__  # a named tuple's constructor costs another call
 
 Partitioner = Callable[[str, bytes | None, int], int | None]
 """Partition of a record by topic, key and partition count; None for the default."""
@@ -153,6 +155,27 @@ class Producer:
     ) -> RecordDelivery | None:
         """Buffer a record, from any thread; None if that has to wait for metadata or room, as `enqueue` does."""
         return self._append(topic, value, key, partition, timestamp, headers, is_loop=False)
+
+    def append_value(self, topic: str, value: bytes) -> RecordDelivery | None:
+        """Add a value to the batch that keyless records fill now, from any thread; None: `append` chooses a batch.
+
+        The usual case of `append`, without the calls, which would take half of the time of `send`.
+        """
+        current = self._sticky.get(topic)
+        if current is None or self.settings.partitioner is not None:
+            return None
+        self._check_open()
+        batch, size = current[1], MAX_RECORD_OVERHEAD + len(value)
+        record = new_record(Record, (0, time.time_ns() // 1_000_000, None, value, ()))
+        with self.lock:
+            filled, buffered = batch.bytes + size, self._buffered + size
+            if batch.ready or filled >= self.settings.batch_bytes or buffered > self.settings.buffer_bytes:
+                return None
+            index = len(batch.records)
+            batch.records.append(record)
+            batch.bytes = filled
+            self._buffered = buffered
+        return RecordDelivery(batch, index)
 
     async def enqueue_block(self, block: Block) -> ProducerBatch:
         """Buffer an encoded block. Await the result for its base offset."""

@@ -30,7 +30,7 @@ NO_LEADER_EPOCH = -1
 _NULL = varint(-1)
 _NO_HEADERS = varint(0)
 _NO_ATTRIBUTES = b"\x00"
-_MAX_RECORD_OVERHEAD = (
+MAX_RECORD_OVERHEAD = (
     36  # five lengths and the offset delta of 5 bytes each, attributes, timestamp delta of 10
 )
 _MAX_HEADER_OVERHEAD = 10
@@ -163,7 +163,7 @@ def encode_headers(headers: tuple[Header, ...]) -> bytes:
 
 def largest_encoded_size(record: Record) -> int:
     """Upper bound on the bytes of a record in a batch, for callers that fill batches up to a size."""
-    size = _MAX_RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    size = MAX_RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += _MAX_HEADER_OVERHEAD + 4 * len(name) + len(value or b"")
     return size

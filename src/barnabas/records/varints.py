@@ -14,6 +14,8 @@ def varint(value: int) -> bytes:
     folded = (value << 1) ^ (value >> 63)
     if folded < 128:
         return _ONE_BYTE[folded]
+    if folded < 16384:  # nearly all other numbers
+        return bytes((folded & 0x7F | 0x80, folded >> 7))
     encoded = bytearray()
     while folded >= 128:
         encoded.append(folded & 0x7F | 0x80)

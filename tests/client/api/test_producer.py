@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -100,6 +101,50 @@ def test_a_batch_of_values_records_or_arrow_rows(everywhere: str, new_name: NewN
     found = records_in(everywhere, topic, 5)
     assert [record.value for record in found] == [b"a", b"b", b"c", b"d", b"e"]
     assert [record.key for record in found] == [None, b"k", b"1", None, None]
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+def test_a_long_list_comes_back_as_a_few_runs(
+    embedded: EmbeddedBroker, new_name: NewName, acks: Literal["all", "0"]
+) -> None:
+    bootstrap = embedded.bootstrap_servers
+    topic = created(bootstrap, new_name(), partitions=3)
+    values = [b"%d" % number * 50 for number in range(5000)]
+    with Producer(bootstrap, acks=acks, batch_size=20_000) as producer:
+        runs = producer.send_batch(topic, values)
+    assert sum(run.record_count for run in runs) == len(values)
+    assert (acks == "0") == all(run.first_offset < 0 for run in runs)
+    found = records_in(bootstrap, topic, len(values))
+    assert sorted(record.value for record in found) == sorted(values)
+    if acks == "all":
+        positions = {
+            (run.partition, run.first_offset + index) for run in runs for index in range(run.record_count)
+        }
+        assert positions == {(record.partition, record.offset) for record in found}
+
+
+def test_a_partitioner_is_asked_for_every_record(embedded: EmbeddedBroker, new_name: NewName) -> None:
+    topic, wanted = created(embedded.bootstrap_servers, new_name(), partitions=3), [None, 2]
+    with Producer(embedded.bootstrap_servers, partitioner=lambda *_: wanted[0]) as producer:
+        producer.send(topic, b"anywhere")
+        wanted.reverse()
+        deliveries = [producer.send(topic, b"there") for _ in range(20)]
+    assert {delivery.result(30).partition for delivery in deliveries} == {2}
+
+
+def test_values_go_on_after_a_failed_batch(embedded: EmbeddedBroker, new_name: NewName) -> None:
+    topic = created(embedded.bootstrap_servers, new_name())
+    with Producer(embedded.bootstrap_servers, linger_ms=60_000, transactional_id=new_name()) as producer:
+        producer.begin_transaction()
+        lost = [producer.send(topic, b"lost") for _ in range(3)]
+        producer.abort_transaction()
+        for delivery in lost:
+            with pytest.raises(DeliveryError):
+                delivery.result(30)
+        with producer.transaction():
+            kept = [producer.send(topic, b"kept") for _ in range(3)]
+        assert [delivery.result(30).partition for delivery in kept] == [0, 0, 0]
+    assert [record.value for record in records_in(embedded.bootstrap_servers, topic, 3)] == [b"kept"] * 3
 
 
 def test_asyncio_has_the_same_operations(bootstrap: str, new_name: NewName) -> None:

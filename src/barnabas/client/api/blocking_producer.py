@@ -16,6 +16,7 @@ from barnabas.client.api.producing import (
     ProducerCore,
     RecordMetadata,
     Timestamp,
+    delivered_runs,
     group_of,
     headers_of,
     is_arrow,
@@ -28,7 +29,6 @@ from barnabas.client.errors import ClientError
 from barnabas.client.producing.record_accumulator import Delivered, ProducerBatch, RecordDelivery
 from barnabas.client.producing.transaction_manager import GroupMetadata
 from barnabas.common.errors import KafkaError
-from barnabas.common.types import TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -89,6 +89,7 @@ class BlockingProducer:
         self._loop = shared_loop()
         self._core = ProducerCore("Producer", bootstrap_servers, config, options)
         self._append = self._core.producer.append
+        self._append_value = self._core.producer.append_value
         self._is_plain = self._core.encode_key is None and self._core.encode_value is None
 
     def __enter__(self) -> Self:
@@ -114,10 +115,26 @@ class BlockingProducer:
         partition: int | None = None,
     ) -> DeliveryFuture:
         """Buffer a record; waits for room in the buffer for at most max_block_ms (BufferFullError)."""
+        return DeliveryFuture(self._buffer(topic, value, key, headers, timestamp, partition), self._loop)
+
+    def _buffer(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers | None,
+        timestamp: Timestamp | None,
+        partition: int | None,
+    ) -> RecordDelivery:
         loop = self._loop
         if loop.is_lost:
             loop.refuse()
-        if not (self._is_plain and type(value) is bytes and key is None):
+        if type(value) is bytes and key is None and self._is_plain:
+            if headers is None and timestamp is None and partition is None:
+                added = self._append_value(topic, value)
+                if added is not None:
+                    return added
+        else:
             value, key = self._core.encoded(topic, value, key)
         moment = None if timestamp is None else milliseconds(timestamp)
         pairs = headers_of(headers) if headers else ()
@@ -127,7 +144,7 @@ class BlockingProducer:
             delivery = loop.run(
                 enqueue(topic, value, key, partition=partition, timestamp=moment, headers=pairs)
             )
-        return DeliveryFuture(delivery, loop)
+        return delivery
 
     def send_batch(
         self, topic: str, records: Iterable[Any] | pa.RecordBatch | pa.Table
@@ -138,14 +155,9 @@ class BlockingProducer:
         """
         if is_arrow(records):
             return self._run(self._send_rows(topic, records))
-        send = self.send
-        deliveries = [
-            send(topic, value, key, headers=headers, timestamp=timestamp, partition=partition)
-            for value, key, headers, timestamp, partition in map(record_of, records)
-        ]
+        deliveries = [self._buffer(topic, *record_of(each)) for each in records]
         self.flush()
-        found = (delivery.result() for delivery in deliveries)
-        return merged((TopicPartition(each.topic, each.partition), each.offset, 1) for each in found)
+        return self._run(delivered_runs(deliveries))
 
     async def _send_rows(self, topic: str, rows: pa.RecordBatch | pa.Table) -> list[BatchMetadata]:
         blocks: list[ProducerBatch] = await self._core.send_rows(topic, rows)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard
 
@@ -169,6 +171,13 @@ class ProducerCore:
                 "Arrow columns are sent as they are: use a producer without serializers and schemas"
             )
 
+    async def enqueue(self, topic: str, record: ProducerRecord) -> RecordDelivery:
+        value, key, headers, timestamp, partition = record
+        data, name = self.encoded(topic, value, key)
+        moment, pairs = milliseconds(timestamp), headers_of(headers)
+        enqueue = self.producer.enqueue
+        return await enqueue(topic, data, name, partition=partition, timestamp=moment, headers=pairs)
+
     def encoded(self, topic: str, value: Any, key: Any) -> tuple[bytes | None, bytes | None]:
         if self.encode_value is not None and value is not None:
             value = self.encode_value(topic, value)
@@ -244,6 +253,22 @@ def merged(batches: Iterable[tuple[TopicPartition, int, int]]) -> list[BatchMeta
     return found
 
 
+async def delivered_runs(deliveries: Iterable[RecordDelivery]) -> list[BatchMetadata]:
+    """Positions of delivered records, batch by batch; DeliveryError for the first that was not delivered."""
+    runs: list[tuple[TopicPartition, int, int]] = []
+    for _, group in groupby(deliveries, attrgetter("batch")):
+        members = list(group)
+        first, last = members[0].delivered, members[-1].delivered
+        # Not so if the batch was split, or has records of other threads in between.
+        if first and last and last.offset - first.offset == (first.offset >= 0) * (len(members) - 1):
+            runs.append((first.partition, first.offset, len(members)))
+            continue
+        for delivery in members:
+            position = await AsyncDelivery(delivery)
+            runs.append((TopicPartition(position.topic, position.partition), position.offset, 1))
+    return merged(runs)
+
+
 class AsyncProducer:
     """Producer for asyncio.
 
@@ -286,19 +311,8 @@ class AsyncProducer:
         partition: int | None = None,
     ) -> AsyncDelivery:
         """Buffer a record; waits for room in the buffer. Await the result for partition and offset."""
-        core = self._core
-        data, name = core.encoded(topic, value, key)
-        enqueue = core.producer.enqueue
-        return AsyncDelivery(
-            await enqueue(
-                topic,
-                data,
-                name,
-                partition=partition,
-                timestamp=milliseconds(timestamp),
-                headers=headers_of(headers),
-            )
-        )
+        record = ProducerRecord(value, key, headers, timestamp, partition)
+        return AsyncDelivery(await self._core.enqueue(topic, record))
 
     async def send_batch(
         self, topic: str, records: Iterable[Any] | pa.RecordBatch | pa.Table
@@ -310,15 +324,9 @@ class AsyncProducer:
         if is_arrow(records):
             blocks = await self._core.send_rows(topic, records)
             return merged([(block.partition, (await block).base_offset, block.count) for block in blocks])
-        deliveries = []
-        for value, key, headers, timestamp, partition in map(record_of, records):
-            send = self.send
-            deliveries.append(
-                await send(topic, value, key, headers=headers, timestamp=timestamp, partition=partition)
-            )
+        deliveries = [await self._core.enqueue(topic, record_of(each)) for each in records]
         await self.flush()
-        found = [await delivery for delivery in deliveries]
-        return merged((TopicPartition(each.topic, each.partition), each.offset, 1) for each in found)
+        return await delivered_runs(deliveries)
 
     async def flush(self) -> None:
         """Wait until every record is delivered; raises the first error since the last flush."""

@@ -123,15 +123,15 @@ class ProducerBatch:
 class RecordDelivery:
     """Awaitable result of one record: its position, or the error."""
 
-    __slots__ = ("_batch", "_index")
+    __slots__ = ("batch", "index")
 
     def __init__(self, batch: ProducerBatch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+        self.batch = batch
+        self.index = index
 
     def __await__(self) -> Generator[Any, None, Delivered]:
         while True:
-            outcome = yield from asyncio.shield(self._batch.done).__await__()
+            outcome = yield from asyncio.shield(self.batch.done).__await__()
             if not isinstance(outcome, Split):
                 return self._delivered(outcome)
             self._follow(outcome)
@@ -139,17 +139,17 @@ class RecordDelivery:
     @property
     def is_batch_ready(self) -> bool:
         """True if the batch of the record accepts no more."""
-        return self._batch.ready
+        return self.batch.ready
 
     @property
     def done(self) -> bool:
         """True if the result is known; from any thread."""
-        return self._batch.done.done()
+        return self.batch.done.done()
 
     @property
     def delivered(self) -> Delivered | None:
         """The position if it is known already; None to await it. From any thread."""
-        done = self._batch.done
+        done = self.batch.done
         if not done.done() or done.cancelled() or done.exception() is not None:
             return None
         outcome = done.result()
@@ -157,20 +157,20 @@ class RecordDelivery:
 
     @property
     def partition(self) -> TopicPartition:
-        return self._batch.partition
+        return self.batch.partition
 
     def _delivered(self, appended: Appended) -> Delivered:
-        offset = appended.base_offset + self._index if appended.base_offset >= 0 else -1
-        given = self._batch.records[self._index].timestamp
+        offset = appended.base_offset + self.index if appended.base_offset >= 0 else -1
+        given = self.batch.records[self.index].timestamp
         timestamp = given if appended.log_append_time < 0 else appended.log_append_time
-        return Delivered(self._batch.partition, offset, timestamp)
+        return Delivered(self.batch.partition, offset, timestamp)
 
     def _follow(self, split: Split) -> None:
         in_first = len(split.first.records)
-        if self._index < in_first:
-            self._batch = split.first
+        if self.index < in_first:
+            self.batch = split.first
         else:
-            self._batch, self._index = split.second, self._index - in_first
+            self.batch, self.index = split.second, self.index - in_first
 
 
 class BatchQueue:
@@ -224,6 +224,8 @@ class BatchQueue:
 
     def take_all(self) -> list[ProducerBatch]:
         taken = list(self._waiting)
+        for batch in taken:
+            batch.ready = True  # a producer may still hold the batch that it fills
         self._waiting.clear()
         return taken
 

@@ -1,0 +1,1 @@
+"""Comparison of Python clients: `client` runs one of them, `__main__` all of them."""
