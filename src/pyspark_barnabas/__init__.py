@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource
+try:
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError as error:
+    from barnabas.common.installation import extra_command
+
+    text = f"Spark's data source barnabas needs {error.name}: {extra_command('spark')}"
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 from barnabas.spark.worker_check import OPTION as CHECK
 from barnabas.spark.worker_check import SCHEMA as CHECK_SCHEMA

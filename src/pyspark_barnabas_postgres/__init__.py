@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+try:
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError as error:
+    from barnabas.common.installation import extra_command
+
+    text = f"Spark's data source barnabas-postgres needs {error.name}: {extra_command('connect')}"
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 from barnabas.spark.worker_process import leave_quietly
 

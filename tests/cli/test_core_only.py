@@ -1,45 +1,108 @@
-"""Commands without the optional packages: one sentence that names the extra to install, never a traceback."""
+"""Every command and every public name without the optional packages: one sentence that names what to install, never a
+traceback."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
 
 from barnabas.cli.failures import EXTRAS
+from barnabas.cli.main import make_app
+from tests.cli.test_promises import commands
+from tests.test_public_api import PUBLIC
 
-# Runs in a process where the optional packages cannot be imported, as after `pip install barnabas`.
-SCRIPT = """
-import importlib.abc, json, sys
+# The optional packages cannot be imported, as after `pip install barnabas`.
+HIDE = """
+import importlib, importlib.abc, json, os, sys
 
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in MISSING:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-MISSING, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+MISSING, given = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 sys.meta_path.insert(0, Missing())
-
+"""
+RUN_COMMANDS = """
+import signal, threading
 from typer.testing import CliRunner
 from barnabas.cli.main import make_app
-
-for command in commands:
-    ended = CliRunner().invoke(make_app(), command)
-    unexpected = ended.exception is not None and not isinstance(ended.exception, SystemExit)
-    print(json.dumps([command, ended.exit_code, repr(ended.exception) if unexpected else ended.stderr]))
-
-import barnabas
-try:
-    barnabas.table("orders", bootstrap="127.0.0.1:1").to_arrow()
-except ModuleNotFoundError as error:
-    print(json.dumps([["table"], 1, str(error)]))
-
 from barnabas.testing import EmbeddedBroker
+
+SECONDS = 2  # then a command that streams or serves is interrupted
+
+def run(app, command):
+    timer = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        ended = CliRunner().invoke(app, command, input="y\\n")
+    except KeyboardInterrupt:
+        return 130, ""
+    finally:
+        timer.cancel()
+        timer.join()
+    unexpected = ended.exception is not None and not isinstance(ended.exception, SystemExit)
+    return ended.exit_code, repr(ended.exception) if unexpected else ended.stderr
+
 with EmbeddedBroker() as broker:
     broker.create_topic("orders")
+    os.environ["BARNABAS_BOOTSTRAP"] = broker.bootstrap_servers
+    app = make_app()
+    for command in given:
+        print(json.dumps([command, *run(app, command)]), flush=True)
 """
+IMPORT_NAMES = """
+for module, name in given:
+    try:
+        getattr(importlib.import_module(module), name)
+        problem = ""
+    except ModuleNotFoundError as error:
+        problem = str(error) if error.name.split(".")[0] in MISSING else repr(error)
+    print(json.dumps([[module, name], problem]))
+
+import barnabas
+from barnabas.testing import EmbeddedBroker
+
+with EmbeddedBroker() as broker, barnabas.Producer(broker.bootstrap_servers) as producer:
+    producer.send("orders", b"one").result()
+    consumer = barnabas.Consumer(broker.bootstrap_servers, topics="orders", auto_offset_reset="earliest")
+    for what, use in (
+        ("table", lambda: barnabas.table("orders", bootstrap=broker.bootstrap_servers).to_arrow()),
+        ("batches", lambda: next(consumer.batches(timeout=60))),
+    ):
+        try:
+            use()
+        except ModuleNotFoundError as error:
+            print(json.dumps([["barnabas", what], str(error)]))
+    consumer.close()
+"""
+HINT = re.compile(r"pip install .*\[\w+\]")
+# Ports, files and brokers of the examples that a test cannot have.
+INSTEAD = {
+    "dev": "dev --listen 127.0.0.1:0 --registry 127.0.0.1:0 --console 127.0.0.1:0 --no-sample",
+    "serve": "serve --data served --listen 127.0.0.1:0",
+    "ingest files": "ingest files *.log --topic logs --exit-at-end",
+    "ingest syslog": "ingest syslog --listen 127.0.0.1:0 --topic syslog",
+    "ingest http": "ingest http --listen 127.0.0.1:0 --topic events",
+    "ingest host": "ingest host --topic host.metrics --every 1s",
+    "ingest statsd": "ingest statsd --listen 127.0.0.1:0 --topic metrics",
+    "ingest run": "ingest run agent.yml",
+    "mirror run": "mirror run --from 127.0.0.1:1 --to 127.0.0.1:1",
+    "connect validate": "connect validate connector.yml",
+    "connect run": "connect run connector.yml",
+    "tier status": "tier status",
+}
+# They start processes of their own, which have the packages, or download.
+NOT_HERE = {"cluster start", "zookeeper start", "zookeeper install"}
 CONNECTOR = """
 name: changes
 source: {type: postgres, url: "postgresql://localhost/shop", tables: [orders]}
@@ -47,32 +110,71 @@ sink: {type: topic, topic: orders}
 """
 
 
-def test_every_command_that_lacks_a_package_names_the_extra(tmp_path: Path) -> None:
-    connector, store = tmp_path / "changes.yml", "s3://bucket/prefix"
-    connector.write_text(CONNECTOR)
-    agent = tmp_path / "agent.yml"
-    agent.write_text("sources: []\n")
-    serve = ["serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
-    commands = [
+def examples() -> Iterator[list[str]]:
+    """The first example of each command's help, for the broker of the test."""
+    for path, command in commands(typer.main.get_command(make_app())):
+        name = " ".join(path)
+        if name not in NOT_HERE:
+            yield shlex.split(INSTEAD[name]) if name in INSTEAD else _example(command, name)
+
+
+def _example(command: Any, name: str) -> list[str]:
+    lines = (command.help or "").partition("Example")[2].splitlines()
+    found = next((line.partition("barnabas ")[2] for line in lines[1:] if "barnabas " in line), name)
+    words = shlex.split(re.split(r"\s[|<]\s", found)[0])
+    while "-b" in words:
+        del words[words.index("-b") : words.index("-b") + 2]
+    return words
+
+
+def without_packages(script: str, given: object, folder: Path) -> list[Any]:
+    command = [sys.executable, "-c", HIDE + script, json.dumps(sorted(EXTRAS)), json.dumps(given)]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[[")]
+
+
+@pytest.mark.timeout(300)
+def test_every_command_runs_or_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "connector.yml").write_text(CONNECTOR)
+    (tmp_path / "agent.yml").write_text("sources: []\n")
+    (tmp_path / "a.log").write_text("one line\n")
+    serve = ["serve", "--data", "more", "--listen", "127.0.0.1:0"]
+    lacking = [
         ["sql", "select 1 from orders"],
-        ["console"],
         ["registry", "run"],
-        ["connect", "validate", str(connector)],
-        ["connect", "run", str(connector)],
-        ["pipeline", "run", str(tmp_path)],
-        ["pipeline", "dry-run", str(tmp_path)],
-        ["ingest", "run", str(agent)],
-        ["cluster", "restore", store, "--data", str(tmp_path / "new"), "--dry-run"],
+        ["connect", "validate", "connector.yml"],
+        ["connect", "run", "connector.yml"],
+        ["pipeline", "run", "."],
+        ["pipeline", "dry-run", "."],
+        ["ingest", "run", "agent.yml"],
+        ["cluster", "restore", "s3://bucket/prefix", "--data", "new", "--dry-run"],
         [*serve, "--registry", "127.0.0.1:0"],
         [*serve, "--console", "127.0.0.1:0"],
         [*serve, "--zookeeper", "127.0.0.1:1/x"],
     ]
-    script = [sys.executable, "-c", SCRIPT, json.dumps(sorted(EXTRAS)), json.dumps(commands)]
-    ended = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stderr
-    answers = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[[")]
-    assert len(answers) == len(commands) + 1
+    shown = list(examples())
+    answers = without_packages(RUN_COMMANDS, [*shown, *lacking], tmp_path)
+    assert len(answers) == len(shown) + len(lacking)
     for command, code, message in answers:
-        assert code in (1, 2), (command, message)
-        assert re.search(r"pip install .*\[\w+\]", message), (command, message)
-        assert "Traceback" not in message
+        assert code in (0, 1, 2, 130), (command, code, message)
+        assert "Error('" not in message, (command, message)  # an exception that no message explains
+        if "not installed" in message or command in lacking:
+            assert code in (1, 2), (command, message)
+            assert HINT.search(message), (command, message)
+
+
+def test_every_public_name_is_importable_or_names_the_package_that_it_lacks(tmp_path: Path) -> None:
+    names = [(module, name) for module, names in PUBLIC.items() for name in names or ("__name__",)]
+    answers = without_packages(IMPORT_NAMES, names, tmp_path)
+    problems = {(module, name): problem for (module, name), problem in answers if problem}
+    assert len(answers) == len(names) + 2
+    for (module, name), problem in problems.items():
+        if module in ("barnabas", "pyspark_barnabas", "pyspark_barnabas_postgres"):
+            assert HINT.search(problem), (name, problem)
+        else:  # part of a pipeline: it runs on Spark, so that Spark is installed
+            assert problem == "No module named 'pyspark'", (module, name, problem)
+    assert {("barnabas", "table"), ("barnabas", "batches"), ("pyspark_barnabas", "DefaultSource")} <= set(
+        problems
+    )

@@ -157,13 +157,16 @@ async def latency(client: Client, load: Workload) -> Measurement:
     async with Consumer(client, positions) as consumer, Producer(client, at_once) as producer:
         with ProgressBar("latency", wanted, unit="records") as progress:
             sending = asyncio.create_task(_send_steadily(producer, load, wanted, size))
-            while latencies.count < wanted:
-                records = await consumer.poll(IDLE_SECONDS)
-                if not records and sending.done():
-                    break
-                _add_ages(records, latencies)
-                progress.reached(latencies.count)
-            await sending
+            try:
+                while latencies.count < wanted:
+                    records = await consumer.poll(IDLE_SECONDS)
+                    if not records and sending.done():
+                        break
+                    _add_ages(records, latencies)
+                    progress.reached(latencies.count)
+                await sending
+            finally:
+                sending.cancel()
     seconds = time.monotonic() - start
     return Measurement("latency", latencies.count, latencies.count * size, seconds, {"end to end": latencies})
 
