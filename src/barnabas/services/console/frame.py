@@ -124,7 +124,7 @@ def _counts(cluster: Cluster) -> dict[str, Callable[[], int]]:
     if snapshot.is_empty:
         return {}
     return {
-        "topics": lambda: sum(not name.startswith("_") for name in snapshot.topics),
+        "topics": lambda: sum(not topic.is_internal for topic in snapshot.topics.values()),
         "groups": lambda: len(snapshot.groups),
         "brokers": lambda: len(snapshot.brokers),
         "pipelines": lambda: len(statuses.current("pipeline")),

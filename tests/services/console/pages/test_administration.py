@@ -361,7 +361,7 @@ def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
     ]
     assert (page["targets"], page["count"], page["is_complete"]) == ({origin: 5}, 5, True)
     shown = either.get(f"/dead/{dead}", where="reason=gone", preview="true").text
-    assert "Send 2 back" in shown
+    assert "Send back 2 letters" in shown
     assert "<b>no" not in either.get(f"/dead/{dead}").text
 
     assert either.change(f"/dead/{dead}/redrive", where=["reason=gone"], seen=3).status == 409

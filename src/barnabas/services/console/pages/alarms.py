@@ -161,7 +161,7 @@ def _row(context: RequestScope, alarm: Alarm, found: list[Raised], more: int, si
         alarm.action,
         since_ms,
         max(0.0, time.time() - since_ms / 1000),
-        [FindingRow(each.finding.text, each.since_ms, _url(context, each)) for each in shown],
+        [FindingRow(each.finding.text, each.since_ms, alarm_url(context, each)) for each in shown],
         len(found) - len(shown) + more,
         _query(silenced | {alarm.name}),
     )
@@ -176,13 +176,13 @@ def _soon(context: RequestScope, pending: list[Raised]) -> list[PendingRow]:
             each.finding.text,
             each.since_ms,
             round(max(0.0, fires[each]), 1),
-            _url(context, each),
+            alarm_url(context, each),
         )
         for each in first
     ]
 
 
-def _url(context: RequestScope, raised: Raised) -> str:
+def alarm_url(context: RequestScope, raised: Raised) -> str:
     kind = {Subject.TOPIC: "topics", Subject.GROUP: "groups"}.get(raised.finding.subject)
     return context.url(f"/{kind}/{quote(raised.finding.resource)}") if kind else ""
 

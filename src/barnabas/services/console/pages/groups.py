@@ -13,6 +13,7 @@ from barnabas.client import Client
 from barnabas.client.group_details import rebalance_history
 from barnabas.common.types import TopicPartition
 from barnabas.security.authz import Operation, ResourceType
+from barnabas.services.console.alarms.conditions import LAG_SECONDS
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError, BusyError, ResourceNotFoundError
 from barnabas.services.console.groups.members import GroupMembers, describe_members, within
@@ -33,6 +34,7 @@ from barnabas.services.console.sampling.snapshot import (
     CONSUMER,
     SHARE,
     STREAMS,
+    ClusterSnapshot,
     GroupSample,
     GroupTopic,
 )
@@ -109,6 +111,8 @@ class GroupsPage(msgspec.Struct):
     types: list[str]
     paging: Paging
     groups: list[GroupRow]
+    lag_limit: int
+    """Seconds of lag at which an alarm fires."""
 
 
 _SORTS: dict[str, Callable[[GroupSample], Any]] = {
@@ -144,6 +148,7 @@ async def list_groups(context: RequestScope, query: GroupsQuery) -> GroupsPage:
     return GroupsPage(
         *(freshness(snapshot), query.q, query.type, query.topic, query.sort, list(TYPES), paging),
         groups=[_row(each, paths[name]) for each, name in zip(shown, series, strict=True)],
+        lag_limit=LAG_SECONDS,
     )
 
 
@@ -179,6 +184,7 @@ class GroupPartitionRow(msgspec.Struct):
     """Age of the oldest unprocessed record."""
     member: str
     """Current owner of the partition."""
+    host: str
 
 
 class TopicLag(msgspec.Struct):
@@ -209,6 +215,16 @@ class GroupPage(msgspec.Struct):
     lag_series: str
     seconds_series: str
     since: str
+    lag_limit: int
+    """Seconds of lag at which an alarm fires."""
+    written: float | None
+    """Records per second written to the group's topics."""
+    caught_up_seconds: float | None
+    """Time until the lag is zero at current rates; None if the group does not catch up, or without rates."""
+    rate_series: str
+    sparks: dict[str, str]
+    """Two hours of the group's series, as paths of a 90 by 22 SVG."""
+    assignor: str
 
 
 MAX_PARTITIONS = 1000
@@ -230,12 +246,16 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
     left_out = sum(each.topic not in topics for each in sample.topics)
     members = within(members, topics)
     sample = await exact_group(context.client, sample.within(topics), snapshot.taken_ms)
-    owners = {tp: member.id for member in members.members for tp in member.partitions}
+    owners = {tp: (member.id, member.host) for member in members.members for tp in member.partitions}
     rows = [
-        GroupPartitionRow(*row, member=owners.get((row.topic, row.partition), ""))
+        GroupPartitionRow(*row, *owners.get((row.topic, row.partition), ("", "")))
         for row in sample.partitions()
         if not query.topic or row.topic == query.topic
     ]
+    rows.sort(key=lambda row: (-(row.seconds or 0), -(row.lag or 0), row.topic, row.partition))
+    written = _written(snapshot, sample)
+    series = {name: group_series(sample.name, name) for name in ("lag", "lag_seconds", "rate")}
+    paths = await sparks(context.cluster.history, series.values(), snapshot.taken_ms)
     lags = [
         TopicLag(each.topic, len(each.indexes), each.lag, each.lag_seconds)
         for each in sorted(sample.topics, key=lambda each: -each.lag)
@@ -259,7 +279,28 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
         lag_series=group_series(sample.name, "lag"),
         seconds_series=group_series(sample.name, "lag_seconds"),
         since=query.since,
+        lag_limit=LAG_SECONDS,
+        written=written,
+        caught_up_seconds=_caught_up(sample, written),
+        rate_series=series["rate"],
+        sparks={name: paths[each] for name, each in series.items()},
+        assignor=members.assignor,
     )
+
+
+def _written(snapshot: ClusterSnapshot, sample: GroupSample) -> float | None:
+    topics = [snapshot.topics[each.topic] for each in sample.topics if each.topic in snapshot.topics]
+    rates = [topic.rate_in for topic in topics if topic.rate_in is not None]
+    return sum(rates) if rates else None
+
+
+def _caught_up(sample: GroupSample, written: float | None) -> float | None:
+    """Lag by the difference of the rates: 0 without lag, None if the lag does not shrink."""
+    if not sample.lag:
+        return 0.0 if sample.lag == 0 else None
+    if sample.rate is None or written is None or sample.rate <= written:
+        return None
+    return sample.lag / (sample.rate - written)
 
 
 async def _described(context: RequestScope, sample: GroupSample, members: GroupMembers) -> set[str]:

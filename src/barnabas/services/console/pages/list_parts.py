@@ -108,7 +108,7 @@ def _fits(part: str, name: str) -> bool:
 T = TypeVar("T")
 
 ROWS = 50
-SPARK_POINTS = 45
+SPARK_POINTS = 24
 SPARK_MS = 2 * 3_600_000
 SPARK_WIDTH, SPARK_HEIGHT = 90, 22
 
@@ -166,6 +166,6 @@ def spark(curve: Curve) -> str:
         if value is None:
             pen = "M"
             continue
-        path.append(f"{pen}{at * step:.0f} {SPARK_HEIGHT - 1 - value / top * (SPARK_HEIGHT - 2):.1f}")
+        path.append(f"{pen}{at * step:.0f} {SPARK_HEIGHT - 1 - value / top * (SPARK_HEIGHT - 2):.0f}")
         pen = "L"
     return "".join(path)

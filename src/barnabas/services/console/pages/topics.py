@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from barnabas.security.authz import Operation, ResourceType
+from barnabas.services.console.alarms.conditions import LAG_SECONDS
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
 from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.pages.cluster.dead_letters import is_named_so
 from barnabas.services.console.pages.list_parts import (
     Freshness,
     Paging,
@@ -33,6 +35,8 @@ class TopicsQuery(msgspec.Struct):
     """Only these topics, for example favourites."""
     internal: bool = False
     """Include topics of the brokers, and all whose name begins with an underscore."""
+    behind: bool = False
+    """Only topics with a group whose lag is over the limit of the alarm."""
     sort: str = "name"
     """name, partitions, rate, size or lag."""
     page: int = 1
@@ -53,6 +57,8 @@ class TopicRow(msgspec.Struct):
     lag_seconds: float | None
     group: str
     """Name of that group."""
+    dead: bool
+    """True if the name is that of a topic of dead letters."""
     spark: str
     """Records in over two hours, as the path of a 90 by 22 SVG."""
 
@@ -65,6 +71,15 @@ class TopicsPage(msgspec.Struct):
     sort: str
     paging: Paging
     topics: list[TopicRow]
+    behind: bool
+    total: int
+    """Topics that the user may describe, without internal ones."""
+    hidden: int
+    """Internal topics that the user may describe."""
+    late: int
+    """Topics with a group whose lag is over the limit of the alarm."""
+    lag_limit: int
+    """Seconds of lag at which an alarm fires."""
 
 
 def _lag_key(snapshot: ClusterSnapshot) -> Callable[[TopicSample], Any]:
@@ -97,33 +112,35 @@ async def list_topics(context: RequestScope, query: TopicsQuery) -> TopicsPage:
     if query.sort not in _SORTS:
         raise BadInputError(f"Topics are sorted by {', '.join(_SORTS)}", "sort")
     snapshot = context.cluster.sampler.snapshot
-    found = await _find(context, snapshot, query)
+    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, snapshot.topics)
+    every = [topic for topic in snapshot.topics.values() if topic.name in allowed]
+    found = [topic for topic in every if _fits(snapshot, topic, query)]
     found.sort(key=_SORTS[query.sort](snapshot))
     shown, paging = page_of(found, query.page)
+    own = [topic for topic in every if not topic.is_internal]
     return TopicsPage(
         *(freshness(snapshot), query.q, query.name, query.internal, query.sort, paging),
         topics=await _rows(context, snapshot, shown),
+        behind=query.behind,
+        total=len(own),
+        hidden=len(every) - len(own),
+        late=sum(_is_late(snapshot, topic) for topic in own),
+        lag_limit=LAG_SECONDS,
     )
 
 
-async def _find(context: RequestScope, snapshot: ClusterSnapshot, query: TopicsQuery) -> list[TopicSample]:
-    part = query.q.strip().lower()
-    wanted = set(query.name)
-    fitting = [
-        topic
-        for topic in snapshot.topics.values()
-        if (query.internal or not _is_internal(topic))
-        and part in topic.name.lower()
-        and (not wanted or topic.name in wanted)
-    ]
-    names = [topic.name for topic in fitting]
-    allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    return [topic for topic in fitting if topic.name in allowed]
+def _fits(snapshot: ClusterSnapshot, topic: TopicSample, query: TopicsQuery) -> bool:
+    return (
+        (query.internal or not topic.is_internal)
+        and query.q.strip().lower() in topic.name.lower()
+        and (not query.name or topic.name in query.name)
+        and (not query.behind or _is_late(snapshot, topic))
+    )
 
 
-def _is_internal(topic: TopicSample) -> bool:
-    """True for topics of the brokers and of tools, such as `__barnabas_status` and `_schemas`."""
-    return topic.internal or topic.name.startswith("_")
+def _is_late(snapshot: ClusterSnapshot, topic: TopicSample) -> bool:
+    worst = snapshot.worst.get(topic.name)
+    return worst is not None and (worst.seconds or 0) >= LAG_SECONDS
 
 
 async def _rows(
@@ -140,11 +157,12 @@ async def _rows(
         lag = lag if lag is not None and lag.group in seen else None
         rows.append(
             TopicRow(
-                *(topic.name, _is_internal(topic), len(topic.layout), topic.offline, topic.under_replicated),
+                *(topic.name, topic.is_internal, len(topic.layout), topic.offline, topic.under_replicated),
                 *(topic.rate_in, topic.size if topic.size >= 0 else None),
                 lag=lag.lag if lag else None,
                 lag_seconds=lag.seconds if lag else None,
                 group=lag.group if lag else "",
+                dead=is_named_so(topic.name),
                 spark=paths[name],
             )
         )

@@ -91,6 +91,11 @@ class TopicSample(msgspec.Struct, frozen=True, gc=False):
             )
 
     @property
+    def is_internal(self) -> bool:
+        """True also for names with an underscore, such as `_schemas`: brokers mark only some topics."""
+        return self.internal or self.name.startswith("_")
+
+    @property
     def records(self) -> int:
         """Offsets between start and end, including records removed by compaction."""
         return sum(end - max(start, 0) for start, end in zip(self.starts, self.ends, strict=True) if end > 0)

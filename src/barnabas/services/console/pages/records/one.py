@@ -16,6 +16,8 @@ from barnabas.services.console.scanning.model import WHOLE_BYTES, Decode, Hit, S
 
 routes = Routes()
 
+MAX_READERS = 50
+
 Partition = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 2)]
 
@@ -27,11 +29,19 @@ class RecordQuery(msgspec.Struct):
     decode: Decode = Decode.AUTO
 
 
+class RecordReader(msgspec.Struct):
+    group: str
+    has_read: bool
+    """True if the group has committed an offset after the record."""
+
+
 class RecordPage(msgspec.Struct):
     topic: str
     record: Hit
     may_write: bool
     masked: bool
+    readers: list[RecordReader]
+    """Groups with a committed offset in the partition, as of the last sample."""
 
 
 @routes.page(
@@ -49,7 +59,20 @@ async def show_record(context: RequestScope, query: RecordQuery) -> RecordPage:
     may_write = not context.settings.read_only and await context.may(
         Operation.WRITE, ResourceType.TOPIC, query.topic
     )
-    return RecordPage(query.topic, found, may_write, bool(search.masks))
+    return RecordPage(query.topic, found, may_write, bool(search.masks), await _readers(context, query))
+
+
+async def _readers(context: RequestScope, query: RecordQuery) -> list[RecordReader]:
+    """Groups that the user may describe; those that have read the record first."""
+    committed = {
+        group.name: topic.committed[topic.indexes.index(query.partition)]
+        for group in context.cluster.sampler.snapshot.groups.values()
+        for topic in group.topics
+        if topic.topic == query.topic and query.partition in topic.indexes
+    }
+    seen = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, committed)
+    found = [RecordReader(name, offset > query.offset) for name, offset in committed.items() if name in seen]
+    return sorted(found, key=lambda reader: (not reader.has_read, reader.group))[:MAX_READERS]
 
 
 @routes.download("/topics/{topic}/records/{partition}/{offset}/value", needs=topic(Operation.READ))

@@ -127,7 +127,7 @@ async def change_many(context: RequestScope, form: ManyForm) -> ManyDone:
 async def _choices(context: RequestScope, query: ManyQuery) -> ManyPage:
     topics = context.cluster.sampler.snapshot.topics
     part = query.q.strip().lower()
-    fitting = [name for name, topic in topics.items() if part in name.lower() and not topic.internal]
+    fitting = [name for name, topic in topics.items() if part in name.lower() and not topic.is_internal]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, fitting)
     found = sorted(allowed)
     shown = found[:MAX_TOPICS]

@@ -67,10 +67,10 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
-  const copy = event.target.closest("[data-copy]");
+  const copy = event.target.closest("[data-copy], [data-copy-link]");
   if (copy) {
     const word = copy.querySelector("span") ?? copy;
-    navigator.clipboard?.writeText(copy.dataset.copy || copy.parentElement.querySelector("code, pre").textContent).then(() => {
+    navigator.clipboard?.writeText(copy.dataset.copy || ("copyLink" in copy.dataset ? location.href : "") || copy.parentElement.querySelector("code, pre").textContent).then(() => {
       const before = word.textContent;
       word.textContent = "Copied";
       setTimeout(() => { word.textContent = before; }, 2000);
@@ -108,3 +108,10 @@ document.querySelectorAll(".wide, .tabs").forEach((each) => tables.observe(each)
 watchTimes();
 if (input) watchGoto(input, base);
 if (document.querySelector("figure.curve")) import("./curves.js").then((curves) => curves.drawAll());
+
+// A dialog that came with the page is modal where there is a script; closing it leads to the page without it.
+for (const dialog of document.querySelectorAll("dialog[data-modal]")) {
+  dialog.close();
+  dialog.showModal();
+  dialog.addEventListener("cancel", (event) => { event.preventDefault(); dialog.querySelector(".dialog-foot a")?.click(); });
+}

@@ -118,6 +118,8 @@ function limitLine(figure) {
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
     ctx.font = `${11 * devicePixelRatio}px Plex, sans-serif`;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
     ctx.fillText(figure.dataset.limitWords, bbox.left + 6 * devicePixelRatio, y - 5 * devicePixelRatio);
     ctx.restore();
   };

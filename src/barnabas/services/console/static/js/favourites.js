@@ -10,11 +10,11 @@ let favourites = load();
 function show() {
   for (const button of document.querySelectorAll("[data-favourite]")) {
     const is = favourites.has(button.dataset.favourite);
-    button.textContent = is ? "★" : "☆";
     button.ariaPressed = String(is);
   }
   const link = document.getElementById("favourites");
-  link.hidden = !favourites.size;
+  link.hidden = !favourites.size && !link.ariaCurrent;
+  link.textContent = favourites.size ? `Favourites ${favourites.size}` : "Favourites";
   link.href = `?${new URLSearchParams([...favourites].map((name) => ["name", name]))}`;
 }
 
@@ -27,5 +27,16 @@ document.addEventListener("click", (event) => {
   show();
 });
 
-document.addEventListener("tick", show);
+// Ticked rows bring a bar with what can be done to all of them.
+function choose() {
+  const bar = document.querySelector(".chosen");
+  if (!bar) return;
+  const count = document.querySelectorAll("#topics tbody input:checked").length;
+  bar.hidden = !count;
+  bar.querySelector("span").textContent = count;
+}
+
+document.addEventListener("change", choose);
+document.addEventListener("tick", () => { show(); choose(); });
 show();
+choose();

@@ -19,6 +19,7 @@ function say() {
 }
 
 function replace(fresh) {
+  if (document.getElementById("first-run") && !fresh.getElementById("first-run")) return location.reload();
   for (const old of document.querySelectorAll("[data-live][id]")) {
     const young = fresh.getElementById(old.id);
     if (!young || old.isEqualNode(young) || old.contains(document.activeElement)) continue;
