@@ -51,7 +51,7 @@ TEST_PROCESSES ?= 3
 DEMO_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench bench-clients gate dist container docs site pictures programs \
+.PHONY: help help-all setup bytecode kernels classes demo tour serve test check format bench bench-clients gate dist container deb docs site pictures programs \
     programs-in-ci kerberos identity-provider axe java java-if-possible mirrormaker pins clean
 include tools/counterparts.mk
 
@@ -138,6 +138,9 @@ dist: $(STAMP)  ## build wheel and sdist into dist/, byte for byte reproducible
 container: dist  ## build a container image without a daemon: dist/barnabas-VERSION-container.tar (needs mmdebstrap)
 	@tools/install-programs mmdebstrap
 	$(BIN)/python -m tools.packages.container
+
+deb: dist  ## build the Debian package: dist/barnabas_VERSION_amd64.deb
+	$(BIN)/python -m tools.packages.debian
 
 docs: $(STAMP)  ## rewrite the generated pages: settings, commands, served APIs
 	$(BIN)/python -m tools.generate_docs

@@ -6,6 +6,8 @@ OPENSEARCH_VERSION     := 3.6.0
 VERSITYGW_VERSION      := 1.8.0
 AZURITE_VERSION        := 3.35.0
 S3MOCK_VERSION         := 4.8.0
+HELM_VERSION           := 3.22.0
+KUBECONFORM_VERSION    := 0.8.0
 
 OPENSEARCH    ?= .cache/opensearch
 OBJECT_STORES ?= .cache/object-stores
@@ -14,7 +16,7 @@ FUZZ  ?= --frames 1000000
 
 COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
     connect-counterparts prometheus-boards site otel-collector extended peers stream-processors endurance ingest-rotations packages
-.PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install
+.PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install packages-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
 
 hostile: bytecode  #: measure the damage one hostile connection does to a default node (HOSTILE="1 4")
@@ -62,14 +64,19 @@ hdfs: bytecode kernels $(HDFS_STAMP)  #: pipelines on a real NameNode and DataNo
 mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  #: mirrors with Apache Kafka and MirrorMaker's client
 	$(BIN)/pytest tests/services/mirror -m "java or extended"
 
-# What the packages are checked with: schemas and installers.
+# What the packages are checked with: schemas, installers, Debian's checker, container runtime and systemd, Helm.
 PACKAGING := .cache/packaging/python
-packages: bytecode $(PACKAGING)/.stamp  #: the bill of materials against its schema, pipx and uv tool with the printed hints
+packages: bytecode $(PACKAGING)/.stamp  #: build, install and start wheel, container image, Debian package and Helm chart (make packages-install)
 	$(BIN)/pytest -m "extended or not extended" tests/packaging tests/cluster/zookeeper/test_jars.py
 $(PACKAGING)/.stamp: requirements/packaging.txt | $(STAMP)
 	rm -rf $(PACKAGING)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(PACKAGING) -r requirements/packaging.txt
 	@touch $@
+
+packages-install:  #: install what `make packages` checks with: lintian, runc, umoci, ... (apt-get), helm and kubeconform (go)
+	tools/install-programs mmdebstrap umoci runc iproute2:ip lintian systemd-container:systemd-nspawn
+	GOBIN="$(abspath .cache/packaging/bin)" go install helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION)
+	GOBIN="$(abspath .cache/packaging/bin)" go install github.com/yannh/kubeconform/cmd/kubeconform@v$(KUBECONFORM_VERSION)
 
 # Clients and programs of other projects; tools/install-peers installs each.
 peers: bytecode  #: franz-go, sarama, kafka-go, kafkajs and rskafka with a broker (needs go, npm and cargo)

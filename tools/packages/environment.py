@@ -29,7 +29,17 @@ def make_environment(root: Path, wheel: Path, installer: str) -> Path:
     """Install wheel and pinned requirements below `root`; return the prefix. `installer` decides on later hints."""
     prefix = root / PREFIX
     site = prefix / f"lib/python{PYTHON}/site-packages"
-    target = ("--quiet", "--target", site, "--python-version", PYTHON, "--python-platform", PLATFORM)
+    target = (
+        "--quiet",
+        "--link-mode",
+        "copy",
+        "--target",
+        site,
+        "--python-version",
+        PYTHON,
+        "--python-platform",
+        PLATFORM,
+    )
     wheels = ("--only-binary", ":all:", "--no-binary", FROM_SOURCE)
     _uv("pip", "install", *target, *wheels, "--require-hashes", "--requirement", REQUIREMENTS)
     _uv("pip", "install", *target, "--no-deps", wheel)
