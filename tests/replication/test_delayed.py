@@ -31,18 +31,19 @@ class Sum(DelayedOperation):
         super().__init__(loop)
         self.found = self.attempts = 0
         self.answers: list[str] = []
-        self.late = False
 
     def try_complete(self) -> bool:
         self.attempts += 1
-        return self.found >= 10 and self.complete()
+        return self.found >= 10 and self._answer(str(self.found))
 
     def on_expiration(self) -> None:
-        self.late = True
-        self.complete()
+        self._answer("late")
 
-    def on_complete(self) -> None:
-        self.answers.append("late" if self.late else str(self.found))
+    def _answer(self, answer: str) -> bool:
+        if not self.complete():
+            return False
+        self.answers.append(answer)
+        return True
 
 
 @pytest.fixture

@@ -70,31 +70,25 @@ class RuntimeEnvironment(TimerLoop, Protocol):
 class _DelayedResult(DelayedOperation):
     """A result that is not yet durable."""
 
-    __slots__ = ("_error", "_finish", "_waiting")
+    __slots__ = ("_finish", "_waiting")
 
     def __init__(self, loop: TimerLoop, finish: Finish, waiting: Waiting) -> None:
         super().__init__(loop)
         self._finish = finish
         self._waiting = waiting
-        self._error: ErrorCode | None = None
         waiting[self] = None
 
     def end(self, error: ErrorCode) -> None:
-        if self._error is None:
-            self._error = error
-            self.complete()
+        if self.complete():
+            self._waiting.pop(self, None)
+            self._finish(error)
 
     def try_complete(self) -> bool:
-        return self._error is not None and self.complete()
+        return self.is_completed  # `end` is called when it is durable
 
     def on_expiration(self) -> None:
         """The records stay in the log; the client retries."""
         self.end(ErrorCode.REQUEST_TIMED_OUT)
-
-    def on_complete(self) -> None:
-        assert self._error is not None
-        self._waiting.pop(self, None)
-        self._finish(self._error)
 
 
 class ActiveShard(Generic[S]):

@@ -5,8 +5,8 @@
         op.wait(seconds)          # tries again after each change, and expires after so long
 
 Produce waits until its records are safe, fetch and share fetch until there is enough to read, the coordinators until
-their records are safe. Each says what `try_complete` checks and what `on_complete` answers. This class completes it
-once, at its deadline at the latest. No Task and no Future is created.
+their records are safe. Each says what `try_complete` checks, and responds where `complete` returns True: once, at its
+deadline at the latest. No Task and no Future is created.
 """
 
 from __future__ import annotations
@@ -41,16 +41,12 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def try_complete(self) -> bool:
-        """Call `complete` if the condition holds. Otherwise watch the partitions involved, and call `changed` on
-        each change."""
-
-    @abstractmethod
-    def on_complete(self) -> None:
-        """Stop watching and respond. Called once."""
+        """Complete and respond if the condition holds. Otherwise watch the partitions involved, and call `changed`
+        on each change."""
 
     @abstractmethod
     def on_expiration(self) -> None:
-        """Complete with the current state after the deadline."""
+        """Complete and respond with the current state after the deadline."""
 
     def wait(self, seconds: float) -> None:
         if self._timer is None and not self.is_completed:
@@ -72,11 +68,10 @@ class DelayedOperation(ABC):
             self.on_expiration()
 
     def complete(self) -> bool:
-        """True unless it was completed before."""
+        """Cancel the deadline. True unless it was completed before: the caller responds."""
         if self.is_completed:
             return False
         self.is_completed = True
         if self._timer is not None:
             self._timer.cancel()
-        self.on_complete()
         return True

@@ -94,7 +94,7 @@ class DelayedFetch(DelayedOperation):
             else:
                 self._answer(attempt(reader, is_final))
         except Exception as error:  # the loop ignores exceptions of its callbacks
-            self.complete()
+            self._end()
             self._request.dispatcher.fail(self._request, error)
         return self.is_completed
 
@@ -108,7 +108,7 @@ class DelayedFetch(DelayedOperation):
             self._request.dispatcher.finish_in_turns(self._request, self._go_on(steps))
 
     def _answer(self, response: FetchResponse | None) -> None:
-        if response is not None and self.complete():
+        if response is not None and self._end():
             self._request.respond(response)
 
     async def _go_on(self, steps: Steps) -> FetchResponse | None:
@@ -118,14 +118,18 @@ class DelayedFetch(DelayedOperation):
             response = await RequestTurn().run(attempt_in_steps(self._reader, final=True))
         self._is_trying = False
         if response is not None:
-            self.complete()
+            self._end()
         elif self._has_changed:
             self._has_changed = False
             self.changed()
         return response
 
-    def on_complete(self) -> None:
+    def _end(self) -> bool:
+        """Stop watching; True once."""
+        if not self.complete():
+            return False
         session = self._reader.session
         session.on_ready = None
         if session.id == NO_SESSION:
             session.close()
+        return True

@@ -46,19 +46,19 @@ class DelayedProduce(DelayedOperation):
         self.try_complete()
 
     def try_complete(self) -> bool:
-        return not self._open and self.complete()
+        if self._open or not self.complete():
+            return False
+        if self._acks == NO_ACKNOWLEDGEMENT:
+            answer_nothing(self._request, self._response)
+        else:
+            self._request.respond(self._response)
+        return True
 
     def on_expiration(self) -> None:
         for answer in self._open.values():
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._open.clear()
-        self.complete()
-
-    def on_complete(self) -> None:
-        if self._acks == NO_ACKNOWLEDGEMENT:
-            answer_nothing(self._request, self._response)
-        else:
-            self._request.respond(self._response)
+        self.try_complete()
 
 
 def answer_nothing(request: Request, response: ProduceResponse) -> None:

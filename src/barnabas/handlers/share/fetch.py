@@ -167,7 +167,7 @@ class DelayedShareFetch(DelayedOperation):
         wants_records = self._message.max_records > 0 and self._max_bytes > 0
         if self._is_final or self._message.is_renew_ack or not wants_records or not self._session.partitions:
             self._found = {}
-            self.complete()
+            self._end()
         else:
             self._attempt_first()
 
@@ -198,7 +198,7 @@ class DelayedShareFetch(DelayedOperation):
                 if tp not in errors:
                     data.setdefault(tp, ShareFetchPartitionData(tp.partition, records=b""))
         self._found = {**errors, **data}
-        return self.complete()
+        return self._end()
 
     def _open_all(
         self,
@@ -311,14 +311,18 @@ class DelayedShareFetch(DelayedOperation):
 
     def _try(self, *, final: bool) -> bool:
         if self._request.connection.closed:
-            return self.complete()  # records must not be acquired for a disconnected client
+            return self._end()  # records must not be acquired for a disconnected client
         return self._attempt(final=final)
 
-    def on_complete(self) -> None:
+    def _end(self) -> bool:
+        """Stop watching and respond; True once."""
+        if not self.complete():
+            return False
         for led in self._watched:
             led.unwatch(self)
         self._watched = []
         self._finish()
+        return True
 
     # -- responding -----------------------------------------------------------------------------------
 
