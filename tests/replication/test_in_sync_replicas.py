@@ -8,12 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from barnabas.common.clock import ManualClock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.log.log import Log
 from barnabas.metrics.topics import TopicCounters
 from barnabas.replication.partition import ALL_REPLICAS, Partition
 from barnabas.replication.progress import IsrProposal
 from tests.replication.conftest import NOW, state
+from tests.support.builders.logs import HeldThread
 
 Batch = Callable[[], memoryview]
 
@@ -139,6 +141,18 @@ def test_all_have_a_log_only_when_those_in_the_elr_have_fetched_it_in_this_epoch
     assert not partition.all_have(2)
     partition.follower_reached(2, 2, 20)
     assert partition.all_have(2)
+
+
+def test_a_leader_whose_files_are_being_replaced_has_no_end_yet(partition: Partition) -> None:
+    """A kill would leave its log at another end: a mirror was promoted at 15, and began at 0 after a restart."""
+    thread = HeldThread()
+    partition.log.disk.use_thread_when_slow(1, lambda: thread, ManualClock(NOW).monotonic)
+    partition.log.truncate_fully_and_start_at(15, in_background=True)
+    partition.apply(state(isr=(1, 2)))
+    partition.follower_reached(2, 15, 20)
+    assert not partition.all_have(15)
+    thread.release()
+    assert partition.all_have(15)
 
 
 def test_a_member_counts_until_its_removal_is_stored(

@@ -309,7 +309,10 @@ class Partition(ReadablePartition):
 
     def all_have(self, end: int) -> bool:
         """Return True if every electable replica has fetched in this epoch up to `end`. A member of the ELR that
-        has not may have uncommitted records of an earlier leader."""
+        has not may have uncommitted records of an earlier leader. While the files of this log are replaced, a
+        kill would leave it at another end."""
+        if not self.log.is_settled:
+            return False
         electable = (*self._maximal_isr, *(self.state.elr if self.state is not None else ()))
         return self._followers.least_end(electable, self.broker_id, self.log.offsets.written) >= end
 
