@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from unittest.mock import patch
 
 from barnabas.cluster.mirrors import MirrorTopic
+from barnabas.log.durable_log import DurableLog
 from barnabas.log.producers import ProducerStates
 from barnabas.protocol.messages.mirror import MirroredPartition
+from barnabas.replication.followed import FetchPosition, Followed
 from barnabas.replication.partition import Partition
 
 
@@ -42,9 +44,37 @@ def a_promotion_does_not_wait_for_the_elr() -> Iterator[None]:
     """A replica in the ELR may have mirrored batches that the promoted leader lacks."""
 
     def all_have(self: Partition, end: int) -> bool:
-        return self._followers.least_end(self._maximal_isr, self.broker_id, self.log.offsets.written) >= end
+        members = self._maximal_isr
+        written = self.log.offsets.written
+        return self.log.is_settled and self._followers.least_end(members, self.broker_id, written) >= end
 
     with patch.object(Partition, "all_have", all_have):
+        yield
+
+
+@contextmanager
+def a_promotion_does_not_wait_for_the_disk() -> Iterator[None]:
+    """A leader that is killed while its files are replaced has another end than the promotion has settled."""
+    all_have = Partition.all_have
+
+    def at_once(self: Partition, end: int) -> bool:
+        with patch.object(DurableLog, "is_settled", True):
+            return all_have(self, end)
+
+    with patch.object(Partition, "all_have", at_once):
+        yield
+
+
+@contextmanager
+def a_question_for_the_log_start_is_progress() -> Iterator[None]:
+    """A former leader counts as in sync at the offset from which it asks, which is below its empty log."""
+    position = Followed.position
+
+    def claimed(self: Followed) -> FetchPosition:
+        one = position(self)
+        return one._replace(log_start=min(one.log_start, one.offset))
+
+    with patch.object(Followed, "position", claimed):
         yield
 
 
@@ -64,4 +94,6 @@ MUTANTS: dict[str, Mutant] = {
 MUTANTS_OF_PROMOTION: dict[str, Mutant] = {
     "a_promotion_does_not_end_the_mirror": a_promotion_does_not_end_the_mirror,
     "a_promotion_does_not_wait_for_the_elr": a_promotion_does_not_wait_for_the_elr,
+    "a_promotion_does_not_wait_for_the_disk": a_promotion_does_not_wait_for_the_disk,
+    "a_question_for_the_log_start_is_progress": a_question_for_the_log_start_is_progress,
 }

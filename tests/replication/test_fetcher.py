@@ -14,6 +14,7 @@ from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.clock import ManualClock, SystemClock, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid
+from barnabas.handlers.fetch.reader import has_all_before
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -143,6 +144,20 @@ def test_an_empty_mirror_has_the_log_start_of_its_leader(
     asked = followed(partition, starts_at(log_start), starts_at(log_start))
     assert positions(asked) == [0, log_start]
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (log_start, log_start)
+
+
+def test_a_former_mirror_leader_is_not_in_sync_before_it_has_the_log_start(partition: Partition) -> None:
+    """It was counted at offset 0, joined the ISR of a promoted topic, and led it with a log that began at 13."""
+    partition.use_mirror(msgspec.structs.replace(MIRROR, state=MirrorState.STOPPED))
+    partition.log.truncate_fully_and_start_at(13)
+    asked = followed(partition, starts_at(0), starts_at(0))
+    partition.log.truncate_fully_and_start_at(0)
+    partition.apply(state(leader=1, epoch=9, isr=(1,)))
+    for request, counts in zip(asked, [False, True], strict=False):
+        wanted = request.topics[0].partitions[0]
+        wanted.current_leader_epoch = 9
+        assert wanted.fetch_offset == 0
+        assert has_all_before(partition, LEADER, wanted) is counts
 
 
 def test_an_empty_log_that_is_no_mirror_keeps_its_start(partition: Partition) -> None:

@@ -35,7 +35,8 @@ class Followed:
         self.resume_at = 0.0
         self.refusals = 0  # one after the other
         self.has_own_start = _has_own_start(partition)
-        """True until the leader has confirmed the log start of an empty mirror: fetch from the beginning."""
+        """True until the leader has confirmed the log start of an empty mirror: fetch from the beginning, which is
+        below that log start, so that the leader does not count the follower (`has_all_before`)."""
 
     @property
     def is_written(self) -> bool:
@@ -45,7 +46,7 @@ class Followed:
     def position(self) -> FetchPosition:
         log, leader_epoch = self.partition.log, self.partition.leader_epoch
         if self.has_own_start:
-            return FetchPosition(leader_epoch, 0, log.epochs.latest, 0)
+            return FetchPosition(leader_epoch, 0, log.epochs.latest, log.log_start_offset)
         return FetchPosition(leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
 
 

@@ -374,11 +374,15 @@ def _diverges(entry: Wanted, log: Log, data: PartitionData) -> bool:
 
 
 def has_all_before(partition: Partition, replica: int, wanted: FetchPartition) -> bool:
-    """Return whether this follower may fetch from there, and its log matches this one up to there."""
+    """Return whether this follower may fetch from there, and its log matches this one up to there.
+
+    The empty log of a former mirror leader may start above that offset: it only asks for the log start.
+    """
     log = partition.log
     return (
         not partition.leadership_error(wanted.current_leader_epoch)
         and partition.is_assigned(replica)
+        and wanted.log_start_offset <= wanted.fetch_offset
         and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
         and divergence(log, wanted.last_fetched_epoch, wanted.fetch_offset) is None
     )
