@@ -65,3 +65,11 @@ def test_a_transaction_below_the_log_start_does_not_survive_a_promotion() -> Non
     MirrorScenario(BEGINS_AGAIN, promoted=True).run()
     with deleted_transactions_are_unstable(), pytest.raises(ScenarioFailed):
         MirrorScenario(BEGINS_AGAIN, promoted=True).run()
+
+
+SUSPENDED_TWICE = 330318
+"""A seed whose only running broker loses its session and is suspended again before it knows."""
+
+
+def test_a_broker_that_is_suspended_twice_in_a_row_learns_of_its_lost_session_once() -> None:
+    MirrorScenario(SUSPENDED_TWICE, promoted=True).run()

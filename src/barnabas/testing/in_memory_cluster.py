@@ -184,6 +184,8 @@ class MemorySession:
             self.heal()
 
     def _wake_up(self) -> None:
+        if not self._was_lost or self._is_frozen:  # it was suspended again meanwhile: once, at the end
+            return
         self._was_lost = False
         if not self._is_closed:
             self._notify_loss()
