@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.client.placement.layout import replica_sizes as replica_sizes
     from barnabas.client.placement.planner import Assignment as Assignment
     from barnabas.client.placement.planner import NoPlanError as NoPlanError
+    from barnabas.client.placement.planner import ReplicaMove as ReplicaMove
     from barnabas.client.placement.planner import Site as Site
     from barnabas.client.placement.planner import drain as drain
     from barnabas.client.placement.planner import rebalance as rebalance

@@ -41,7 +41,8 @@ class Cluster:
         self.name = settings.name
         self.folder: Path = console.data / settings.name
         self.client = Client(settings.bootstrap, client_id=CLIENT_ID, security=settings.security)
-        self.mover = Mover()
+        self.mover = Mover(self.folder / "moves.json")
+        self._read_only = console.read_only
         self.tiered = TieredTopics()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
@@ -67,6 +68,8 @@ class Cluster:
         self.watch.start()
         self.statuses.start()
         self.logs.start()
+        if not self._read_only:
+            self.mover.resume_own(self.client)
 
     async def stop(self) -> None:
         await self.registry.close()

@@ -84,6 +84,18 @@ def test_a_list_has_what_the_visitor_may_describe(user: Limited, web: Web, conso
     assert [row["topic"] for row in web.api("/dead").json["topics"]] == ["dlq.theirs"]
 
 
+def test_a_broker_names_the_topics_that_one_may_describe(
+    user: Limited, web: Web, console_broker: EmbeddedBroker
+) -> None:
+    for name in ("seen.on-broker", "hidden.on-broker"):
+        console_broker.create_topic(name, partitions=1)
+    see_cluster = Action(Operation.DESCRIBE, ResourceType.CLUSTER)
+    user.rights = {see_cluster, Action(Operation.DESCRIBE, ResourceType.TOPIC, "seen.on-broker")}
+    page = web.api("/brokers/1").json
+    assert [row["topic"] for row in page["largest"]] == ["seen.on-broker"]
+    assert page["log_dirs"]
+
+
 def test_a_redrive_needs_the_topics_that_it_writes_to(
     user: Limited, web: Web, console: RunningConsole
 ) -> None:

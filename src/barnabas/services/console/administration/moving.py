@@ -1,6 +1,6 @@
 """Partition reassignments: executes a plan in the background and measures its progress.
 
-Brokers persist reassignments in progress, so a console that exits loses only those not started yet.
+Brokers persist reassignments in progress, the console those not started yet: a plan survives a restart.
 """
 
 from __future__ import annotations
@@ -9,14 +9,28 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from barnabas.client import Client
-from barnabas.client.placement import ClusterLayout, ReassignmentPlan, reassignments
+from barnabas.client.errors import ClientError
+from barnabas.client.placement import (
+    ClusterLayout,
+    ReassignmentPlan,
+    ReplicaMove,
+    describe_layout,
+    reassignments,
+)
+from barnabas.common.errors import KafkaError
+from barnabas.common.files import LocalFileSystem
+from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.services.console.errors import ConsoleError, StaleError, explain
 
+log = safe_logger(__name__)
+
+RETRY_SECONDS = 10.0
 AT_ONCE = 50  # enough to keep disks busy, few enough to cancel
 
 
@@ -57,34 +71,129 @@ class Meter:
         return {tp: rate for tp, (_, _, rate) in seen.items()}
 
 
-class Mover:
-    """Carries out one plan at a time for a cluster."""
+class StoredPlan(msgspec.Struct):
+    """Plan in progress, on disk so that it survives the console."""
 
-    def __init__(self) -> None:
+    moves: list[tuple[str, int, list[int], list[int]]]
+    """Topic, partition, replicas before and after."""
+    elections: list[tuple[str, int]]
+    at_once: int
+    by_console: bool
+    """Carried out with the console's login; with a user's login, a user must continue it."""
+
+    def plan(self) -> ReassignmentPlan:
+        moves = [
+            ReplicaMove(TopicPartition(topic, index), tuple(before), tuple(after))
+            for topic, index, before, after in self.moves
+        ]
+        return ReassignmentPlan(moves, [TopicPartition(*each) for each in self.elections], {})
+
+
+def stored_form(plan: ReassignmentPlan, at_once: int, *, by_console: bool) -> StoredPlan:
+    moves = [(*move.partition, list(move.before), list(move.after)) for move in plan.moves]
+    elections = [(tp.topic, tp.partition) for tp in plan.elections]
+    return StoredPlan(moves, elections, at_once, by_console)
+
+
+def remaining(plan: ReassignmentPlan, layout: ClusterLayout) -> ReassignmentPlan:
+    """Moves that were not started yet. Partitions that were moved, changed by others or deleted are left out."""
+    now = layout.assignment
+    moves = [move for move in plan.moves if now.get(move.partition) == move.before]
+    return ReassignmentPlan(moves, [tp for tp in plan.elections if tp in now], {})
+
+
+class Mover:
+    """Carries out one plan at a time for a cluster. The plan is stored until it is complete or cancelled."""
+
+    def __init__(self, path: Path) -> None:
         self.meter = Meter()
         self.total = 0
         self.done = 0
         self.error = ""
         """Why the last plan failed; reassignments in progress continue."""
+        self._path = path
+        self._files = LocalFileSystem()
         self._task: asyncio.Task[None] | None = None
+        self._resuming: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self, client: Client, plan: ReassignmentPlan, at_once: int) -> None:
+    def interrupted(self) -> StoredPlan | None:
+        """The plan of a console that was stopped or killed, until it is continued or cancelled."""
+        if self.running:
+            return None
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=StoredPlan)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("the plan of moves in %s cannot be continued: %s", self._path, error)
+            return None
+
+    def start(
+        self, client: Client, plan: ReassignmentPlan, at_once: int, *, by_console: bool = False
+    ) -> None:
         if self.running:
             raise StaleError("Another plan is in progress: wait for it, or cancel it")
+        self._store(stored_form(plan, at_once, by_console=by_console))
         self.total, self.done, self.error = len(plan.moves), 0, ""
         self._task = asyncio.create_task(self._carry_out(client, plan, at_once), name="moves")
 
+    async def resume(self, client: Client) -> int:
+        """Continue the interrupted plan; return the number of its remaining moves."""
+        stored = self.interrupted()
+        if stored is None:
+            raise StaleError("No plan was interrupted")
+        plan = remaining(stored.plan(), await describe_layout(client))
+        self.start(client, plan, stored.at_once, by_console=stored.by_console)
+        return len(plan.moves)
+
+    def resume_own(self, client: Client) -> None:
+        """Continue a plan that was carried out with the console's login, once the cluster answers."""
+        stored = self.interrupted()
+        if stored is not None and stored.by_console:
+            self._resuming = asyncio.create_task(self._resume_own(client), name="resume moves")
+
     async def stop(self) -> None:
-        """Stop submitting reassignments; those in progress continue."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        """Stop submitting reassignments; those in progress continue, and the next console continues the plan."""
+        for task in (self._resuming, self._task):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._task = self._resuming = None
+
+    async def cancel(self) -> None:
+        """Stop, and forget the plan."""
+        await self.stop()
+        self._forget()
+
+    async def _resume_own(self, client: Client) -> None:
+        while True:
+            try:
+                count = await self.resume(client)
+            except (ClientError, KafkaError, TimeoutError, OSError):
+                await asyncio.sleep(RETRY_SECONDS)
+            except StaleError:
+                return  # a user was faster
+            else:
+                log.info("the plan of moves of the last console continues: %d partitions", count)
+                return
+
+    def _store(self, stored: StoredPlan) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._files.write_atomic(str(self._path), msgspec.json.encode(stored))
+        except OSError as error:
+            log.warning(
+                "a plan of moves ends with this console, as %s cannot be written: %s", self._path, error
+            )
+
+    def _forget(self) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
     async def _carry_out(self, client: Client, plan: ReassignmentPlan, at_once: int) -> None:
         def reached(done: int) -> None:
@@ -96,6 +205,7 @@ class Mover:
         except Exception as error:
             self.error = _sentence(error)
             return
+        self._forget()
         if failed:
             tp, why = next(iter(failed.items()))
             self.error = f"{len(failed)} partitions have not got their preferred leader; {tp}: {why}"

@@ -172,6 +172,10 @@ class GroupQuery(msgspec.Struct):
     topic: str = ""
     """Only partitions of this topic."""
     since: str = "2h"
+    page: int = 1
+    """Page of the partitions."""
+    members: int = 1
+    """Page of the members."""
 
 
 class GroupPartitionRow(msgspec.Struct):
@@ -207,9 +211,12 @@ class GroupPage(msgspec.Struct):
     topics: list[TopicLag]
     topic: str
     partitions: list[GroupPartitionRow]
+    """Furthest behind first."""
+    paging: Paging
     left_out: int
     """Number of topics with committed offsets that the user may not describe."""
     members: GroupMembers
+    members_paging: Paging
     series: list[str]
     """Series of the lag chart."""
     lag_series: str
@@ -227,7 +234,8 @@ class GroupPage(msgspec.Struct):
     assignor: str
 
 
-MAX_PARTITIONS = 1000
+PARTITIONS = 100
+"""Per page."""
 MAX_CURVES = 6
 
 
@@ -253,6 +261,8 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
         if not query.topic or row.topic == query.topic
     ]
     rows.sort(key=lambda row: (-(row.seconds or 0), -(row.lag or 0), row.topic, row.partition))
+    shown, paging = page_of(rows, query.page, PARTITIONS)
+    members.members, members_paging = page_of(members.members, query.members)
     written = _written(snapshot, sample)
     series = {name: group_series(sample.name, name) for name in ("lag", "lag_seconds", "rate")}
     paths = await sparks(context.cluster.history, series.values(), snapshot.taken_ms)
@@ -272,9 +282,11 @@ async def show_group(context: RequestScope, query: GroupQuery) -> GroupPage:
         rate=sample.rate,
         topics=lags,
         topic=query.topic,
-        partitions=rows[:MAX_PARTITIONS],
+        partitions=shown,
+        paging=paging,
         left_out=left_out,
         members=members,
+        members_paging=members_paging,
         series=[group_series(sample.name, each.topic, "lag") for each in lags[:MAX_CURVES]],
         lag_series=group_series(sample.name, "lag"),
         seconds_series=group_series(sample.name, "lag_seconds"),

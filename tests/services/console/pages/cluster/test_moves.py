@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from barnabas.client.cluster import Client
+from barnabas.client.placement.planner import ReplicaMove
+from barnabas.client.placement.plans import ReassignmentPlan
 from barnabas.client.placement.reassignments import alter
 from barnabas.common.types import TopicPartition
+from barnabas.security.authz import Action, Operation, ResourceType
+from barnabas.services.console.administration.moving import stored_form
 from barnabas.testing import EmbeddedCluster
 from tests.services.console.pages.administration import created, look_anew, write
-from tests.services.console.web import RunningConsole, Web, running_console
+from tests.services.console.pages.limited import Limited, OnlyOne
+from tests.services.console.web import CLUSTER, RunningConsole, Web, running_console
 from tests.support.kafka.tools import run_tool
 from tests.support.waiting import eventually
 
@@ -94,7 +101,7 @@ def test_a_broker_is_emptied_by_the_plan_that_was_looked_at(
 
 @pytest.mark.java
 def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
-    web: Web, cluster: EmbeddedCluster
+    web: Web, console: RunningConsole, cluster: EmbeddedCluster
 ) -> None:
     topic = created(web, "stuck", partitions=1, replicas=1)
     write(cluster.bootstrap_servers, topic, 50)
@@ -114,6 +121,8 @@ def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
     assert (moving["topic"], moving["adding"]) == (topic, [gone])
     assert moving["copied"] == 0
     assert topic in web.get("/moves").text
+    page = as_one_who_describes_the_cluster(console)
+    assert (page["under_way"], page["left_out"], page["may_alter"]) == ([], 1, False)
     rows = eventually(
         lambda: web.api(f"/topics/{topic}/partitions").json["rows"], lambda rows: rows[0]["flags"]
     )
@@ -126,6 +135,47 @@ def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
     assert "1 moves cancelled" in web.change("/moves/cancel", topic=topic, partition=0).json["message"]
     assert eventually(lambda: replicas(web, topic), lambda found: found == [before]) == [before]
     cluster.brokers[gone].start()
+
+
+def as_one_who_describes_the_cluster(console: RunningConsole) -> Any:
+    gate, limited = console.server.app.gate, Limited()
+    limited.rights = {Action(Operation.DESCRIBE, ResourceType.CLUSTER)}
+    console.server.app.gate = OnlyOne(limited)
+    try:
+        with console.web() as web:
+            return web.api("/moves").json
+    finally:
+        console.server.app.gate = gate
+
+
+@pytest.mark.parametrize("by_console", [True, False])
+def test_the_plan_of_a_killed_console_is_continued_without_what_has_changed(
+    web: Web, cluster: EmbeddedCluster, tmp_path: Path, by_console: bool
+) -> None:
+    topic = created(web, "interrupted", partitions=3, replicas=1)
+    before = replicas(web, topic)
+    after = [[brokers[0] % 3 + 1] for brokers in before]
+    moves = [
+        ReplicaMove(TopicPartition(topic, index), tuple(before[index]), tuple(after[index]))
+        for index in (0, 1)
+    ]
+    changed = ReplicaMove(TopicPartition(topic, 2), (9,), tuple(after[2]))
+    deleted = ReplicaMove(TopicPartition("deleted meanwhile", 0), (1,), (2,))
+    stored = stored_form(ReassignmentPlan([*moves, changed, deleted], [], {}), 1, by_console=by_console)
+    file = tmp_path / CLUSTER / "moves.json"
+    file.parent.mkdir()
+    file.write_bytes(msgspec.json.encode(stored))
+
+    with running_console(cluster.bootstrap_servers, tmp_path) as later, later.web() as pages:
+        if not by_console:
+            assert pages.api("/moves").json["interrupted"] == 4
+            assert "Continue the plan" in pages.get("/moves").text
+            assert pages.change("/moves/resume").json["message"].startswith("2 partitions")
+        wanted = [after[0], after[1], before[2]]
+        assert eventually(lambda: replicas(web, topic), lambda found: found == wanted) == wanted
+        assert eventually(file.exists, lambda exists: not exists) is False
+        assert pages.api("/moves").json["interrupted"] == 0
+        assert pages.change("/moves/resume").status == 409
 
 
 def begin_move(cluster: EmbeddedCluster, topic: str, brokers: list[int]) -> None:

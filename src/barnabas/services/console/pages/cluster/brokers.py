@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 
 import msgspec
 
@@ -111,10 +112,12 @@ async def show_broker(context: RequestScope, query: BrokerQuery) -> BrokerPage:
     if broker is None:
         raise ResourceNotFoundError(f"Broker {query.id} does not exist")
     results = await admin.describe_log_dirs(context.client, query.id) if broker.up else []
+    topics = {topic.name for result in results for topic in result.topics}
+    seen = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
     return BrokerPage(
         broker,
         [log_dir_of(result) for result in results],
-        largest_topics(results),
+        largest_topics(results, seen),
         await context.may(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME),
         await may_change_cluster(context, Operation.ALTER),
     )
@@ -172,10 +175,13 @@ def log_dir_of(result: DescribeLogDirsResult) -> LogDirRow:
     )
 
 
-def largest_topics(results: list[DescribeLogDirsResult]) -> list[TopicOnBroker]:
+def largest_topics(results: list[DescribeLogDirsResult], seen: Set[str]) -> list[TopicOnBroker]:
+    """Largest ones of the topics that the user may describe."""
     sizes, replicas = Counter[str](), Counter[str]()
     for result in results:
         for topic in result.topics:
+            if topic.name not in seen:
+                continue
             sizes[topic.name] += sum(part.partition_size for part in topic.partitions)
             replicas[topic.name] += len(topic.partitions)
     return [TopicOnBroker(name, replicas[name], size) for name, size in sizes.most_common(MAX)]

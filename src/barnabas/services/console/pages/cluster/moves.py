@@ -21,7 +21,7 @@ from barnabas.client.placement import (
     with_copies,
 )
 from barnabas.common.types import TopicPartition
-from barnabas.security.authz import Operation
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.moving import AT_ONCE, MoveProgress, digest, progress_of
 from barnabas.services.console.administration.partitions import NOT_PREFERRED, flags_of
 from barnabas.services.console.administration.rights import may_change_cluster
@@ -69,6 +69,10 @@ class CancelForm(msgspec.Struct):
     partition: int | None = None
 
 
+class ResumeForm(msgspec.Struct):
+    pass
+
+
 class ElectForm(msgspec.Struct):
     topic: str = ""
     """Empty: all topics."""
@@ -99,12 +103,17 @@ class MovesPage(msgspec.Struct):
     figures: Freshness
     brokers: list[BrokerRow]
     under_way: list[MoveProgress]
+    left_out: int
+    """Partitions in progress of topics that the user may not describe."""
     copied: int
     total: int
     rate: float | None
     waiting: int
     """Moves of the plan that have not started."""
+    interrupted: int
+    """Moves of a plan that was interrupted by the end of a console."""
     error: str
+    """Why the last plan failed; for users who may start one."""
     not_preferred: int
     """Partitions not led by their preferred replica."""
     plan: PlanShown | None
@@ -124,22 +133,31 @@ async def show_moves(context: RequestScope, query: PlanQuery) -> MovesPage:
     mover, snapshot = context.cluster.mover, context.cluster.sampler.snapshot
     layout = await (describe_layout(context.client) if query.plan else describe_moving(context.client))
     under_way = progress_of(layout, mover.meter, time.monotonic())
+    seen = await _described(context, {each.topic for each in under_way})
+    shown = [each for each in under_way if each.topic in seen]
     plan, problem = await _plan_and_problem(context, layout, query)
+    stored, may_alter = mover.interrupted(), await may_change_cluster(context, Operation.ALTER)
     rates = [each.rate for each in under_way if each.rate is not None]
     return MovesPage(
         freshness(snapshot),
         (await show_brokers(context, BrokersQuery())).brokers,
-        under_way,
+        shown,
+        len(under_way) - len(shown),
         sum(each.copied for each in under_way),
         sum(each.bytes for each in under_way),
         sum(rates) if rates else None,
         max(0, mover.total - mover.done - len(under_way)) if mover.running else 0,
-        mover.error,
+        0 if stored is None else len(stored.moves),
+        mover.error if may_alter else "",
         not_preferred(snapshot),
         plan,
         problem,
-        await may_change_cluster(context, Operation.ALTER),
+        may_alter,
     )
+
+
+async def _described(context: RequestScope, topics: set[str]) -> set[str]:
+    return await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, topics)
 
 
 @routes.action("/moves/start", needs=cluster(Operation.ALTER))
@@ -155,15 +173,23 @@ async def start_moves(context: RequestScope, form: StartForm) -> ActionResult:
         raise StaleError("The cluster has changed since this plan was made. Check the new plan and start it")
     if plan.is_empty:
         return ActionResult("The cluster is balanced; nothing was moved.", "/moves")
-    context.cluster.mover.start(context.client, plan, form.at_once)
+    by_console = context.user.client() is None
+    context.cluster.mover.start(context.client, plan, form.at_once, by_console=by_console)
     return ActionResult(f"{len(plan.moves)} partitions and {len(plan.elections)} leaders change.", "/moves")
+
+
+@routes.action("/moves/resume", needs=cluster(Operation.ALTER))
+async def resume_moves(context: RequestScope, form: ResumeForm) -> ActionResult:
+    """Continue the plan that was interrupted by the end of a console; without the partitions that changed since."""
+    count = await context.cluster.mover.resume(context.client)
+    return ActionResult(f"{count} partitions of the interrupted plan change.", "/moves")
 
 
 @routes.action("/moves/cancel", needs=cluster(Operation.ALTER))
 async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
     """Cancel reassignments: all, or those of one topic or partition. Replicas added by them are removed."""
     if not form.topic:
-        await context.cluster.mover.stop()
+        await context.cluster.mover.cancel()
     partitions = [
         tp
         for tp in await reassignments.under_way(context.client)
@@ -186,7 +212,8 @@ async def elect_leaders(context: RequestScope, form: ElectForm) -> ActionResult:
     ]
     failed = await reassignments.elect_preferred(context.client, wanted)
     text = f"{len(wanted) - len(failed)} partitions are now led by their preferred replica."
-    for tp, why in list(failed.items())[:3]:
+    seen = await _described(context, {tp.topic for tp in failed})
+    for tp, why in [each for each in failed.items() if each[0].topic in seen][:3]:
         text += f" {tp} is not: {why}."
     return ActionResult(text, "/moves")
 
@@ -197,7 +224,8 @@ async def _plan_and_problem(
     if not query.plan:
         return None, ""
     try:
-        return _shown(await _planned(context, layout, query)), ""
+        plan = await _planned(context, layout, query)
+        return _shown(plan, await _described(context, {move.partition.topic for move in plan.moves})), ""
     except NoPlanError as error:
         return None, str(error)
 
@@ -208,6 +236,7 @@ async def _planned(context: RequestScope, layout: ClusterLayout, query: PlanQuer
             raise BadInputError("Choose the broker to drain", "broker")
         plan = plan_drain(layout, query.broker)
     elif query.plan == "topic":
+        await context.demand(Operation.DESCRIBE, ResourceType.TOPIC, query.topic)
         brokers = parse_brokers(query.to, layout)
         plan = plan_move(layout, query.topic, query.partition, brokers, len(brokers))
     else:
@@ -227,7 +256,9 @@ def parse_brokers(text: str, layout: ClusterLayout) -> list[int]:
     return found
 
 
-def _shown(plan: ReassignmentPlan) -> PlanShown:
+def _shown(plan: ReassignmentPlan, seen: set[str]) -> PlanShown:
+    """Moves of topics that the user may describe; totals cover all of them."""
+    listed = [move for move in plan.moves if move.partition.topic in seen][:SHOWN]
     rows = [
         PlannedMove(
             *move.partition,
@@ -235,7 +266,7 @@ def _shown(plan: ReassignmentPlan) -> PlanShown:
             list(move.after),
             plan.sizes.get(move.partition, 0) * len(move.added),
         )
-        for move in plan.moves[:SHOWN]
+        for move in listed
     ]
     copies = sum(len(move.added) for move in plan.moves)
     return PlanShown(

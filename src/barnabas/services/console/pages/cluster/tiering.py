@@ -13,14 +13,20 @@ from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import SHOWN
+from barnabas.services.console.pages.list_parts import Paging, page_of
 from barnabas.services.console.routes import NavigationEntry, Routes
 
 routes = Routes()
+
+PARTITIONS = 100
+"""Per page."""
 
 
 class TieringQuery(msgspec.Struct):
     topic: str = ""
     """Show the partitions of this topic."""
+    page: int = 1
+    """Page of the topics, or of the topic's partitions."""
 
 
 class TierPartition(msgspec.Struct):
@@ -63,6 +69,7 @@ class TierBroker(msgspec.Struct):
 
 
 class TieringPage(msgspec.Struct):
+    paging: Paging
     topics: list[TierTopic]
     partitions: list[TierPartition]
     """Partitions of the requested topic."""
@@ -84,16 +91,22 @@ async def show_tiering(context: RequestScope, query: TieringQuery) -> TieringPag
     known = [query.topic] if query.topic else list(context.cluster.sampler.snapshot.topics)
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.TOPIC, known)
     names = await context.cluster.tiered.among(client, allowed)
+    names, paging = page_of(names, query.page)
     if not names:
-        return TieringPage([], [], [], "")
+        return TieringPage(paging, [], [], [], "")
     try:
         topics = (await client.refresh(names)).topics.values()
         found = await describe_tiers(client, [topic for topic in topics if not topic.error])
     except UnsupportedApiError as error:
-        return TieringPage([], [], [], f"These brokers are too old: {error}")
+        return TieringPage(paging, [], [], [], f"These brokers are too old: {error}")
+    partitions: list[TierPartition] = []
+    if query.topic:
+        shown, paging = page_of(found, query.page, PARTITIONS)
+        partitions = [partition_of(each) for each in shown]
     return TieringPage(
+        paging,
         [topic_of(name, list(parts)) for name, parts in groupby(found, lambda each: each.tp.topic)],
-        [partition_of(each) for each in found] if query.topic else [],
+        partitions,
         await _brokers(context),
         ""
         if any(each.copying for each in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from barnabas.client import TopicMetadata, admin
@@ -18,10 +20,14 @@ from barnabas.services.console.administration.partitions import (
 from barnabas.services.console.administration.rights import may_change_cluster, may_change_topic
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.needs import topic
+from barnabas.services.console.pages.list_parts import Paging, page_of
 from barnabas.services.console.routes import Routes
 from barnabas.services.console.sampling.snapshot import ClusterSnapshot
 
 routes = Routes()
+
+PARTITIONS = 100
+"""Per page."""
 
 
 class TopicQuery(msgspec.Struct):
@@ -55,8 +61,14 @@ class TopicPage(msgspec.Struct):
     may: TopicRights
 
 
+class PartitionsQuery(msgspec.Struct):
+    topic: str
+    page: int = 1
+
+
 class PartitionsPage(msgspec.Struct):
     topic: str
+    paging: Paging
     rows: list[PartitionRow]
     tiered: bool
     may_elect: bool
@@ -74,13 +86,15 @@ async def show_topic(context: RequestScope, query: TopicQuery) -> TopicPage:
 
 
 @routes.page("/topics/{topic}/partitions", needs=topic(Operation.DESCRIBE), template="topic/partitions.html")
-async def show_partitions(context: RequestScope, query: TopicQuery) -> PartitionsPage:
-    """Partitions of a topic: leader, replicas, ISR, offsets, size, producers, tiered data."""
+async def show_partitions(context: RequestScope, query: PartitionsQuery) -> PartitionsPage:
+    """Partitions of a topic, a hundred per page: leader, replicas, ISR, offsets, size, producers, tiered data."""
     found = await find_topic(context, query.topic)
     may_read = await context.may(Operation.READ, ResourceType.TOPIC, query.topic)
-    rows = await read_partitions(context.client, found, with_producers=may_read)
+    indexes, paging = page_of(sorted(found.partitions), query.page, PARTITIONS)
+    shown = replace(found, partitions={index: found.partitions[index] for index in indexes})
+    rows = await read_partitions(context.client, shown, with_producers=may_read)
     may_elect = await may_change_cluster(context, Operation.ALTER)
-    return PartitionsPage(query.topic, rows, any(row.tiered is not None for row in rows), may_elect)
+    return PartitionsPage(query.topic, paging, rows, any(row.tiered is not None for row in rows), may_elect)
 
 
 async def find_topic(context: RequestScope, name: str) -> TopicMetadata:
@@ -143,6 +157,7 @@ class Reader(msgspec.Struct):
 
 class ReadersPage(msgspec.Struct):
     topic: str
+    paging: Paging
     readers: list[Reader]
     age: float
     """Age of the figures in seconds."""
@@ -150,7 +165,7 @@ class ReadersPage(msgspec.Struct):
 
 
 @routes.page("/topics/{topic}/groups", needs=topic(Operation.DESCRIBE), template="topic/groups.html")
-async def show_readers(context: RequestScope, query: TopicQuery) -> ReadersPage:
+async def show_readers(context: RequestScope, query: PartitionsQuery) -> ReadersPage:
     """Groups with committed offsets in a topic, furthest behind first, without those that the user may not describe."""
     await find_topic(context, query.topic)
     snapshot = context.cluster.sampler.snapshot
@@ -158,7 +173,8 @@ async def show_readers(context: RequestScope, query: TopicQuery) -> ReadersPage:
     names = [reader.group for reader in found]
     allowed = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, names)
     readers = [reader for reader in found if reader.group in allowed]
-    return ReadersPage(query.topic, readers, snapshot.age, snapshot.error)
+    shown, paging = page_of(readers, query.page)
+    return ReadersPage(query.topic, paging, shown, snapshot.age, snapshot.error)
 
 
 def readers_of(snapshot: ClusterSnapshot, name: str) -> list[Reader]:
