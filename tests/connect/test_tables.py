@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.sinks.tables import DeltaSink, TableWriter
+from barnabas.pipelines.definitions.settings import SchemaEvolution
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, headers_of, produce, run_once
@@ -62,9 +63,12 @@ to: {{iceberg: {{path: table, hours: time}}}}
     assert sorted(row["id"] for row in rows_of(spark, (tmp_path / "table").as_uri())) == list(range(20))
 
 
-def opened(spark: SparkSession, tmp_path: Path) -> TableWriter:
+def opened(
+    spark: SparkSession, tmp_path: Path, evolution: SchemaEvolution = "add", **more: str
+) -> TableWriter:
     context = ConnectorContext("c", tmp_path, tmp_path.as_uri())
-    return DeltaSink(path="delta").open(spark, context, {"id": "bigint", "at": "timestamp"})
+    sink = DeltaSink(path="delta", schema_evolution=evolution)
+    return sink.open(spark, context, {"id": "bigint", "at": "timestamp", **more})
 
 
 def rows(spark: SparkSession, *numbers: int) -> DataFrame:
@@ -93,3 +97,21 @@ def test_a_delta_table_has_each_batch_once(spark: SparkSession, tmp_path: Path) 
     assert not abandoned.exists()
     with pytest.raises(PipelineError, match="id is string there, and long in the table"):
         writer.write(rows(spark, 1).selectExpr("cast(id as string) id"), "query", 13)
+
+
+@requires_connect_jars
+def test_a_delta_table_gains_the_column_of_a_new_field(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="`pip install deltalake` reads Delta tables")
+    opened(spark, tmp_path).write(rows(spark, 1), "query", 0)
+    with pytest.raises(PipelineError, match="note is string there, and no such column in the table"):
+        opened(spark, tmp_path, "fail", note="string")
+    with pytest.raises(PipelineError, match="at is string there, and timestamp in the table"):
+        opened(spark, tmp_path, at="string")
+    noted = rows(spark, 2).selectExpr("*", "'new' note", "array(id) seen")
+    writer = opened(spark, tmp_path, note="string", seen="array<bigint>")
+    assert deltalake.DeltaTable(str(tmp_path / "delta")).version() == 0  # the start has checked only
+    writer.write(noted, "query", 1)
+    writer.write(rows(spark, 3), "query", 2)  # an older producer
+    table = deltalake.DeltaTable(str(tmp_path / "delta"))
+    found = {row["id"]: (row["note"], row["seen"]) for row in table.to_pyarrow_table().to_pylist()}
+    assert found == {1: (None, None), 2: ("new", [2]), 3: (None, None)}

@@ -8,22 +8,27 @@ Delta rejects a batch that it already has, so each batch is in the table once, h
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from barnabas.pipelines.definitions import SchemaEvolution
 from barnabas.spark import FoundFile, HadoopFolder, PipelineError, compute_only, jvm_of
 
 WRITER = "Barnabas"
+PLAIN_WRITER = 2  # of Delta's protocol; later versions may want more in a commit
 
 
 class DeltaTable:
     """A Delta table, created with the first batch if missing."""
 
-    def __init__(self, session: SparkSession, url: str) -> None:
+    def __init__(self, session: SparkSession, url: str, schema_evolution: SchemaEvolution = "add") -> None:
         self._session = session
+        self._evolution = schema_evolution
         self._url = url.rstrip("/")
         self._jvm = jvm_of(session)
         self._kernel = kernel_of(session)
@@ -36,8 +41,9 @@ class DeltaTable:
         if snapshot is not None and self._has(snapshot, query, batch):
             compute_only(rows)
             return
-        if snapshot is not None:
-            self._check(snapshot, rows)
+        while snapshot is not None and (new := self._new_fields(snapshot, rows.schema)):
+            self._add_columns(snapshot, new)
+            snapshot = self._snapshot()
         folder = f"{_name(query, batch)}{uuid.uuid4().hex[:8]}"
         files = self._write(rows, folder)
         if not self._commit(rows, files, query, batch, is_new=snapshot is None):
@@ -56,18 +62,62 @@ class DeltaTable:
         last = snapshot.getLatestTransactionVersion(self._engine, query)
         return bool(last.isPresent()) and int(last.get()) >= batch
 
-    def _check(self, snapshot: Any, rows: DataFrame) -> None:
-        """Compare the rows with the table's schema: Delta does not validate files written by Spark."""
-        there = {
-            field["name"]: field["type"] for field in json.loads(snapshot.getSchema().toJson())["fields"]
-        }
-        for field in json.loads(rows.schema.json())["fields"]:
-            if there.get(field["name"]) != field["type"]:
-                has = there.get(field["name"], "no such column")
+    def check(self, schema: StructType) -> None:
+        """PipelineError if rows do not fit the existing table. Writes nothing."""
+        snapshot = self._snapshot()
+        if snapshot is not None and self._new_fields(snapshot, schema):
+            self._require_plain(snapshot)
+
+    def _new_fields(self, snapshot: Any, schema: StructType) -> list[dict[str, Any]]:
+        """Fields without a column; PipelineError for other types. Delta does not validate files written by Spark."""
+        there = {field["name"]: field["type"] for field in _fields(snapshot.getSchema().toJson())}
+        new = []
+        for field in _fields(schema.json()):
+            name, kind = field["name"], field["type"]
+            if name not in there and self._evolution == "add":
+                new.append({"name": name, "type": kind, "nullable": True, "metadata": {}})
+            elif there.get(name) != kind:
+                has = there.get(name, "no such column")
                 raise PipelineError(
-                    f"The Delta table at {self._url} does not fit the rows: {field['name']} is {field['type']} there, "
-                    f"and {has} in the table. Cast or drop the field, or change the table."
+                    f"The Delta table at {self._url} does not fit the rows: {name} is {kind} there, and {has} in the "
+                    "table. Cast or drop the field, or change the table."
                 )
+        return new
+
+    def _require_plain(self, snapshot: Any) -> None:
+        if int(snapshot.getProtocol().getMinWriterVersion()) > PLAIN_WRITER:
+            raise PipelineError(
+                f"The Delta table at {self._url} has table features with which Barnabas cannot add columns: add them "
+                "with Delta, or drop the new fields."
+            )
+
+    def _add_columns(self, snapshot: Any, new: list[dict[str, Any]]) -> None:
+        """Commit a version with more columns. Delta Kernel does that only for tables with column mapping. If another
+        writer commits this version first, nothing changes."""
+        self._require_plain(snapshot)
+        found = snapshot.getMetadata()
+        schema = json.loads(found.getSchemaString())
+        schema["fields"] += new
+        metadata: dict[str, Any] = {
+            "id": found.getId(),
+            "format": {"provider": found.getFormat().getProvider(), "options": {}},
+            "schemaString": json.dumps(schema),
+            "partitionColumns": list(
+                self._kernel.internal.util.VectorUtils.toJavaList(found.getPartitionColumns())
+            ),
+            "configuration": dict(found.getConfiguration()),
+        }
+        optional = {
+            "name": found.getName(),
+            "description": found.getDescription(),
+            "createdTime": found.getCreatedTime(),
+        }
+        metadata |= {name: value.get() for name, value in optional.items() if value.isPresent()}
+        info = {"timestamp": int(time.time() * 1000), "operation": "ADD COLUMNS", "engineInfo": WRITER}
+        lines = [json.dumps(each) for each in ({"commitInfo": info}, {"metaData": metadata})]
+        self._folder.below("_delta_log").create_text(
+            f"{int(snapshot.getVersion()) + 1:020}.json", "\n".join(lines)
+        )
 
     def _write(self, rows: DataFrame, folder: str) -> list[FoundFile]:
         # Spark's default, 12-byte INT96, is not Delta's timestamp type.
@@ -131,6 +181,11 @@ def kernel_of(session: SparkSession) -> Any:
             "Delta's library is not there: say `barnabas.jars: delta` in the connector's `configuration`."
         ) from None
     return jvm.io.delta.kernel
+
+
+def _fields(schema: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(schema)["fields"]
+    return found
 
 
 def _name(query: str, batch: int) -> str:

@@ -88,6 +88,7 @@ class DeltaSink(ConnectorEndpoint, frozen=True):
     is_routed: ClassVar[bool] = False
 
     path: str
+    schema_evolution: SchemaEvolution = "add"
 
     def location(self) -> str:
         return f"delta {self.path}"
@@ -95,9 +96,15 @@ class DeltaSink(ConnectorEndpoint, frozen=True):
     def open(
         self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
     ) -> TableWriter:
+        from pyspark.sql.types import DataType, StructField, StructType
+
         from barnabas.connect.delta import DeltaTable
 
-        return TableWriter(DeltaTable(session, url_of(self.path, context.folder)).append)
+        table = DeltaTable(session, url_of(self.path, context.folder), self.schema_evolution)
+        table.check(
+            StructType([StructField(name, DataType.fromDDL(columns[name])) for name in fields_of(columns)])
+        )
+        return TableWriter(table.append)
 
 
 class TableWriter:
