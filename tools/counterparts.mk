@@ -67,7 +67,7 @@ mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  #: mirrors with Apache Kaf
 # What the packages are checked with: schemas, installers, Debian's checker, container runtime and systemd, Helm.
 PACKAGING := .cache/packaging/python
 packages: bytecode $(PACKAGING)/.stamp  #: build, install and start wheel, container image, Debian package and Helm chart (make packages-install)
-	$(BIN)/pytest -m "extended or not extended" tests/packaging tests/cluster/zookeeper/test_jars.py
+	$(BIN)/pytest -m "extended or not extended" tests/packaging tests/cluster/zookeeper/test_jars.py tests/replication/test_rolling_upgrade.py
 $(PACKAGING)/.stamp: requirements/packaging.txt | $(STAMP)
 	rm -rf $(PACKAGING)
 	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --no-deps --target $(PACKAGING) -r requirements/packaging.txt

@@ -46,6 +46,7 @@ from tests.support.waiting import eventually, until
 from tests.support.zookeeper import require_zookeeper
 
 OLD = "9b546e8"
+PREVIOUS = "1b1e095"
 NEW = PROJECT_ROOT / "src"
 TIMEOUT = 90.0
 TOPIC = "load"
@@ -268,4 +269,23 @@ def test_topics_are_created_and_records_kept_while_brokers_are_upgraded_and_down
         nodes[2].start(NEW)
         assert load.failed == []
         assert load.written > 100
+        assert count_of(nodes) == load.written
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+def test_records_are_kept_while_brokers_of_the_previous_version_are_upgraded_and_downgraded(
+    nodes: list[Node],
+) -> None:
+    with source_of(PREVIOUS) as old:
+        for node in nodes:
+            node.start(old)
+        nodes[0].ask(CreateTopicsRequest([CreatableTopic(TOPIC, 1, 3)], 30_000), 5)
+        level = finalized_level(nodes[0])
+        with Load(nodes) as load:
+            for source in (NEW, old, NEW):
+                exchange(nodes, source, load)
+                assert [limit(node) for node in nodes] == [ErrorCode.NONE] * 3
+                assert finalized_level(nodes[0]) == level
+        assert load.failed == []
         assert count_of(nodes) == load.written
