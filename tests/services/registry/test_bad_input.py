@@ -49,6 +49,37 @@ def test_a_bad_body_is_refused(rest: Rest, body: bytes, status: int, code: int) 
     assert rest.get("/").status == 200
 
 
+def nested_records(depth: int, leaf: str) -> Any:
+    kind: Any = leaf
+    for number in range(depth):
+        field = {"name": "child", "type": ["null", kind], "default": None}
+        kind = {"type": "record", "name": f"Level{number}", "fields": [field]}
+    return kind
+
+
+def nested_alternatives(depth: int, leaf: str) -> Any:
+    schema: Any = {"type": leaf}
+    for _ in range(depth):
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "nested", "depth"), [("AVRO", nested_records, 32), ("JSON", nested_alternatives, 63)]
+)
+def test_schemas_as_deep_as_allowed_are_compared(
+    rest: Rest, kind: str, nested: Callable[[int, str], Any], depth: int
+) -> None:
+    subject = f"deep-{kind}"
+    assert rest.register(subject, json.dumps(nested(depth, "string")), kind).status == 200
+    assert (
+        rest.register(subject, json.dumps(nested(depth, "int" if kind == "AVRO" else "integer")), kind).code
+        == 409
+    )
+    assert rest.get(f"/subjects/{subject}/versions/1?format=resolved").status == 200
+    assert rest.register(subject, json.dumps(nested(depth + 1, "string")), kind).code == 42201
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

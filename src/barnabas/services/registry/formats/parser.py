@@ -14,7 +14,8 @@ from barnabas.services.registry.subjects import Dependency
 
 # -- JSON of clients: bounded depth and number of values, and error positions ---------------------------
 
-DEEPEST = 64
+# Comparisons recurse: 170 levels still fit into Python's limit. A record in an optional field takes four levels.
+DEEPEST = 128
 MAX_STEP_CHARACTERS = 100
 MAX_PATH_CHARACTERS = 1_000
 MAX_REASON_CHARACTERS = 1_000
