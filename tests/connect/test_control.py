@@ -1,16 +1,22 @@
 """Connectors at work in one Spark: what one does is no matter of the others."""
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from barnabas.cli.connect.run import reported_by
 from barnabas.connect.control import ConnectorGroup
 from barnabas.connect.control_files import ControlFiles, LocalFolder
+from barnabas.pipelines.running import Reports
+from barnabas.services.console.access.audit import FILE
 from barnabas.testing import EmbeddedBroker
 from tests.connect.support import connector, consume, produce
+from tests.services.console.web import CLUSTER, running_console
 from tests.support.spark.jars import requires_connect_jars
 from tests.support.waiting import until
 
@@ -83,3 +89,69 @@ restart: {{first: 200ms, attempts: 2}}
         for running in host.running:
             running.stop()
     assert one.life.state == "stopped"
+
+
+@requires_connect_jars
+def test_a_console_elsewhere_pauses_resumes_and_restarts_a_connector(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    servers, source, target = broker.bootstrap_servers, broker.create_topic(), broker.create_topic()
+    text = f"""
+name: controlled
+from: {{topic: {{topic: {source}, schema: id BIGINT}}}}
+to: {{topic: {{topic: {target}}}}}
+trigger: 100ms
+"""
+    declared = [connector(tmp_path / "controlled", text, servers)]
+
+    def ids() -> list[int]:
+        return [json.loads(message.value())["id"] for message in consume(servers, target)]
+
+    with running_console(servers, tmp_path / "console") as console, console.web() as web:
+
+        def state() -> str:
+            console.run(console.server.clusters[CLUSTER].statuses.refresh())  # not only every five seconds
+            found = web.api("/connectors/controlled")
+            return str(found.json["work"]["state"]) if found.status == 200 else ""
+
+        with reporting(ConnectorGroup(declared, spark)) as host:
+            produce(servers, source, [(1, {"id": 1})])
+            tick_until(host, lambda: state() == "running")
+            assert web.change("/connectors/nowhere/pause").status == 404
+            assert "Requested" in web.change("/connectors/controlled/pause").json["message"]
+            tick_until(host, lambda: state() == "paused")
+            produce(servers, source, [(2, {"id": 2})])
+            assert "Resume" in web.get("/connectors/controlled").text
+            assert web.change("/connectors/controlled/resume").status == 200
+            tick_until(host, lambda: state() == "running")
+            assert web.change("/connectors/controlled/pause").status == 200
+            tick_until(host, lambda: state() == "paused")
+        with reporting(ConnectorGroup(declared, spark)) as host:
+            tick_until(host, lambda: state() == "paused")
+            ControlFiles(LocalFolder(state_folder(tmp_path))).resume()
+            tick_until(host, lambda: ids() == [1, 2])  # the request to pause is not carried out again
+            assert web.change("/connectors/controlled/restart").status == 200
+            tick_until(host, lambda: "controlled is started again" in caplog.text)
+            tick_until(host, lambda: state() == "running")
+        until(lambda: state() == "stopped")
+        assert web.change("/connectors/controlled/pause").status == 409
+        events = (tmp_path / "console" / FILE).read_text()
+        assert '"POST /c/{cluster}/connectors/{name}/pause"' in events
+
+
+def state_folder(folder: Path) -> Path:
+    return folder / "controlled" / ".barnabas" / "connect" / "controlled" / "barnabas"
+
+
+@contextmanager
+def reporting(host: ConnectorGroup) -> Iterator[ConnectorGroup]:
+    """As `barnabas connect run` does it."""
+    reports = Reports([reported_by(one) for one in host.running])
+    reports.start()
+    try:
+        yield host
+    finally:
+        for one in host.running:
+            one.stop()
+        reports.stop()

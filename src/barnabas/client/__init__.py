@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from barnabas.client.compacted_table import create_if_missing as create_if_missing
     from barnabas.client.connection import REQUEST_TIMEOUT as REQUEST_TIMEOUT
     from barnabas.client.connection import BrokerConnection as BrokerConnection
+    from barnabas.client.connector_requests import CONNECT_TOPIC as CONNECT_TOPIC
+    from barnabas.client.connector_requests import ConnectorAction as ConnectorAction
+    from barnabas.client.connector_requests import ConnectorRequest as ConnectorRequest
+    from barnabas.client.connector_requests import ConnectorRequests as ConnectorRequests
+    from barnabas.client.connector_requests import request_connector as request_connector
     from barnabas.client.consumer import Consumer as Consumer
     from barnabas.client.errors import BufferFullError as BufferFullError
     from barnabas.client.errors import ClientError as ClientError

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from barnabas.client import ConnectorRequest
 from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.common.durations import seconds_of
 from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
@@ -89,6 +90,8 @@ class RunningConnector:
         self._redaction = connector.redaction
         self._orders = ControlFiles(HadoopFolder(session, state_url(connector)))
         self._orders_seen = -ORDERS_SECONDS
+        self._request: ConnectorRequest | None = None
+        self._request_id = ""
         self._tolerance = Tolerance(connector.errors.allowed() if connector.errors is not None else None)
         self._runner: Runner | None = None
         self._plan: ConnectorPlan | None = None
@@ -106,6 +109,10 @@ class RunningConnector:
             self._attempt(self._start)
         elif self.life.state == "running":
             self._attempt(self._look)
+
+    def hear(self, request: ConnectorRequest) -> None:
+        """Take a request of `__barnabas_connect` for the next tick; called by another thread."""
+        self._request = request
 
     def run_once(self) -> None:
         """Process everything available now; PipelineError on failure."""
@@ -150,6 +157,12 @@ class RunningConnector:
         )
 
     def _obey(self) -> None:
+        request = self._request
+        if request is not None and request.id != self._request_id:
+            self._request_id = request.id
+            if self._orders.apply(request):
+                by = repr(request.by[:100])
+                logger.info("%s: %s was requested by %s", self.connector.name, request.request, by)
         if self._orders.is_paused():
             if self.life.state != "paused":
                 self._close()

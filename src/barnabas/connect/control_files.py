@@ -1,6 +1,7 @@
 """Control requests to a running connector, as files in its storage: any process with access to it can send one.
 
 `paused` exists while the connector is paused; the connector deletes `restart` when it carries out the request.
+`applied` is the id of the last request of the topic `__barnabas_connect` that became such a file.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.spark import PipelineError
 
 if TYPE_CHECKING:
+    from barnabas.client import ConnectorRequest
     from barnabas.connect.declaration import Connector
 
-PAUSED, RESTART = "paused", "restart"
+PAUSED, RESTART, APPLIED = "paused", "restart", "applied"
 
 
 class ControlFolder(Protocol):
@@ -86,6 +88,14 @@ class ControlFiles:
 
     def restart(self) -> None:
         self._folder.write_text(RESTART, "")
+
+    def apply(self, request: ConnectorRequest) -> bool:
+        """Carry out a request of the topic, once; False if that was done before."""
+        if self._folder.read_text(APPLIED) == request.id:
+            return False
+        {"pause": self.pause, "resume": self.resume, "restart": self.restart}[request.request]()
+        self._folder.write_text(APPLIED, request.id)
+        return True
 
     def is_paused(self) -> bool:
         return PAUSED in self._folder.names()

@@ -13,12 +13,14 @@ import secrets
 import subprocess
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from barnabas.client import ConnectorAction
 from barnabas.client.status import ProcessStatus, State, StatusPart
 from barnabas.common.http_client import HttpError, fetch
 from barnabas.connect.declaration import Restart
@@ -187,6 +189,14 @@ class ConnectWorker:
         """Return the status of all connectors; restart failed ones whose backoff has expired."""
         found = self._ask("GET", "/connectors?expand=status")
         return [self._watched(name, one["status"], now) for name, one in sorted(found.items())]
+
+    def request(self, name: str, kind: ConnectorAction) -> None:
+        """Pause, resume or restart a connector with its tasks."""
+        path = f"/connectors/{urllib.parse.quote(name, safe='')}"
+        if kind == "restart":
+            self._ask("POST", f"{path}/restart?includeTasks=true")
+        else:
+            self._ask("PUT", f"{path}/{kind}")
 
     def _watched(self, name: str, said: Mapping[str, Any], now: float) -> ProcessStatus:
         life = self._lives.setdefault(name, ConnectorState(Restart(), float("inf")))

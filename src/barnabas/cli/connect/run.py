@@ -46,7 +46,7 @@ def run_connectors(
     say(f"Starting Spark for {names}.")
     with connectors_session(connectors, master) as session:
         host = ConnectorGroup(connectors, session)
-        reports = Reports([_reported(one) for one in host.running])
+        reports = Reports([reported_by(one) for one in host.running])
         reports.start()
         try:
             registry = pipelines_registry({one.connector.name: _flows_of(one) for one in host.running})
@@ -62,8 +62,8 @@ def run_connectors(
         say(_last_words(one))
 
 
-def _reported(one: RunningConnector) -> PipelineReport:
-    return PipelineReport(f"connect-{one.connector.name}", one.connector.configuration, one.status)
+def reported_by(one: RunningConnector) -> PipelineReport:
+    return PipelineReport(f"connect-{one.connector.name}", one.connector.configuration, one.status, one.hear)
 
 
 def _run_once(host: ConnectorGroup) -> None:

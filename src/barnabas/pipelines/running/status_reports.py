@@ -1,5 +1,5 @@
-"""Reports the status of pipelines and connectors to `__barnabas_status` of their brokers, from a background thread, so
-that an unreachable broker blocks nothing."""
+"""Reports the status of pipelines and connectors to `__barnabas_status` of their brokers, and polls requests to
+connectors, from a background thread, so that an unreachable broker blocks nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from barnabas.client import CONNECT_TOPIC, ConnectorRequest, ConnectorRequests
+from barnabas.client.errors import ClientError
 from barnabas.client.status import REPORT_SECONDS, ProcessStatus, State, StatusReporter
+from barnabas.common.errors import KafkaError
+from barnabas.common.safe_logging import safe_logger
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
 from barnabas.spark import BrokerLink
 
 LOOK_SECONDS = 0.5
+REQUESTS_SECONDS = 2.0
+"""Between two polls for requests to a connector."""
+
+logger = safe_logger(__name__)
 
 
 class PipelineReport(NamedTuple):
@@ -21,6 +29,8 @@ class PipelineReport(NamedTuple):
     configuration: Mapping[str, str]
     """Connection settings of its brokers."""
     look: Callable[[], ProcessStatus]
+    hear: Callable[[ConnectorRequest], None] | None = None
+    """Gets the newest request to the connector after each poll."""
 
 
 class Reports(threading.Thread):
@@ -34,6 +44,7 @@ class Reports(threading.Thread):
         while not self._stopping.wait(LOOK_SECONDS):
             for one in self._each:
                 one.report_if_due()
+                one.listen_if_due()
         for one in self._each:
             one.report()
             one.close()
@@ -45,9 +56,14 @@ class Reports(threading.Thread):
 
 class _Report:
     def __init__(
-        self, client_id: str, settings: Mapping[str, str], look: Callable[[], ProcessStatus]
+        self,
+        client_id: str,
+        settings: Mapping[str, str],
+        look: Callable[[], ProcessStatus],
+        hear: Callable[[ConnectorRequest], None] | None,
     ) -> None:
         self._look = look
+        self._hear = hear
         self._link = BrokerLink(
             settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP),
             client_id=client_id,
@@ -55,6 +71,10 @@ class _Report:
             security=security_of(settings),
         )
         self._reporter = StatusReporter(self._link.client, look)
+        self._name = look().name
+        self._requests = ConnectorRequests(self._link.client, self._name)
+        self._was_refused = False
+        self._listen_due = 0.0
         self._state: State | None = None
         self._due = 0.0
 
@@ -66,6 +86,20 @@ class _Report:
         self._state = self._look().state
         self._link.run(self._reporter.report())
         self._due = time.monotonic() + REPORT_SECONDS
+
+    def listen_if_due(self) -> None:
+        if self._hear is None or time.monotonic() < self._listen_due:
+            return
+        try:
+            newest = self._link.run(self._requests.newest()).get(self._name)
+            self._was_refused = False
+        except (KafkaError, ClientError, TimeoutError) as error:
+            if not self._was_refused:
+                logger.warning("requests in %s are not read: %s", CONNECT_TOPIC, error or "no answer in time")
+            self._was_refused, newest = True, None
+        if newest is not None:
+            self._hear(newest)
+        self._listen_due = time.monotonic() + REQUESTS_SECONDS
 
     def close(self) -> None:
         self._link.close()

@@ -8,11 +8,14 @@ from typing import Literal
 
 import msgspec
 
+from barnabas.client import CONNECT_TOPIC, ConnectorAction, request_connector
 from barnabas.client.status import STATUS_TOPIC, Kind, ProcessStatus, StatusPart, forget_status
 from barnabas.security.authz import Operation
+from barnabas.services.console.administration.rights import may_change_topic
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError, StaleError
 from barnabas.services.console.needs import topic_named
+from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 from barnabas.services.console.statuses import StatusBoard, StatusPoint, rows_of
 
@@ -106,6 +109,8 @@ class WorkPage(msgspec.Struct):
     work: Work
     ended: bool
     error: str
+    may_control: bool = False
+    """True if the user may pause, resume and restart the connector."""
 
 
 @routes.page(
@@ -139,7 +144,39 @@ async def list_connectors(context: RequestScope, query: ListQuery) -> WorksPage:
 @routes.page("/connectors/{name}", needs=READS, template="flows/connector.html")
 async def show_connector(context: RequestScope, query: NameQuery) -> WorkPage:
     """One connector: source, target, throughput and last error."""
-    return _show(context.cluster.statuses, "connector", query.name)
+    page = _show(context.cluster.statuses, "connector", query.name)
+    page.may_control = await may_change_topic(context, Operation.WRITE, CONNECT_TOPIC)
+    return page
+
+
+CONTROLS = READS & topic_named(Operation.WRITE, CONNECT_TOPIC)
+
+
+@routes.action("/connectors/{name}/pause", needs=CONTROLS)
+async def pause_connector(context: RequestScope, form: NameQuery) -> ActionResult:
+    """Pause a connector after its current batch. It stays paused over restarts of its process until it is resumed."""
+    return await _request(context, form.name, "pause", "pauses after its current batch")
+
+
+@routes.action("/connectors/{name}/resume", needs=CONTROLS)
+async def resume_connector(context: RequestScope, form: NameQuery) -> ActionResult:
+    """Resume a paused connector."""
+    return await _request(context, form.name, "resume", "resumes")
+
+
+@routes.action("/connectors/{name}/restart", needs=CONTROLS)
+async def restart_connector(context: RequestScope, form: NameQuery) -> ActionResult:
+    """Restart a connector at its last committed position, also one that has failed for good."""
+    return await _request(context, form.name, "restart", "is restarted")
+
+
+async def _request(context: RequestScope, name: str, kind: ConnectorAction, effect: str) -> ActionResult:
+    """Requests travel in `__barnabas_connect`, so they work for connectors on any machine."""
+    status = _find(context.cluster.statuses, "connector", name)
+    if status.state in ("lost", "stopped"):
+        raise StaleError(f"{name} is {status.state}: no process would carry this out; start it first")
+    await request_connector(context.client, name, kind, context.user.name)
+    return ActionResult(f"Requested: {name} {effect}, within seconds.", f"/connectors/{quote(name)}")
 
 
 @routes.page(
