@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.monitoring import Monitored
+from barnabas.broker.monitoring import MonitoringNeeds
 from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.tiering import Tiering
 from barnabas.client.security.settings import ClientSecurity
@@ -28,7 +28,7 @@ from barnabas.log.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
     encode_offsets,
-    read_if_there,
+    read_if_exists,
 )
 from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.tls_listeners import TlsListeners
@@ -208,7 +208,7 @@ class SimulatedPlatform(Platform):
     ) -> Peers:
         return SimulatedPeers(self._network, node_id, answer)
 
-    def monitoring(self, broker: Monitored) -> Any:
+    def monitoring(self, broker: MonitoringNeeds) -> Any:
         return _NoMonitoring()
 
     def object_store(self, url: str, options: Mapping[str, str]) -> ObjectStore:
@@ -337,7 +337,7 @@ class Machine:
         proves the partition had records; otherwise the loss is indistinguishable from a new partition."""
         for folder in LOG_DIRS:
             noted, start = (
-                decode_offsets(read_if_there(self.disk, f"{folder}/{name}") or encode_offsets({}))
+                decode_offsets(read_if_exists(self.disk, f"{folder}/{name}") or encode_offsets({}))
                 for name in (RECOVERY_POINTS, LOG_STARTS)
             )
             path = f"{folder}/{partition}"

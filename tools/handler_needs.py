@@ -11,7 +11,7 @@ from barnabas.handlers.cluster import ClusterNeeds
 from barnabas.handlers.configuration.alter_configs import ConfigsNeeds, TlsNeeds
 from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
-from barnabas.handlers.fetch.handler import Fetching
+from barnabas.handlers.fetch.handler import FetchNeeds
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds
 from barnabas.handlers.forwarding import ForwardingNeeds
 from barnabas.handlers.groups.admin import GroupAdminNeeds
@@ -56,7 +56,7 @@ def check(broker: Broker) -> None:
     _4: ConsumerGroupNeeds = broker
     _5: DescribeNeeds = broker
     _6: EnvelopeNeeds = broker
-    _7: Fetching = broker
+    _7: FetchNeeds = broker
     _8: FindCoordinatorNeeds = broker
     _9: ForwardingNeeds = broker
     _10: GroupAdminNeeds = broker

@@ -46,14 +46,14 @@ async def get(store: Any, key: str, size: int) -> int:
 async def relay(store: Any, key: str, size: int) -> int:
     """Same as `get`, and send each range to another process."""
     ranges = [(start, min(start + RANGE, size)) for start in range(0, size, RANGE)]
-    under_way: deque[Any] = deque()
+    in_progress: deque[Any] = deque()
     loop = asyncio.get_running_loop()
     with _receiver(len(ranges)) as connection:
         connection.setblocking(False)
         for number, (start, end) in enumerate(ranges):
-            for wanted in ranges[number + len(under_way) : number + AT_ONCE]:
-                under_way.append(obstore.get_range_async(store, key, start=wanted[0], end=wanted[1]))
-            data = await under_way.popleft()
+            for wanted in ranges[number + len(in_progress) : number + AT_ONCE]:
+                in_progress.append(obstore.get_range_async(store, key, start=wanted[0], end=wanted[1]))
+            data = await in_progress.popleft()
             await loop.sock_sendall(connection, (end - start).to_bytes(4, "big"))
             await loop.sock_sendall(connection, memoryview(data))
         await loop.sock_recv(connection, 1)  # until the receiver has everything

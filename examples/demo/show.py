@@ -35,7 +35,7 @@ RESULTS = (
     "operations.services",
     "operations.alarms",
 )
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 SEED = 2026
 
 
@@ -110,7 +110,7 @@ class Show:
         done.result()
 
     def _look(self, pipelines: Pipelines, feeder: Feeder, results: Results) -> None:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         pipelines.look()
         self._screen.show(sum(feeder.delivered.values()), results, pipelines.flows)
 

@@ -35,7 +35,7 @@ def logs_are_cut_where_the_source_says() -> Iterator[None]:
 @contextmanager
 def a_promotion_does_not_end_the_mirror() -> Iterator[None]:
     """Batches of the source are appended after the markers of the promotion."""
-    with patch.object(MirrorTopic, "why_not_mirrored", lambda self, name, index: None):
+    with patch.object(MirrorTopic, "append_refusal", lambda self, name, index: None):
         yield
 
 

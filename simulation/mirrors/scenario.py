@@ -17,7 +17,7 @@ from simulation.mirrors.process import MIRRORED, SOURCE_ID, MirrorProcess, alter
 from simulation.mirrors.source import Source
 from simulation.scenario import Scenario
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 PROCESSES = (1, 2)  # two concurrent mirror processes must be harmless
 
 
@@ -85,7 +85,7 @@ class MirrorScenario(Scenario):
                     partition = machine.broker.replicas.find(MIRRORED, 0)
                     if partition is not None:
                         self._check(machine.number, partition)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _check(self, number: int, partition: Partition) -> None:
         log = partition.log

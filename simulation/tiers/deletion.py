@@ -22,7 +22,7 @@ WRITTEN = 12  # records, some of which are being copied
 BLOWS = 3  # faults during the deletion
 BETWEEN = (0.05, 0.5, 3.0)  # seconds between faults
 LATEST = LINGER_SECONDS + 300.0  # plus the longest backoff
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 class TopicDeletion:
@@ -82,7 +82,7 @@ class TopicDeletion:
         while left := self.left():
             if self._world.loop.time() > end:
                 raise Violation(f"the topic is deleted, and {left} are still there")
-            await self._watch.wait(LOOK_SECONDS)
+            await self._watch.wait(POLL_SECONDS)
 
     def left(self) -> list[str]:
         return [key for key in self._bucket.objects.keys if key.startswith(self._prefixes)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.broker.tiering.tiering import Led, Tiering
+from barnabas.broker.tiering.tiering import LedPartition, Tiering
 from barnabas.log.log import Log
 from barnabas.replication.partition import Partition
 from barnabas.tiering.objects.layout import PartitionFolder, parse_object_name
@@ -45,7 +45,7 @@ class TierEnding:
             _is_idle(partition.log, each) for partition, each in led
         )
 
-    def led(self) -> Iterator[tuple[Partition, Led]]:
+    def led(self) -> Iterator[tuple[Partition, LedPartition]]:
         """Partitions on their actual leaders, ignoring stale ones."""
         states = self._world.image().topics[TOPIC].partitions
         for machine in self._world.machines:
@@ -73,17 +73,17 @@ class TierEnding:
                 raise Violation(
                     f"the leader of epoch {partition.leader_epoch} has not claimed {file.folder.manifest}"
                 )
-            await self._check_objects(file.folder, manifest, _under_way(led))
+            await self._check_objects(file.folder, manifest, _in_progress(led))
             self._check_start(partition, manifest)
 
-    async def _check_objects(self, folder: PartitionFolder, manifest: Manifest, under_way: str) -> None:
+    async def _check_objects(self, folder: PartitionFolder, manifest: Manifest, in_progress: str) -> None:
         async for finding in verify(self._bucket.objects, folder, manifest):
             if finding.problem is not None:
                 raise Violation(finding.problem)
         left = [
             name
             for name in unlisted(self._bucket, folder, manifest)
-            if name != under_way and not self._is_swept_later(folder, manifest, name)
+            if name != in_progress and not self._is_swept_later(folder, manifest, name)
         ]
         if left:
             raise Violation(f"no manifest lists {left} of {folder.prefix}, and no sweep removes them")
@@ -110,7 +110,7 @@ class TierEnding:
             raise Violation(f"partition {index} starts at {start}; it was to lose what is below {allowed}")
 
 
-def _is_idle(log: Log, led: Led) -> bool:
+def _is_idle(log: Log, led: LedPartition) -> bool:
     writer, manifest = led.writer, led.writer.manifest
     is_waiting = writer.state is WriterState.WAITING and writer.error is None
     if not is_waiting or manifest is None or manifest.garbage or not _is_copied(log, manifest):
@@ -118,7 +118,7 @@ def _is_idle(log: Log, led: Led) -> bool:
     return log.log_start_offset >= manifest.log_start  # a new leader adopts it in its next round
 
 
-def _under_way(led: Led) -> str:
+def _in_progress(led: LedPartition) -> str:
     """Name of the segment that a leader is copying."""
     copier = led.writer._copier
     planned = copier._planned if isinstance(copier, SegmentCopier) else None

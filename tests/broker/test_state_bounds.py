@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.state_bounds import Growth, growths
+from barnabas.broker.state_bounds import StateUsage, state_usages
 from barnabas.client.cluster import Client
 from barnabas.common.errors import ErrorCode
 from barnabas.metrics.text import render
@@ -61,8 +61,8 @@ class Talk:
         async with Client(self.broker.bootstrap_servers, client_id="bounds") as client:
             return await (await client.any_connection()).send(message, version)
 
-    def growth(self, what: str) -> Growth:
-        return next(each for each in growths(self.broker.broker) if each.what == what)
+    def growth(self, what: str) -> StateUsage:
+        return next(each for each in state_usages(self.broker.broker) if each.what == what)
 
     def join(self, group: str, *, metadata: bytes = b"") -> int:
         """A classic member that is given an id and does not come back; the error code."""

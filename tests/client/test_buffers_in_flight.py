@@ -42,17 +42,17 @@ class SlowProxy:
         self._broker_port = broker_port
         self._left: int | None = None
         self.stalled = asyncio.Event()
-        self._go_on = asyncio.Event()
+        self._continue = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stall(self, after: int) -> None:
         self._left = after
         self.stalled.clear()
-        self._go_on.clear()
+        self._continue.clear()
 
     def go_on(self) -> None:
         self._left = None
-        self._go_on.set()
+        self._continue.set()
 
     async def serve(self) -> asyncio.Server:
         listening = socket.create_server(("127.0.0.1", self.port))
@@ -82,7 +82,7 @@ class SlowProxy:
                     if self._left < 0:
                         writer.write(data[: len(data) // 2])  # in the middle of a frame
                         self.stalled.set()
-                        await self._go_on.wait()
+                        await self._continue.wait()
                         data = data[len(data) // 2 :]
                 writer.write(data)
                 await writer.drain()

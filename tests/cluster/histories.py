@@ -34,7 +34,7 @@ from barnabas.security.authz.acls import AclBinding
 POLICY = ControllerPolicy()
 BROKERS = range(1, 5)
 USERS = st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from([1, 2]))
-TOKENS = TokenRules(longest_ms=100, renewed_for_ms=20, most_tokens=3)
+TOKENS = TokenRules(longest_ms=100, renewed_for_ms=20, max_tokens=3)
 
 
 @st.composite
@@ -155,7 +155,7 @@ def _dismiss(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
 
 def _issue(draw: st.DrawFn, image: MetadataImage) -> list[Delta]:
     wanted = NewToken("User:alice", "User:bob", ("User:carol",), draw(st.integers(-1, 50)))
-    if len(image.delegation_tokens) == TOKENS.most_tokens:
+    if len(image.delegation_tokens) == TOKENS.max_tokens:
         return []
     return create_token(image, wanted, TOKENS, draw(st.integers(0, 100)))[0]
 

@@ -1,12 +1,12 @@
 import pytest
 
-from barnabas.cluster.names import check_topic_name, collision_index, collision_key, why_name_is_illegal
+from barnabas.cluster.names import check_topic_name, collision_index, collision_key, topic_name_error
 from barnabas.common.errors import ErrorCode, KafkaError
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "...", "a" * 249, "__consumer_offsets", "-"])
 def test_legal_names_pass(name: str) -> None:
-    assert why_name_is_illegal(name) is None
+    assert topic_name_error(name) is None
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Asked(CoordinatorRequest[str]):
             raise self._leader
         return self._leader
 
-    def answer_here(self, done: Done[str]) -> None:
+    def handle_locally(self, done: Done[str]) -> None:
         done(self.outcomes.pop(0))
 
     def request(self) -> ApiVersionsRequest:

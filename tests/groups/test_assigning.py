@@ -191,7 +191,7 @@ def test_a_subscription_has_a_limit() -> None:
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert "barnabas.groups.max.subscribed.topics allows 3" in (refused.error_message or "")
     ledger = simulation.coordinator.ledger
-    assert (ledger.most_topics, ledger.refused["topics"]) == (3, 1)
+    assert (ledger.max_topics, ledger.refused["topics"]) == (3, 1)
 
 
 def test_members_that_subscribe_alike_share_the_names_of_their_topics() -> None:

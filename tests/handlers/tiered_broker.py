@@ -47,7 +47,7 @@ class HandMadeTiers:
         reader = StoreReader(self.store, broker.clock)
         files = ChunkFiles(LocalFileSystem(), f"{folder}/cache")
         files.empty()
-        self.cache = ChunkCache(reader.get_range, files, self._threads, limit=cache_bytes, most_downloads=10)
+        self.cache = ChunkCache(reader.get_range, files, self._threads, limit=cache_bytes, max_downloads=10)
         indexes = RemoteIndexCache(reader, self._threads)
         self._parts = ReadingParts(reader, indexes, self.cache, self._threads, broker.clock)
         self.reads = TieredReads(broker.page_cache.background, broker.timers, lambda: self.limits)

@@ -13,10 +13,10 @@ from barnabas.records.record import iterate_records
 TP = TopicPartition("logs", 3)
 
 
-def read_back(lines: list[bytes], places: list[int], most_bytes: int) -> list[tuple[object, ...]]:
+def read_back(lines: list[bytes], places: list[int], max_bytes: int) -> list[tuple[object, ...]]:
     encoder = LineEncoder(b"host:/a", (("host", b"h"), ("path", None)), "offset")
     found: list[tuple[object, ...]] = []
-    for batch in encoder.batches(TP, lines, places, 1_700_000_000_000, most_bytes):
+    for batch in encoder.batches(TP, lines, places, 1_700_000_000_000, max_bytes):
         sealed = memoryview(batch.seal(7, 1, len(found), transactional=True))
         ((start, header),) = iterate_headers(sealed)
         assert (start, header.size, header.record_count) == (0, len(sealed), batch.count)
@@ -35,9 +35,9 @@ def read_back(lines: list[bytes], places: list[int], most_bytes: int) -> list[tu
     st.integers(0, 2**50),
     st.integers(1, 5000),
 )
-def test_every_line_comes_back_with_its_place(lines: list[bytes], first: int, most_bytes: int) -> None:
+def test_every_line_comes_back_with_its_place(lines: list[bytes], first: int, max_bytes: int) -> None:
     places = [first + index * 301 for index in range(len(lines))]
-    assert read_back(lines, places, most_bytes) == [
+    assert read_back(lines, places, max_bytes) == [
         (line, (("host", b"h"), ("path", None), ("offset", b"%d" % place)))
         for line, place in zip(lines, places, strict=True)
     ]

@@ -126,15 +126,15 @@ def test_too_many_headers_are_refused_by_their_number_alone(each_walk: None, cou
     body = b"\x00\x00\x00\x01\x01" + varint(count) + bytes(2 * count)
     batch = batch_of(varint(len(body)) + body, 1)
     with pytest.raises(InvalidRecords, match=f"it has {count} headers; at most 10000 are allowed"):
-        validate_records(batch, read_header(batch), most_headers=10_000)
+        validate_records(batch, read_header(batch), max_headers=10_000)
 
 
 def test_headers_are_allowed_up_to_their_bound(each_walk: None) -> None:
     record = Record(0, NOW, b"k", b"v", tuple((str(number), b"x") for number in range(100)))
     batch = build_batch([record])
-    assert validate_records(batch, read_header(batch), most_headers=100) == NOW
+    assert validate_records(batch, read_header(batch), max_headers=100) == NOW
     with pytest.raises(InvalidRecords):
-        validate_records(batch, read_header(batch), most_headers=99)
+        validate_records(batch, read_header(batch), max_headers=99)
 
 
 def test_the_smallest_record_takes_seven_bytes() -> None:

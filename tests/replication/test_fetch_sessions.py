@@ -155,7 +155,7 @@ def test_those_that_got_data_go_to_the_back(sessions: FetchSessions) -> None:
 
 
 def test_a_session_is_not_opened_for_more_partitions_than_there_is_room_for(clock: ManualClock) -> None:
-    sessions = FetchSessions(10, clock, most_partitions=5)
+    sessions = FetchSessions(10, clock, max_partitions=5)
     assert sessions.open(wanting(0, 1, 2), BY_NAME).id > 0
     refused = sessions.open(wanting(0, 1, 2), BY_NAME)
     assert (refused.id, len(refused.entries)) == (0, 3)  # the fetch itself is served
@@ -163,7 +163,7 @@ def test_a_session_is_not_opened_for_more_partitions_than_there_is_room_for(cloc
 
 
 def test_a_session_that_outgrows_the_room_ends_and_gives_it_back(clock: ManualClock) -> None:
-    sessions = FetchSessions(10, clock, most_partitions=5)
+    sessions = FetchSessions(10, clock, max_partitions=5)
     session = sessions.open(wanting(0, 1, 2), BY_NAME)
     with pytest.raises(KafkaError) as refusal:
         sessions.open(wanting(*range(3, 9), session=session.id, epoch=1), BY_NAME)
@@ -173,7 +173,7 @@ def test_a_session_that_outgrows_the_room_ends_and_gives_it_back(clock: ManualCl
 
 
 def test_forgotten_partitions_make_room_for_others(clock: ManualClock) -> None:
-    sessions = FetchSessions(10, clock, most_partitions=3)
+    sessions = FetchSessions(10, clock, max_partitions=3)
     session = sessions.open(wanting(0, 1, 2), BY_NAME)
     sessions.open(wanting(session=session.id, epoch=1, forget=(0, 1)), BY_NAME)
     assert sessions.partition_count == 1
@@ -182,5 +182,5 @@ def test_forgotten_partitions_make_room_for_others(clock: ManualClock) -> None:
 
 
 def test_a_follower_has_its_session_however_many_partitions_it_follows(clock: ManualClock) -> None:
-    sessions = FetchSessions(10, clock, most_partitions=2)
+    sessions = FetchSessions(10, clock, max_partitions=2)
     assert sessions.open(wanting(0, 1, 2, replica=2), BY_NAME).id > 0

@@ -193,9 +193,9 @@ def test_a_follower_that_lacks_too_many_records_in_two_reviews_is_asked_to_go(
         partition.append(batch(), NOW, ALL_REPLICAS)
     partition.follower_reached(2, 9, 20)
     partition.follower_reached(3, 4, 30)
-    partition.review_isr(30.0, most_behind=5)
+    partition.review_isr(30.0, max_lag_records=5)
     assert cluster.wanted == []
-    partition.review_isr(30.0, most_behind=5)
+    partition.review_isr(30.0, max_lag_records=5)
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
 
 
@@ -205,9 +205,9 @@ def test_a_burst_that_a_follower_works_off_between_two_reviews_drops_nobody(
     partition.apply(state(isr=(1, 2)))
     for _ in range(5):
         partition.append(batch(), NOW, ALL_REPLICAS)
-        partition.review_isr(30.0, most_behind=1)
+        partition.review_isr(30.0, max_lag_records=1)
         partition.follower_reached(2, partition.log.log_end_offset, 20)
-        partition.review_isr(30.0, most_behind=1)
+        partition.review_isr(30.0, max_lag_records=1)
     assert cluster.wanted == []
 
 

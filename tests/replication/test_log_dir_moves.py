@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from barnabas.broker.log_cleaner import Swapping
+from barnabas.broker.log_cleaner import SegmentSwap
 from barnabas.broker.worker_process import WorkerProcess
 from barnabas.client.connection import BrokerConnection
 from barnabas.common.errors import ErrorCode
@@ -153,14 +153,14 @@ def test_a_topic_that_is_deleted_does_not_arrive(broker: EmbeddedBroker, tmp_pat
 
 def test_nothing_is_compacted_while_it_is_copied(broker: EmbeddedBroker, tmp_path: Path) -> None:
     log, target = log_of(broker), others(broker)[0]
-    before_the_move = Swapping(broker.broker.logs, broker.broker.clock, log, WorkerProcess())
+    before_the_move = SegmentSwap(broker.broker.logs, broker.broker.clock, log, WorkerProcess())
     was_valid = before_the_move.is_valid
     assert was_valid
     assert move(broker, tmp_path / target) == ErrorCode.NONE
     assert not before_the_move.is_valid
     let_go(broker)
     assert not before_the_move.is_valid
-    assert Swapping(broker.broker.logs, broker.broker.clock, log, WorkerProcess()).is_valid
+    assert SegmentSwap(broker.broker.logs, broker.broker.clock, log, WorkerProcess()).is_valid
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from barnabas.protocol.internal_topics import SharePartitionKey
 from barnabas.records.record import Record
 from barnabas.share.acknowledgements import PersisterStateBatch
 from barnabas.share.state_shard import ShareStateShard, StateWrite
-from barnabas.share.stored_state import StoredState, drop_below, lay_over
+from barnabas.share.stored_state import StoredState, drop_below, overlay
 
 KEYS = [SharePartitionKey("crew", bytes([1]) * 16, index) for index in range(2)]
 BATCHES = st.builds(
@@ -37,7 +37,7 @@ def test_the_newest_word_on_an_offset_counts(batches: list[PersisterStateBatch],
     laid: list[PersisterStateBatch] = []
     expected: dict[int, tuple[int, int]] = {}
     for batch in batches:
-        lay_over(laid, batch)
+        overlay(laid, batch)
         expected.update(words([batch]))
         for one, following in pairwise(laid):
             assert one.last < following.first

@@ -11,7 +11,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
-from barnabas.tiering.writing.compacted_copier import WholeLogCopier
+from barnabas.tiering.writing.compacted_copier import CompactedLogCopier
 from barnabas.tiering.writing.expiration import expire, sweep
 from barnabas.tiering.writing.pacing import UploadLimiter, nowhere
 from tests.support.builders.segments import FOLDER, NOW, sealed
@@ -144,7 +144,7 @@ class Leader(partition_world.Leader):
         claim = await claim_manifest(self.store, FOLDER, self.writer, view, NOW, whole=True)
         self.file = claim.file
         nonces = (f"{number:08x}" for number in range(1 << 30))
-        self.copier = WholeLogCopier(
+        self.copier = CompactedLogCopier(
             self.store, self.file, self.replica, UploadLimiter(lambda: 0.0, 1e15), at_once, lambda: NOW,
             self.inherited(view),
             at=self.at, new_nonce=lambda: next(nonces),

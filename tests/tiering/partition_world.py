@@ -20,7 +20,7 @@ from barnabas.tiering.objects.segment_build import at_once
 from barnabas.tiering.objects.segment_object import read_chunk, read_footer
 from barnabas.tiering.stores.store import MissingObjectError, ObjectStore, StoreUnavailableError
 from barnabas.tiering.writing.claim import Decision, LogView, claim_manifest
-from barnabas.tiering.writing.compacted_copier import WholeLogCopier
+from barnabas.tiering.writing.compacted_copier import CompactedLogCopier
 from barnabas.tiering.writing.copier import SegmentCopier
 from barnabas.tiering.writing.expiration import FULL_SWEEP_AGE_MS, expire, sweep, sweep_all
 from barnabas.tiering.writing.pacing import Step, UploadLimiter, nowhere
@@ -89,7 +89,7 @@ class Leader:
     """A leader in one epoch. It repeats what fails, and stops when it is fenced or `at` says so."""
 
     file: ManifestFile
-    copier: SegmentCopier | WholeLogCopier
+    copier: SegmentCopier | CompactedLogCopier
 
     def __init__(self, store: ObjectStore, replica: Replica, epoch: int, at: At = nowhere) -> None:
         self.store = store

@@ -4,16 +4,16 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from barnabas.broker.tiering.leader_log import WholeLedLog
+from barnabas.broker.tiering.leader_log import CompactedLeaderLog
 from barnabas.common.clock import SystemClock
 from barnabas.log.log import Log
-from barnabas.log.tiering.copying import is_still_there, stays_whole, to_copy, whole_parts
+from barnabas.log.tiering.copying import stays_whole, still_exists, to_copy, whole_parts
 from barnabas.tiering.objects.manifest import Manifest, ManifestWriter
 from barnabas.tiering.repair import verify
 from barnabas.tiering.stores.opening import FolderStore
 from barnabas.tiering.stores.store import ObjectStore
 from barnabas.tiering.writing.claim import LogView, claim_manifest
-from barnabas.tiering.writing.compacted_copier import WholeLogCopier
+from barnabas.tiering.writing.compacted_copier import CompactedLogCopier
 from barnabas.tiering.writing.pacing import UploadLimiter
 from tests.support.builders.compacted_logs import COMPACTED, clean, put
 from tests.support.builders.logs import NOW, end_transaction, marker, new_log, produced
@@ -24,7 +24,7 @@ from tests.tiering.test_copying_a_log import remote_bytes
 COPIED = replace(COMPACTED, remote_storage_enable=True)
 
 
-class Led(WholeLedLog):
+class Led(CompactedLeaderLog):
     """Without a partition."""
 
     def __init__(self, log: Log) -> None:
@@ -44,7 +44,7 @@ def filled(folder: Path) -> Log:
     return log
 
 
-async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> WholeLogCopier:
+async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> CompactedLogCopier:
     view = LogView(0, 0, 0, log.epochs.entries)
     claim = await claim_manifest(
         store,
@@ -54,7 +54,7 @@ async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> WholeLogCop
         NOW,
         whole=True,
     )
-    return WholeLogCopier(
+    return CompactedLogCopier(
         store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), in_thread, lambda: NOW, 0
     )
 
@@ -119,9 +119,9 @@ def test_what_was_read_while_it_was_compacted_is_not_used(tmp_path: Path) -> Non
     chosen = to_copy(log, part)
     assert chosen is not None
     chosen.read()
-    assert is_still_there(log, chosen)
+    assert still_exists(log, chosen)
     clean(log)
-    assert not is_still_there(log, chosen)
+    assert not still_exists(log, chosen)
     assert to_copy(log, part) is None
 
 

@@ -177,7 +177,7 @@ def test_only_so_many_segments_are_copied_at_once() -> None:
     """Each upload has parts of 16 MiB in memory: a thousand partitions must not copy at the same time."""
     store = Counting()
     world = World(store)
-    pacer = UploadLimiter(world.clock.monotonic, 1e12, most_uploads=2)
+    pacer = UploadLimiter(world.clock.monotonic, 1e12, max_uploads=2)
 
     def writer_of(partition: int) -> RemoteWriter:
         log = LedReplica(Truth(), 5)

@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 8.0
 RETRY_SECONDS = 0.2
 IN_FLIGHT_SECONDS = 10.0  # timeout for requests in flight
 LEFT_ALONE_SECONDS = 1.0  # the same if the handover failed: acks=all requests might never complete
-TURN_AWAY_SECONDS = 1.0  # period in which clients are redirected to the new leaders
+REDIRECT_SECONDS = 1.0  # period in which clients are redirected to the new leaders
 
 
 class ControlledShutdown:
@@ -48,7 +48,7 @@ class ControlledShutdown:
         """Move leadership to other brokers, and return the timeout in seconds for requests in flight."""
         if not await self.hand_over():
             return LEFT_ALONE_SECONDS
-        await sockets.turn_away(TURN_AWAY_SECONDS)
+        await sockets.turn_away(REDIRECT_SECONDS)
         return IN_FLIGHT_SECONDS
 
     async def hand_over(self) -> bool:

@@ -32,7 +32,7 @@ from barnabas.transactions import AddPartitionsToTxnManager, MarkerWriter, Produ
 logger = safe_logger(__name__)
 
 
-class _Led(NamedTuple):
+class _LedPartition(NamedTuple):
     partition: Partition
     leader_epoch: int
     undone_appends: int
@@ -120,7 +120,7 @@ class Coordinators:
             TRANSACTION_STATE: self.transactions.runtime,
             SHARE_GROUP_STATE: self.shares.runtime,
         }
-        self._led: dict[tuple[str, int], _Led] = {}
+        self._led: dict[tuple[str, int], _LedPartition] = {}
         self.is_behind = False  # a shard failed to load or unload: `follow` must be called again
 
     def start(self) -> None:
@@ -150,7 +150,7 @@ class Coordinators:
     def follow(self) -> None:
         """Load the shards of partitions led by this broker and unload all others."""
         led = {
-            (topic, index): _Led(partition, partition.leader_epoch, partition.undone_appends)
+            (topic, index): _LedPartition(partition, partition.leader_epoch, partition.undone_appends)
             for topic in self._by_topic
             for index, partition in self._replicas.by_name.get(topic, {}).items()
             if partition.is_leader and not self._cluster.is_fenced
@@ -162,7 +162,7 @@ class Coordinators:
             if self._led.get(tp) != now:
                 self._move(tp, now)
 
-    def _move(self, tp: tuple[str, int], now: _Led | None) -> None:
+    def _move(self, tp: tuple[str, int], now: _LedPartition | None) -> None:
         """Load or unload a shard. `_led` is updated only on success, so a failed move is retried (KAFKA-9307); other
         shards are not affected."""
         topic, index = tp

@@ -24,7 +24,7 @@ MAX_OFFSETS = 100_000
 """Limit of committed offsets reported per partition, about 20 MB of text. Sums include all of them."""
 
 
-class Alone(Protocol):
+class ExporterNeeds(Protocol):
     """Parts of the broker read by these metrics."""
 
     @property
@@ -42,7 +42,7 @@ def serves_exporter_metrics(config: BrokerConfig) -> bool:
     return not config["zookeeper.connect"] if wanted == "auto" else bool(wanted == "on")
 
 
-def declare_exporter_metrics(registry: Registry, broker: Alone) -> None:
+def declare_exporter_metrics(registry: Registry, broker: ExporterNeeds) -> None:
     _declare_topics(registry, broker)
     groups = _Groups(broker)
     registry.computed(catalogue.GROUP_OFFSET, lambda: groups.by_partition(lambda each: each.offset))
@@ -55,7 +55,7 @@ def declare_exporter_metrics(registry: Registry, broker: Alone) -> None:
 # Brokers and topics
 
 
-def _declare_topics(registry: Registry, broker: Alone) -> None:
+def _declare_topics(registry: Registry, broker: ExporterNeeds) -> None:
     of_states: dict[Metric, Callable[[PartitionState], int]] = {
         catalogue.LEADER_IS_PREFERRED: lambda state: state.leader == state.preferred_leader,
         catalogue.REPLICAS: lambda state: len(state.replicas),
@@ -95,7 +95,9 @@ def _leaders(image: MetadataImage) -> Iterator[Sample]:
             yield Sample("", (("topic", topic.name), ("partition", str(index))), state.leader)
 
 
-def _each_state(broker: Alone, read: Callable[[PartitionState], int]) -> Callable[[], Iterator[Sample]]:
+def _each_state(
+    broker: ExporterNeeds, read: Callable[[PartitionState], int]
+) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         for topic, index, state in broker.image.partitions():
             yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
@@ -103,7 +105,7 @@ def _each_state(broker: Alone, read: Callable[[PartitionState], int]) -> Callabl
     return samples
 
 
-def _each_led(broker: Alone, read: Callable[[Partition], int]) -> Callable[[], Iterator[Sample]]:
+def _each_led(broker: ExporterNeeds, read: Callable[[Partition], int]) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         for partition in list(broker.replicas):
             if partition.is_leader:
@@ -126,7 +128,7 @@ class _Position(NamedTuple):
 class _Groups:
     """Groups coordinated by this broker, with their committed offsets of partitions led here."""
 
-    def __init__(self, broker: Alone) -> None:
+    def __init__(self, broker: ExporterNeeds) -> None:
         self._broker = broker
 
     def by_partition(self, read: Callable[[_Position], int]) -> Iterator[Sample]:

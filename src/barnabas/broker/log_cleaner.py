@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from barnabas.broker.worker_process import JobCancelled, JobFailed, NoRoom, WorkerProcess
+from barnabas.broker.worker_process import JobCancelled, JobDiskFull, JobFailed, WorkerProcess
 from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import LocalFileSystem
@@ -26,8 +26,8 @@ from barnabas.log import DISK_FULL, DiskFull, Log
 from barnabas.log.compaction import (
     Candidate,
     CleanedGroup,
+    CompactionLimits,
     CompactionResult,
-    Effort,
     examine,
     find_sources,
     make_plan,
@@ -219,7 +219,7 @@ class LogCleaner:
 
     async def _round(self, log: Log) -> None:
         worker = self._worker()
-        swapping = Swapping(self._logs, self._clock, log, worker)
+        swapping = SegmentSwap(self._logs, self._clock, log, worker)
         try:
             await self._compact(log, worker, swapping)
         except JobCancelled:
@@ -235,7 +235,7 @@ class LogCleaner:
             self._idle.append(worker)
         self._schedule(0)
 
-    async def _compact(self, log: Log, worker: WorkerProcess, swapping: Swapping) -> None:
+    async def _compact(self, log: Log, worker: WorkerProcess, swapping: SegmentSwap) -> None:
         await self._make_durable(log)
         if not swapping.is_valid:
             return
@@ -265,10 +265,10 @@ class LogCleaner:
         if self._logs.get(log.topic_partition) is log:
             await self._in_thread(self._logs.checkpoint_job(log).run)
 
-    def _effort(self) -> Effort:
+    def _effort(self) -> CompactionLimits:
         config = self._config()
         workers = max(config["log.cleaner.threads"], 1)
-        return Effort(
+        return CompactionLimits(
             config["log.cleaner.dedupe.buffer.size"] // workers,
             config["log.cleaner.io.max.bytes.per.second"] / workers,
         )
@@ -288,7 +288,9 @@ class LogCleaner:
 
 
 def _says_no_room(error: Exception) -> bool:
-    return isinstance(error, DiskFull | NoRoom) or (isinstance(error, OSError) and error.errno in DISK_FULL)
+    return isinstance(error, DiskFull | JobDiskFull) or (
+        isinstance(error, OSError) and error.errno in DISK_FULL
+    )
 
 
 def _sync_folder(log: Log) -> None:
@@ -296,7 +298,7 @@ def _sync_folder(log: Log) -> None:
         log.fs.sync_folder(log.folder)
 
 
-class Swapping:
+class SegmentSwap:
     """Swaps in the segments of one round while its plan is valid."""
 
     def __init__(self, logs: LogManager, clock: Clock, log: Log, worker: WorkerProcess) -> None:

@@ -82,7 +82,7 @@ def _lags(mirrors: Mirrors) -> Iterator[Sample]:
         yield Sample("", labels, max(end - partition.log.log_end_offset, 0))
 
 
-class Monitored(Bounded, Protocol):
+class MonitoringNeeds(Bounded, Protocol):
     """Parts of the broker used by monitoring."""
 
     @property
@@ -122,7 +122,7 @@ class Monitored(Bounded, Protocol):
 class Monitoring:
     """Declares a broker's metrics, monitors its event loop, and serves both over HTTP if an address is set."""
 
-    def __init__(self, broker: Monitored) -> None:
+    def __init__(self, broker: MonitoringNeeds) -> None:
         self._broker = broker
         self._loop_monitor = LoopMonitor(broker.metrics, broker.logs.loop_was_late)
         self.http = MetricsServer(broker.metrics, self.health, metrics_server_limits(broker.config))
@@ -209,7 +209,7 @@ class Monitoring:
 # The cluster
 
 
-def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
+def declare_cluster_metrics(registry: Registry, broker: MonitoringNeeds) -> None:
     """Declare cluster-wide metrics. As in Kafka, only the controller reports them: dashboards sum over brokers."""
 
     def is_controller() -> bool:
@@ -238,7 +238,7 @@ def declare_cluster_metrics(registry: Registry, broker: Monitored) -> None:
         registry.read_by(metric, read)
 
 
-def _failed_leaders(broker: Monitored) -> int:
+def _failed_leaders(broker: MonitoringNeeds) -> int:
     """Number of partitions whose leader is this broker but whose log dir has failed."""
     failed = broker.replicas.offline
     return sum(
@@ -250,7 +250,7 @@ def _failed_leaders(broker: Monitored) -> int:
 # Replicas of this broker
 
 
-def declare_replica_metrics(registry: Registry, broker: Monitored) -> None:
+def declare_replica_metrics(registry: Registry, broker: MonitoringNeeds) -> None:
     def led() -> list[Partition]:
         return [partition for partition in broker.replicas if partition.is_leader]
 

@@ -125,7 +125,7 @@ class BrokerParts:
         names = BrokerNames(config, own, self.authorizer)
         self.audit = audit_from(config, self.clock)
         self.dispatcher = dispatcher_from(
-            config, self, self.metrics, self.authorizer, self.audit, names.is_surely_broker
+            config, self, self.metrics, self.authorizer, self.audit, names.is_authenticated_broker
         )
         self.quotas = ClientQuotas(quota_limits_from(config), self.clock.monotonic)
         addresses = PeerAddresses(self.node_id, config.inter_broker_listener_name, self._current_image)

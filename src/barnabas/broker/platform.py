@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.from_config import listeners_from, quota_limits_from
-from barnabas.broker.monitoring import Monitored, Monitoring
+from barnabas.broker.monitoring import Monitoring, MonitoringNeeds
 from barnabas.broker.security.tls import tls_from
 from barnabas.broker.security.tls_reload import PeerTls, TlsReload
 from barnabas.client.security import ClientSecurity
@@ -84,5 +84,5 @@ class Platform:
         keep_freed_memory()  # buffers of several MiB are allocated and freed frequently
         return open_store(url, options)
 
-    def monitoring(self, broker: Monitored) -> Monitoring:
+    def monitoring(self, broker: MonitoringNeeds) -> Monitoring:
         return Monitoring(broker)

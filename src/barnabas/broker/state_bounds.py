@@ -57,7 +57,7 @@ class Bounded(Protocol):
     def telemetry(self) -> ClientTelemetry: ...
 
 
-class Growth(NamedTuple):
+class StateUsage(NamedTuple):
     """A kind of bounded state: current size, limit, and number of times the limit was hit."""
 
     what: str
@@ -67,45 +67,47 @@ class Growth(NamedTuple):
     """None if the controller enforces the limit."""
 
 
-def growths(broker: Bounded) -> Iterator[Growth]:
+def state_usages(broker: Bounded) -> Iterator[StateUsage]:
     """Yield every kind of bounded state."""
     fetches = broker.fetch_sessions
-    yield Growth(
-        "fetch-session-partitions", fetches.partition_count, fetches.most_partitions, fetches.refused
+    yield StateUsage(
+        "fetch-session-partitions", fetches.partition_count, fetches.max_partitions, fetches.refused
     )
     resources, most = invented_resources(broker.image), broker.config["barnabas.configs.max.resources"]
-    yield Growth("config-resources", resources, most, broker.refused_configs)
+    yield StateUsage("config-resources", resources, most, broker.refused_configs)
     image, config = broker.image, broker.config
-    yield Growth("quota-entities", len(image.client_quotas), config["barnabas.quotas.max.entities"], None)
-    yield Growth("acls", len(image.acls), config["barnabas.acls.max"], None)
+    yield StateUsage("quota-entities", len(image.client_quotas), config["barnabas.quotas.max.entities"], None)
+    yield StateUsage("acls", len(image.acls), config["barnabas.acls.max"], None)
     credentials = len(image.scram_credentials)
-    yield Growth("scram-credentials", credentials, config["barnabas.scram.credentials.max"], None)
+    yield StateUsage("scram-credentials", credentials, config["barnabas.scram.credentials.max"], None)
     telemetry = broker.telemetry
     limits = telemetry.limits
-    yield Growth("telemetry-clients", len(telemetry), limits.clients, telemetry.forgotten)
-    yield Growth("telemetry-series", len(telemetry.series), limits.series, telemetry.series.dropped)
+    yield StateUsage("telemetry-clients", len(telemetry), limits.clients, telemetry.forgotten)
+    yield StateUsage("telemetry-series", len(telemetry.series), limits.series, telemetry.series.dropped)
     producers = broker.logs.producers
-    yield Growth("producer-ids", producers.count(), producers.limit, producers.forgotten)
+    yield StateUsage("producer-ids", producers.count(), producers.limit, producers.forgotten)
     quotas = broker.quotas
-    yield Growth("quota-clients", len(quotas), quotas.limits.clients, quotas.forgotten)
+    yield StateUsage("quota-clients", len(quotas), quotas.limits.clients, quotas.forgotten)
     coordinators = broker.coordinators
     shares = coordinators.share_partitions.sessions
-    yield Growth("share-session-partitions", shares.partition_count, shares.most_partitions, shares.refused)
+    yield StateUsage(
+        "share-session-partitions", shares.partition_count, shares.max_partitions, shares.refused
+    )
     ledger = coordinators.groups.ledger
     bounds = ledger.bounds
-    yield Growth("groups", ledger.groups, bounds.groups, ledger.refused["groups"])
-    yield Growth("group-members", ledger.members, bounds.members, ledger.refused["members"])
-    yield Growth("group-bytes", ledger.member_bytes, bounds.size, ledger.refused["bytes"])
-    yield Growth("member-metadata", ledger.most_metadata, bounds.metadata, ledger.refused["metadata"])
-    yield Growth("subscribed-topics", ledger.most_topics, bounds.topics, ledger.refused["topics"])
-    yield Growth("offset-bytes", ledger.offset_bytes, bounds.size, ledger.refused["offsets"])
+    yield StateUsage("groups", ledger.groups, bounds.groups, ledger.refused["groups"])
+    yield StateUsage("group-members", ledger.members, bounds.members, ledger.refused["members"])
+    yield StateUsage("group-bytes", ledger.member_bytes, bounds.size, ledger.refused["bytes"])
+    yield StateUsage("member-metadata", ledger.max_metadata, bounds.metadata, ledger.refused["metadata"])
+    yield StateUsage("subscribed-topics", ledger.max_topics, bounds.topics, ledger.refused["topics"])
+    yield StateUsage("offset-bytes", ledger.offset_bytes, bounds.size, ledger.refused["offsets"])
 
 
 def declare_bounds_metrics(registry: Registry, broker: Bounded) -> None:
-    def samples(read: Callable[[Growth], int | None]) -> Callable[[], Iterator[Sample]]:
+    def samples(read: Callable[[StateUsage], int | None]) -> Callable[[], Iterator[Sample]]:
         return lambda: (
             Sample("", (("what", each.what),), value)
-            for each in growths(broker)
+            for each in state_usages(broker)
             if (value := read(each)) is not None
         )
 

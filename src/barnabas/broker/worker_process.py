@@ -27,7 +27,7 @@ class JobFailed(Exception):  # noqa: N818 - named after the event
     """The job failed. Its partial results were removed or can be discarded."""
 
 
-class NoRoom(JobFailed):
+class JobDiskFull(JobFailed):
     """The disk was full. Nothing has changed; the job may succeed once there is free space."""
 
 
@@ -101,4 +101,4 @@ def _result(answer: Answer | int) -> Result:
     if isinstance(answer, Cancelled):
         raise JobCancelled
     assert isinstance(answer, Failed)
-    raise (NoRoom if answer.no_room else JobFailed)(answer.reason)
+    raise (JobDiskFull if answer.no_room else JobFailed)(answer.reason)

@@ -19,7 +19,7 @@ from barnabas.cli.output import show_json
 INTERRUPTED = 130  # the exit code of shells for a program that Ctrl-C ended
 
 
-class FriendlyGroup(TyperGroup):
+class CommandGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         add_to_commands(self)
@@ -129,7 +129,7 @@ def make_app(asked: str = "") -> typer.Typer:
     """All commands, or only the one that was asked for: the others take 0.1 s to import and to build."""
     app = typer.Typer(
         name="barnabas",
-        cls=FriendlyGroup,
+        cls=CommandGroup,
         epilog=EPILOG,
         no_args_is_help=True,
         rich_markup_mode=None,  # rich would double the time that --help takes

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from barnabas.client.addresses import parse_address as parse_address
     from barnabas.client.addresses import parse_addresses as parse_addresses
     from barnabas.client.cluster import TOTAL_TIMEOUT as TOTAL_TIMEOUT
+    from barnabas.client.cluster import AsyncClosable as AsyncClosable
     from barnabas.client.cluster import Client as Client
-    from barnabas.client.cluster import Closing as Closing
     from barnabas.client.cluster import raise_for as raise_for
     from barnabas.client.compacted_table import CompactedTable as CompactedTable
     from barnabas.client.compacted_table import create_if_missing as create_if_missing

@@ -24,11 +24,11 @@ from barnabas.protocol.schema import Message
 
 T = TypeVar("T")
 
-CREATION_PATIENCE = 5.0  # auto-created topics are unknown until the creation completes
+CREATION_TIMEOUT = 5.0  # auto-created topics are unknown until the creation completes
 TOTAL_TIMEOUT = 60.0  # Kafka's default.api.timeout.ms: all attempts of one call together
 
 
-class Closing(ABC):
+class AsyncClosable(ABC):
     """For `async with`: closed at the end."""
 
     async def __aenter__(self) -> Self:
@@ -43,7 +43,7 @@ class Closing(ABC):
     async def close(self) -> None: ...
 
 
-class Client(Closing):
+class Client(AsyncClosable):
     """Routes requests to the right broker. All methods belong to one event loop."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Client(Closing):
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicMetadata]:
         """Fresh metadata of these topics; retries for a topic that was just created."""
         wanted = list(names)
-        deadline, backoff = Deadline(min(self.total_timeout, CREATION_PATIENCE)), Backoff()
+        deadline, backoff = Deadline(min(self.total_timeout, CREATION_TIMEOUT)), Backoff()
         while True:
             found = (await self.refresh(wanted, create=create)).topics
             unready = [name for name in wanted if name in found and _is_coming(found[name], create)]

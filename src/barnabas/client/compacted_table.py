@@ -20,7 +20,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.records import Record, iterate_records, parse_end_transaction
 from barnabas.records.batch import BatchHeader, iterate_headers
 
-_WHAT_IS_THERE = FetchSettings(partition_bytes=4 * 1024 * 1024)
+_FETCH_SETTINGS = FetchSettings(partition_bytes=4 * 1024 * 1024)
 
 Values = dict[bytes, bytes | None]
 
@@ -94,7 +94,7 @@ class CompactedTable:
             await self._start_over()
         while self._position < end:
             leader = await self._client.leader(tp)
-            (answer,) = await fetch(self._client, leader, {tp: self._position}, _WHAT_IS_THERE)
+            (answer,) = await fetch(self._client, leader, {tp: self._position}, _FETCH_SETTINGS)
             if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._start_over()
                 continue

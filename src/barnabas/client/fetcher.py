@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
-from barnabas.client.cluster import Client, Closing
+from barnabas.client.cluster import AsyncClosable, Client
 from barnabas.client.errors import STALE_METADATA, ClientError
 from barnabas.client.fetching import FetchedPartition, FetchSettings, fetch
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets
@@ -21,7 +21,7 @@ REFRESH_SECONDS = 1.0
 FetchTask = asyncio.Task[list[FetchedPartition]]
 
 
-class Fetcher(Closing):
+class Fetcher(AsyncClosable):
     """Returns fetched batches without decoding their records. Positions move past them at once.
 
     `out_of_range` says what to do when the log no longer holds a position: EARLIEST or LATEST to continue

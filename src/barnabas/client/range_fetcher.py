@@ -57,7 +57,7 @@ class BatchSource(Protocol):
 
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-UNKNOWN_PATIENCE = 10.0  # a topic that was just created is unknown to some brokers for a moment
+UNKNOWN_TIMEOUT = 10.0  # a topic that was just created is unknown to some brokers for a moment
 
 FetchTask = asyncio.Task[list[FetchedPartition]]
 
@@ -88,7 +88,7 @@ class RangeFetcher:
         self._ends: dict[TopicPartition, int] = {}
         for tp, first, until in ranges:
             self._positions[tp], self._ends[tp] = first, until
-        self._under_way: dict[int, FetchTask] = {}
+        self._in_progress: dict[int, FetchTask] = {}
         self._retry_policy = RetryPolicy(timeout)
         self._unknown_since: Deadline | None = None
 
@@ -107,20 +107,20 @@ class RangeFetcher:
 
     async def close(self) -> None:
         """A caller may end early: a query with a limit has enough."""
-        tasks, self._under_way = list(self._under_way.values()), {}
+        tasks, self._in_progress = list(self._in_progress.values()), {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _next_answers(self) -> list[FetchedPartition]:
         await self._ask()
-        if not self._under_way:
+        if not self._in_progress:
             return []
-        done, _ = await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(self._in_progress.values(), return_when=asyncio.FIRST_COMPLETED)
         answers: list[FetchedPartition] = []
-        for leader in [leader for leader, task in self._under_way.items() if task in done]:
+        for leader in [leader for leader, task in self._in_progress.items() if task in done]:
             try:
-                answers += self._under_way.pop(leader).result()
+                answers += self._in_progress.pop(leader).result()
             except (ClientError, KafkaError) as error:
                 await self._wait_or_raise(error)
         for answer in answers:
@@ -138,9 +138,9 @@ class RangeFetcher:
             await self._wait_or_raise(error)
             return
         for leader, positions in by_leader.items():
-            if leader not in self._under_way:
+            if leader not in self._in_progress:
                 work = fetch(self._client, leader, positions, self._settings)
-                self._under_way[leader] = asyncio.get_running_loop().create_task(work)
+                self._in_progress[leader] = asyncio.get_running_loop().create_task(work)
         await asyncio.sleep(0)  # lets the requests be written before the caller is busy
 
     def _take(self, answer: FetchedPartition) -> FetchedRange | None:
@@ -203,7 +203,7 @@ class RangeFetcher:
 
     def _is_gone(self) -> bool:
         if self._unknown_since is None:
-            self._unknown_since = Deadline(min(UNKNOWN_PATIENCE, self._timeout))
+            self._unknown_since = Deadline(min(UNKNOWN_TIMEOUT, self._timeout))
         return self._unknown_since.passed
 
     async def _wait_or_raise(self, error: Exception) -> None:

@@ -14,7 +14,7 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid, new_uuid
-from barnabas.log import decode_epochs, decode_partition_metadata, names, read_if_there
+from barnabas.log import decode_epochs, decode_partition_metadata, names, read_if_exists
 from barnabas.log.dirs import KRAFT_METADATA
 from barnabas.protocol import Message, ProtocolError, decode
 from barnabas.protocol.messages.records.kraft import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -140,11 +140,11 @@ def _topic(files: FileSystem, name: str, found: dict[TopicPartition, str], broke
 
 def _topic_id(files: FileSystem, folders: Iterable[str]) -> Uuid:
     for folder in folders:
-        if data := read_if_there(files, f"{folder}/{names.PARTITION_METADATA}"):
+        if data := read_if_exists(files, f"{folder}/{names.PARTITION_METADATA}"):
             return decode_partition_metadata(data)
     return new_uuid()
 
 
 def _last_epoch(files: FileSystem, folder: str) -> int:
-    data = read_if_there(files, f"{folder}/{names.LEADER_EPOCHS}")
+    data = read_if_exists(files, f"{folder}/{names.LEADER_EPOCHS}")
     return max((epoch for epoch, _ in decode_epochs(data)), default=0) if data else 0

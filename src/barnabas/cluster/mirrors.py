@@ -70,7 +70,7 @@ class MirrorTopic(msgspec.Struct, frozen=True):
     def is_settling(self) -> bool:
         return self.state in SETTLING
 
-    def why_not_written(self, name: str) -> str:
+    def write_refusal(self, name: str) -> str:
         """Return the error message for clients that write to the mirror."""
         return (
             f"{name} is a mirror of {self.source_name} in cluster {self.source_cluster_id} (link {self.link}, "
@@ -78,7 +78,7 @@ class MirrorTopic(msgspec.Struct, frozen=True):
             "promote` (waits until the mirror has all records) or `barnabas mirror failover` (does not wait)"
         )
 
-    def why_not_mirrored(self, name: str, index: int) -> str | None:
+    def append_refusal(self, name: str, index: int) -> str | None:
         """Reason why a partition accepts no batches from the source; None if it does."""
         if failure := self.partition(index).failure:
             return f"{name}-{index} is FAILED: {failure}. Retry with `barnabas mirror resume`"

@@ -12,7 +12,7 @@ MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
-def why_name_is_illegal(name: str) -> str | None:
+def topic_name_error(name: str) -> str | None:
     """Reason why a name is invalid, in Kafka's wording; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
@@ -26,7 +26,7 @@ def why_name_is_illegal(name: str) -> str | None:
 
 
 def check_topic_name(name: str) -> None:
-    if reason := why_name_is_illegal(name):
+    if reason := topic_name_error(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 

@@ -98,14 +98,14 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
 def _column(pattern: str, why: str, where: str) -> int | None:
     """Locate the part that RE2 quotes. For parentheses it quotes the whole pattern: find the unmatched one."""
     if why.endswith((" )", " (")):
-        return _lonely_parenthesis(pattern)
+        return _unmatched_parenthesis(pattern)
     if why.startswith("trailing"):
         return len(pattern)
     found = pattern.rfind(where) if where else -1
     return found + 1 if found >= 0 else None
 
 
-def _lonely_parenthesis(pattern: str) -> int | None:
+def _unmatched_parenthesis(pattern: str) -> int | None:
     opened: list[int] = []
     in_class = escaped = False
     for column, character in enumerate(pattern, 1):

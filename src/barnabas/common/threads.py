@@ -60,7 +60,7 @@ class ThreadBackground:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int, name: str) -> None:
         self._loop = loop
-        self._most_threads = threads
+        self._max_threads = threads
         self._name = name
         self._threads: list[threading.Thread] = []
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -102,7 +102,7 @@ class ThreadBackground:
         if self._is_closed:
             raise RuntimeError(f"the threads {self._name} have ended")
         self._unfinished += 1
-        if len(self._threads) < min(self._unfinished, self._most_threads):
+        if len(self._threads) < min(self._unfinished, self._max_threads):
             name = f"{self._name}_{len(self._threads)}"
             thread = threading.Thread(target=self._serve, name=name, daemon=True)
             self._threads.append(thread)

@@ -22,7 +22,7 @@ FALLBACKS: dict[str, tuple[BrokerSynonym, ...]] = {
 }
 """Settings that provide the value of an unset setting, in order of precedence."""
 
-DEFAULTS_OF_A_NODE_ALONE = {"group.initial.rebalance.delay.ms": "0"}
+SINGLE_NODE_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """Defaults without `zookeeper.connect`, equal to those of Kafka's sample properties for a single node."""
 
 CLUSTER_WIDE_ONLY = frozenset({"min.insync.replicas"})
@@ -77,7 +77,7 @@ class BrokerConfig:
 
     def default_of(self, setting: Setting) -> str | None:
         """Return the default as text."""
-        alone = None if self["zookeeper.connect"] else DEFAULTS_OF_A_NODE_ALONE.get(setting.name)
+        alone = None if self["zookeeper.connect"] else SINGLE_NODE_DEFAULTS.get(setting.name)
         return setting.default if alone is None else alone
 
     def __getitem__(self, name: str) -> Any:  # the type of a value depends on the setting
@@ -200,7 +200,7 @@ def _valid(configs: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
 @cache
 def _defaults(*, is_alone: bool) -> Mapping[str, Value]:
     """Default values, cached because each change of a setting evaluates all of them."""
-    overrides = DEFAULTS_OF_A_NODE_ALONE if is_alone else {}
+    overrides = SINGLE_NODE_DEFAULTS if is_alone else {}
     return {
         name: setting.parse(overrides[name]) if name in overrides else setting.default_value
         for name, setting in BROKER.items()

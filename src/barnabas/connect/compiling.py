@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from barnabas.connect.declaration import Connector
 from barnabas.connect.endpoints import ERROR, ConnectorContext, SinkWriter
 from barnabas.connect.sinks.topic import RecordWriter, TopicSink, TopicWriter
-from barnabas.pipelines.definitions import FlowSettings, PipelineFiles, PipelineSettings, TopicWanted
+from barnabas.pipelines.definitions import FlowSettings, PipelineFiles, PipelineSettings, RequiredTopic
 from barnabas.pipelines.lake import query_id
 from barnabas.pipelines.quality import letters_of
 from barnabas.pipelines.running import OBSERVATION, PipelinePlan, Planned, ToBatches
@@ -31,9 +31,9 @@ REJECTED = "rejected"
 
 def files_of(connector: Connector) -> PipelineFiles:
     """Return the connector as the pipeline files that the runner expects."""
-    topics = [TopicWanted(name=connector.errors.topic)] if connector.errors is not None else []
+    topics = [RequiredTopic(name=connector.errors.topic)] if connector.errors is not None else []
     if isinstance(connector.sink, TopicSink) and connector.sink.topic is not None:
-        topics.append(TopicWanted(name=connector.sink.topic, partitions=connector.sink.partitions))
+        topics.append(RequiredTopic(name=connector.sink.topic, partitions=connector.sink.partitions))
     settings = PipelineSettings(
         trigger=connector.trigger,
         flows={FLOW: FlowSettings(group=f"connect-{connector.name}")},

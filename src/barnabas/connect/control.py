@@ -22,7 +22,7 @@ from barnabas.connect.endpoints import Feeder, fields_of
 from barnabas.connect.state_machine import ConnectorState, QueryProgress, Tolerance
 from barnabas.pipelines.definitions import PipelineFiles
 from barnabas.pipelines.running import (
-    LOOK_SECONDS,
+    POLL_SECONDS,
     FlowProgress,
     FlowSession,
     Runner,
@@ -95,7 +95,7 @@ class RunningConnector:
         self._tolerance = Tolerance(connector.errors.allowed() if connector.errors is not None else None)
         self._runner: Runner | None = None
         self._plan: ConnectorPlan | None = None
-        self._feeding: Feeding | None = None
+        self._feeding: FeederThread | None = None
         self._rows_before = 0
         self._rejected_before = 0
 
@@ -200,7 +200,7 @@ class RunningConnector:
         self._tolerance.begin_again()
         runner.start()
         if feeders := self._feeders():
-            self._feeding = Feeding(feeders, seconds_of(self.connector.trigger))
+            self._feeding = FeederThread(feeders, seconds_of(self.connector.trigger))
             self._feeding.start()
         self.life.started(self._clock())
 
@@ -252,7 +252,7 @@ class RunningConnector:
             _quietly(plan.close, self.connector.name)
 
 
-class Feeding(threading.Thread):
+class FeederThread(threading.Thread):
     """Thread that calls the feeders until stopped: again at once after new rows, otherwise after `pause` seconds."""
 
     def __init__(self, feeders: Sequence[Feeder], pause: float) -> None:
@@ -290,7 +290,7 @@ class ConnectorGroup:
     def run(self, watch: Callable[[Sequence[RunningConnector]], None] = lambda running: None) -> None:
         """Run until `stop`; every connector then finishes its current batch."""
         try:
-            while not self._stopping.wait(LOOK_SECONDS):
+            while not self._stopping.wait(POLL_SECONDS):
                 for one in self.running:
                     if not self._stopping.is_set():
                         one.tick()

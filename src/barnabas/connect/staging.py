@@ -20,7 +20,7 @@ from barnabas.spark import BatchLog, HadoopFolder
 WRITER = "incoming"
 
 
-class Incoming:
+class StagedRows:
     """Staged rows of one source. `passed` is called after each step: tests stop there."""
 
     passed: Callable[[str], None] = staticmethod(lambda step: None)

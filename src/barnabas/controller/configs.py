@@ -45,7 +45,7 @@ class ConfigRules:
     check: Callable[[Resource, Mapping[str, str]], None]
     list_default: Callable[[Resource, str], str | None]
     permanent: frozenset[str] = frozenset()
-    most_invented: int = MAX_INT
+    max_invented: int = MAX_INT
     """Limit of groups and client metrics with configs: unlike topics and brokers, they need not exist."""
     becomes_compacted: Callable[[Mapping[str, str], Mapping[str, str]], bool] = lambda before, after: False
     """True if this change compacts a topic that has remote segments."""
@@ -99,7 +99,7 @@ def _change(
     """Change each resource separately: one failure does not affect the others."""
     deltas: list[Delta] = []
     results: Results = {}
-    room = rules.most_invented - invented_resources(image)
+    room = rules.max_invented - invented_resources(image)
     for resource in resources:
         is_invented = resource.type in INVENTED and resource not in image.configs
         try:
@@ -108,7 +108,7 @@ def _change(
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
                     f"as many groups and client metrics have settings as barnabas.configs.max.resources allows "
-                    f"({rules.most_invented}): remove those that are not needed",
+                    f"({rules.max_invented}): remove those that are not needed",
                 )
             values = target(resource)
             rules.check(resource, values)

@@ -26,7 +26,7 @@ class TokenRules:
 
     longest_ms: int
     renewed_for_ms: int
-    most_tokens: int
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def create_token(
 ) -> Decided[DelegationToken]:
     if len(wanted.renewers) > MAX_RENEWERS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has at most {MAX_RENEWERS} renewers")
-    if len(image.delegation_tokens) >= rules.most_tokens:
+    if len(image.delegation_tokens) >= rules.max_tokens:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"there are as many tokens as barnabas.delegation.tokens.max allows ({rules.most_tokens})",
+            f"there are as many tokens as barnabas.delegation.tokens.max allows ({rules.max_tokens})",
         )
     lifetime = min(wanted.lifetime_ms, rules.longest_ms) if wanted.lifetime_ms > 0 else rules.longest_ms
     longest = now_ms + lifetime

@@ -226,7 +226,7 @@ class _Alteration:
             link.source_cluster_id,
             change.source_name,
         ) or mirror.is_own:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, mirror.why_not_written(change.name))
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, mirror.write_refusal(change.name))
         _check_topic_id(change, mirror)
         topic = self._image.topics[change.name]
         if change.num_partitions <= len(topic.partitions):

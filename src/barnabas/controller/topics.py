@@ -187,7 +187,7 @@ def create_partitions(
 def _grow_own(image: MetadataImage, request: MorePartitions) -> PartitionsAdded:
     mirror = image.mirror_of(request.topic)
     if mirror is not None and not mirror.is_own:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, mirror.why_not_written(request.topic))
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, mirror.write_refusal(request.topic))
     return grow(image, request)
 
 

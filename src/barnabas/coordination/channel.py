@@ -69,7 +69,7 @@ class CoordinatorRequest(ABC, Generic[A]):
         """Return the target broker, or NO_LEADER; raise KafkaError if it cannot be determined."""
 
     @abstractmethod
-    def answer_here(self, done: Done[A]) -> None:
+    def handle_locally(self, done: Done[A]) -> None:
         """Handle the request on this broker."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Channel:
             answered(error)
             return
         if leader == self._node_id:
-            question.answer_here(answered)
+            question.handle_locally(answered)
         elif leader == NO_LEADER:
             answered(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no leader at the moment"))
         else:

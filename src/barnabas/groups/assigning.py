@@ -56,7 +56,7 @@ class Assigning(Generic[G, A]):
         self._targets = targets
         self._jobs: dict[str, _Job | None] = {}
 
-    def is_under_way(self, group_id: str) -> bool:
+    def is_running(self, group_id: str) -> bool:
         return group_id in self._jobs
 
     def start(self, group_id: str) -> None:
@@ -72,9 +72,9 @@ class Assigning(Generic[G, A]):
             return CoordinatorResult(None)
         job = _Job(group, self._parts(group, group.epoch))
         self._jobs[group_id] = job
-        return self._go_on(job)
+        return self._continue(job)
 
-    def _go_on(self, job: _Job) -> CoordinatorResult[None]:
+    def _continue(self, job: _Job) -> CoordinatorResult[None]:
         result: CoordinatorResult[None] = CoordinatorResult(None)
         group_id = job.group.group_id
         if self._jobs.get(group_id) is not job:
@@ -88,7 +88,7 @@ class Assigning(Generic[G, A]):
         if is_over:
             del self._jobs[group_id]
         else:
-            self._context.soon(lambda: self._go_on(job))
+            self._context.soon(lambda: self._continue(job))
         if result.records:
             result.revert = lambda: self._give_up(group_id)
         return result

@@ -90,7 +90,7 @@ class Balance:
         self._load = dict.fromkeys(members, 0)
         self._owners: dict[Uuid, dict[int, str]] = {}
 
-    def _look_around(self) -> Steps[None]:
+    def _collect_members(self) -> Steps[None]:
         """Collect subscribers and current owners."""
         self._subscribers = yield from subscribers_steps(self._members)
         self._sharing.update(map(id, self._subscribers.values()))
@@ -115,7 +115,7 @@ class Balance:
         self._smallest.clear()
 
     def run(self) -> Steps[dict[str, Assignment]]:
-        yield from self._look_around()
+        yield from self._collect_members()
         topics = [topic for *_, topic in (yield from sort(map(self._urgency, self._subscribers)))]
         for topic in topics:
             yield from self._hand_out(topic)

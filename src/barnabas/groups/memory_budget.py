@@ -31,7 +31,7 @@ class Weight(NamedTuple):
 NOTHING = Weight(0, 0)
 
 
-class Weighed(Protocol):
+class HasWeight(Protocol):
     def weight(self) -> Weight: ...
 
 
@@ -51,14 +51,14 @@ class MemoryBudget:
         self.offset_bytes = 0
         """Updated by the offset stores."""
         self.refused: Counter[str] = Counter()
-        self.most_topics = 0
+        self.max_topics = 0
         """Largest subscription of a member so far."""
-        self.most_metadata = 0
+        self.max_metadata = 0
         self._members = self._member_bytes = 0
         self._weights: dict[str, Weight] = {}
-        self._changed: dict[str, Mapping[str, Weighed]] = {}
+        self._changed: dict[str, Mapping[str, HasWeight]] = {}
 
-    def changed(self, groups: Mapping[str, Weighed], *group_ids: str) -> None:
+    def changed(self, groups: Mapping[str, HasWeight], *group_ids: str) -> None:
         """Members of these groups or their metadata have changed; `groups` has those that still exist."""
         for group_id in group_ids:
             self._changed[group_id] = groups
@@ -124,7 +124,7 @@ class MemoryBudget:
                 f"a member has {protocols} protocols with metadata of {size} bytes, and "
                 f"barnabas.groups.max.member.metadata.bytes allows {most}: subscribe by pattern, or raise the setting",
             )
-        self.most_metadata = max(self.most_metadata, size)
+        self.max_metadata = max(self.max_metadata, size)
 
     def check_topics(self, names: int) -> None:
         """Raise if one member subscribes to too many topics: they are parsed and written in one turn of the loop."""
@@ -135,7 +135,7 @@ class MemoryBudget:
                 f"a member subscribes to {names} topics, and barnabas.groups.max.subscribed.topics allows "
                 f"{self.bounds.topics}: subscribe by pattern, or raise the setting",
             )
-        self.most_topics = max(self.most_topics, names)
+        self.max_topics = max(self.max_topics, names)
 
     def check_offsets(self, wanted: int) -> None:
         if wanted and self.offset_bytes + wanted > self.bounds.size:

@@ -133,7 +133,7 @@ def _as_replica(message: fetch.FetchRequest) -> tuple[str, ...]:
     return (CLUSTER_NAME,) if is_replica else ()
 
 
-def _beside_denied(broker: HasImage, item: transactions.AddPartitionsToTxnTopic) -> ErrorCode:
+def _error_next_to_denied(broker: HasImage, item: transactions.AddPartitionsToTxnTopic) -> ErrorCode:
     """Partitions are added to a transaction all or none."""
     is_known = item.name in broker.image.topics
     return ErrorCode.OPERATION_NOT_ATTEMPTED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -265,7 +265,7 @@ RULES: dict[ApiKey, ApiPermissions] = {
                 "v3_and_below_topics",
                 "results_by_topic_v3_and_below",
                 topic(WRITE),
-                others=_beside_denied,
+                others=_error_next_to_denied,
             ),
         ),
     ),

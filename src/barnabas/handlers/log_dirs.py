@@ -19,7 +19,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.common.types import TopicPartition
 from barnabas.log import Log
 from barnabas.log.dirs import LogManager, MoveState
-from barnabas.network.requests import Result, at_once_or_in_turns
+from barnabas.network.requests import Result, run_or_continue_in_slices
 from barnabas.protocol.messages.cluster import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -71,7 +71,7 @@ def describe_log_dirs(
     broker: LogDirsNeeds, request: Request, message: DescribeLogDirsRequest
 ) -> Result[DescribeLogDirsResponse]:
     described = _describing(broker, _wanted(message.topics), with_tiers=message.barnabas_tiers)
-    return at_once_or_in_turns(request, described)
+    return run_or_continue_in_slices(request, described)
 
 
 def _describing(

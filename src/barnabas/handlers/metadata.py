@@ -13,14 +13,14 @@ from collections.abc import Container, Coroutine, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.names import why_name_is_illegal
+from barnabas.cluster.names import topic_name_error
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import NewTopic, internal_topic
 from barnabas.handlers.endpoints import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR, endpoints_for
 from barnabas.handlers.forwarding import ForwardingNeeds, create_topics
 from barnabas.handlers.needs import HasConfig, HasReplicas, IsMember
-from barnabas.network.requests import Result, at_once_or_in_turns
+from barnabas.network.requests import Result, run_or_continue_in_slices
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,
@@ -82,7 +82,7 @@ def _topics_to_create(broker: MetadataNeeds, message: MetadataRequest) -> list[s
     ):
         return []
     names = {topic.name: None for topic in message.topics if topic.name is not None}
-    return [name for name in names if name not in broker.image.topics and not why_name_is_illegal(name)]
+    return [name for name in names if name not in broker.image.topics and not topic_name_error(name)]
 
 
 async def _create_and_answer(
@@ -118,7 +118,7 @@ def _refusals(results: dict[str, KafkaError | None]) -> _Refusals:
 def _answer(
     broker: MetadataNeeds, request: Request, message: MetadataRequest, refusals: _Refusals
 ) -> Result[MetadataResponse]:
-    return at_once_or_in_turns(request, _answering(broker, request, message, refusals))
+    return run_or_continue_in_slices(request, _answering(broker, request, message, refusals))
 
 
 def _answering(
@@ -194,7 +194,7 @@ def _describing(view: PartitionView, topic: TopicState) -> Generator[None, None,
 
 def unknown_topic_error(name: str) -> ErrorCode:
     """Return the error of an unknown topic: invalid name, or unknown."""
-    if why_name_is_illegal(name):
+    if topic_name_error(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.log.checkpoints import decode_epochs as decode_epochs
     from barnabas.log.checkpoints import decode_offsets as decode_offsets
     from barnabas.log.checkpoints import decode_partition_metadata as decode_partition_metadata
-    from barnabas.log.checkpoints import read_if_there as read_if_there
+    from barnabas.log.checkpoints import read_if_exists as read_if_exists
     from barnabas.log.epochs import UNDEFINED as UNDEFINED
     from barnabas.log.failures import DISK_FULL as DISK_FULL
     from barnabas.log.failures import DiskFull as DiskFull

@@ -83,7 +83,7 @@ def name_value_pairs(text: str, separator: str) -> Iterable[tuple[str, str]]:
             yield name.strip(), value.strip()
 
 
-def read_if_there(fs: FileSystem, path: str) -> bytes | None:
+def read_if_exists(fs: FileSystem, path: str) -> bytes | None:
     try:
         return fs.read_bytes(path)
     except FileNotFoundError:

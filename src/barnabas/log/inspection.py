@@ -167,7 +167,7 @@ def _refuse_ahead(
         data,
         header,
         timestamps=TimestampBounds(bounds.latest, after_max_ms=0),
-        most_headers=config.barnabas_validate_max_headers,
+        max_headers=config.barnabas_validate_max_headers,
         breathe=breathe,
     )
     raise too_far_ahead(header)
@@ -185,7 +185,7 @@ def _check_records(
         header,
         require_keys=config.compacted,
         timestamps=bounds,
-        most_headers=config.barnabas_validate_max_headers,
+        max_headers=config.barnabas_validate_max_headers,
         breathe=breathe,
     )
 

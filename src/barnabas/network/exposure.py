@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
-def why_unreachable(advertised: str, peer: str, *, is_set: bool) -> str | None:
+def unreachable_reason(advertised: str, peer: str, *, is_set: bool) -> str | None:
     """Return why a client cannot reach this broker at the advertised address, or None if unknown."""
     if advertised == "localhost" or advertised.startswith("127.") or advertised == "::1":
         is_elsewhere = not (peer.startswith("127.") or peer == "::1")

@@ -188,13 +188,13 @@ class RequestFrames(Generic[Owner]):
         else:
             (length,) = decode_length(buffer, position)
             if not self.shortest <= length <= self._longest:
-                raise RefusedFrameError("length", self._why_refused(length))
+                raise RefusedFrameError("length", self._refusal(length))
             if position + LENGTH_BYTES + length > end:
                 self._begin_frame(buffer, position, end, LENGTH_BYTES + length)
             else:
                 self._set_aside(buffer, position, end)
 
-    def _why_refused(self, length: int) -> str:
+    def _refusal(self, length: int) -> str:
         allowed = f"{self.shortest} to {self._longest} ({self._limit}) are allowed"
         return f"a request of {length} bytes is refused: {allowed}" + _hint(
             length.to_bytes(LENGTH_BYTES, "big", signed=True)

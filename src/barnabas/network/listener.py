@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.network.exposure import why_unreachable
+from barnabas.network.exposure import unreachable_reason
 from barnabas.network.transport import PlainTransport, Wrap
 from barnabas.security import RequestContext
 from barnabas.security.authn.sasl import NOTHING_OFFERED, Offer
@@ -89,7 +89,7 @@ class Listener:
     ) -> None:
         self.name = name
         self.offer = offer  # SASL mechanisms
-        self.is_broker: IsBroker = _whoever_authenticates
+        self.is_broker: IsBroker = _any_principal
         self.wrap = wrap
         self.requires_certificate = requires_certificate  # from clients; without one they are disconnected
         self._pace = pace
@@ -190,7 +190,7 @@ class Listener:
         if self._has_warned or peer == local:
             return
         advertised = self.advertised_address[0] if self.advertised_address is not None else local
-        reason = why_unreachable(advertised, peer, is_set=self.advertised_address is not None)
+        reason = unreachable_reason(advertised, peer, is_set=self.advertised_address is not None)
         if reason is not None:
             self._has_warned = True
             log.warning(
@@ -245,7 +245,7 @@ class Listener:
             self._loop.call_later(seconds, self._watch)
 
 
-def _whoever_authenticates(context: RequestContext) -> bool:
+def _any_principal(context: RequestContext) -> bool:
     return True
 
 

@@ -370,14 +370,14 @@ class TlsTransport:
         if self._again is not None:
             self._again.cancel()
         if self._is_open:
-            self._say_goodbye()
+            self._send_close_notify()
         elif self._failure is None:
             self._steps.end(self, ABANDONED)
         self._readable = self._writable = self._certified = None
         self._failure = None  # its traceback refers to this transport, and to its connection
         self._socket.close()
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         with suppress(OSError):
             self._tls.unwrap()
         if not self._unsent:

@@ -114,10 +114,10 @@ class LineEncoder:
         lines: Sequence[bytes],
         offsets: Sequence[int],
         timestamp: int,
-        most_bytes: int,
+        max_bytes: int,
     ) -> Iterator[Block]:
-        """Encode batches of up to `most_bytes`; a longer line gets a separate batch."""
-        for first, last in _groups(lines, offsets, self.overhead, most_bytes):
+        """Encode batches of up to `max_bytes`; a longer line gets a separate batch."""
+        for first, last in _groups(lines, offsets, self.overhead, max_bytes):
             records = self._encode(lines[first:last], offsets[first:last])
             data = bytearray(HEADER_SIZE)
             data += compress(self._codec, records) if self._codec else records
@@ -138,12 +138,12 @@ class LineEncoder:
 
 
 def _groups(
-    lines: Sequence[bytes], offsets: Sequence[int], overhead: int, most_bytes: int
+    lines: Sequence[bytes], offsets: Sequence[int], overhead: int, max_bytes: int
 ) -> Iterator[tuple[int, int]]:
     """(first, last) line of each batch. Lines are contiguous, so their offsets give the total size."""
     first = 0
     while first < len(lines):
-        limit = offsets[first] + most_bytes - overhead * (1 - first)
+        limit = offsets[first] + max_bytes - overhead * (1 - first)
         candidates = range(first, min(len(lines), first + MAX_RECORDS))
         fitting = bisect_right(
             candidates, limit, key=lambda index: offsets[index] + len(lines[index]) + overhead * index

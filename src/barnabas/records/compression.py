@@ -86,13 +86,13 @@ def decompress(codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT) -> byte
 
 
 def unpack(
-    codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MAX_BLOCKS
+    codec: int, data: Bytes, limit: int = DECOMPRESSED_LIMIT, max_blocks: int = MAX_BLOCKS
 ) -> bytes | bytearray:
     """Decompress without the final copy, for read-only use: a large batch is in memory once."""
     decompressor = _DECOMPRESSORS.get(codec)
     if decompressor is None:
         raise CompressionError(f"unknown compression codec {codec}: valid are 0 to {max(_DECOMPRESSORS)}")
-    return decompressor(memoryview(data), limit, most_blocks)
+    return decompressor(memoryview(data), limit, max_blocks)
 
 
 def begins_like(codec: int, data: memoryview) -> bool:
@@ -127,7 +127,7 @@ def _copy(data: Bytes, level: int | None) -> bytes:
     return bytes(data)
 
 
-def _copy_bounded(data: memoryview, limit: int, most_blocks: int) -> bytes:
+def _copy_bounded(data: memoryview, limit: int, max_blocks: int) -> bytes:
     if len(data) > limit:
         raise _beyond(limit)
     return bytes(data)
@@ -148,10 +148,10 @@ _GZIP_STEP = 1024 * 1024
 """Output per call."""
 
 
-def _gunzip(data: memoryview, limit: int, most_blocks: int) -> bytes | bytearray:
+def _gunzip(data: memoryview, limit: int, max_blocks: int) -> bytes | bytearray:
     output = bytearray()
     position = 0
-    most = -(-most_blocks // BLOCKS_PER_MEMBER)
+    most = -(-max_blocks // BLOCKS_PER_MEMBER)
     for _ in range(most):
         position = _gunzip_member(data, position, output, limit)
         if position == len(data):
@@ -196,18 +196,18 @@ def _snappy(data: Bytes, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: memoryview, limit: int, most_blocks: int) -> bytes | bytearray:
+def _unsnappy(data: memoryview, limit: int, max_blocks: int) -> bytes | bytearray:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)  # some clients omit the framing, and Kafka accepts that
     if len(data) < len(_XERIAL_HEADER):
         raise CompressionError("snappy: truncated xerial header")
     position, output = len(_XERIAL_HEADER), bytearray()
-    for _ in range(most_blocks):
+    for _ in range(max_blocks):
         if position == len(data):
             return output
         block, position = _xerial_block(data, position)
         output += _unsnappy_block(block, limit - len(output))
-    raise _too_many(f"snappy: more than {most_blocks} blocks")
+    raise _too_many(f"snappy: more than {max_blocks} blocks")
 
 
 def _xerial_block(data: memoryview, position: int) -> tuple[memoryview, int]:
@@ -268,10 +268,10 @@ def _lz4(data: Bytes, level: int | None) -> bytes:
     return bytes(compressor.finish())
 
 
-def _unlz4(data: memoryview, limit: int, most_blocks: int) -> bytearray:
+def _unlz4(data: memoryview, limit: int, max_blocks: int) -> bytearray:
     import cramjam
 
-    output = bytearray(min(limit, _lz4_output_bound(data, most_blocks)))
+    output = bytearray(min(limit, _lz4_output_bound(data, max_blocks)))
     try:
         length = cramjam.lz4.decompress_into(data, output)
     except cramjam.DecompressionError as error:
@@ -282,7 +282,7 @@ def _unlz4(data: memoryview, limit: int, most_blocks: int) -> bytearray:
     return output
 
 
-def _lz4_output_bound(data: memoryview, most_blocks: int) -> int:
+def _lz4_output_bound(data: memoryview, max_blocks: int) -> int:
     """Upper bound on the output of a frame: the library writes into a buffer of a fixed size.
 
     The content size that a frame declares is ignored, because the client controls it.
@@ -294,14 +294,14 @@ def _lz4_output_bound(data: memoryview, most_blocks: int) -> int:
             raise CompressionError("lz4: invalid frame header")
         position = 7 + (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
         checksum = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
-        return _lz4_blocks_bound(data, position, largest, checksum, most_blocks)
+        return _lz4_blocks_bound(data, position, largest, checksum, max_blocks)
     except StructError:
         raise CompressionError("lz4: truncated frame") from None
 
 
-def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: int, most_blocks: int) -> int:
+def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: int, max_blocks: int) -> int:
     bound = 0
-    for _ in range(most_blocks):
+    for _ in range(max_blocks):
         (length,) = _LZ4_BLOCK_LENGTH.unpack_from(data, position)
         if not length:
             return bound
@@ -309,7 +309,7 @@ def _lz4_blocks_bound(data: memoryview, position: int, largest: int, checksum: i
         # lz4 expands by at most 255
         bound += stored if length & _LZ4_STORED else min(largest, 255 * stored)
         position += _LZ4_BLOCK_LENGTH.size + stored + checksum
-    raise _too_many(f"lz4: more than {most_blocks} blocks")
+    raise _too_many(f"lz4: more than {max_blocks} blocks")
 
 
 # ---- zstd ----------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def _zstd(data: Bytes, level: int | None) -> bytes:
     return zstandard.ZstdCompressor(level=level).compress(data)
 
 
-def _unzstd(data: memoryview, limit: int, most_blocks: int) -> bytes:
+def _unzstd(data: memoryview, limit: int, max_blocks: int) -> bytes:
     import zstandard
 
     try:

@@ -28,7 +28,7 @@ REJECTED = "Offset rejected by client."
 DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
-class GivenUp(NamedTuple):
+class DeadLetterOrigin(NamedTuple):
     """Origin of dead-letter records, and the reason."""
 
     group_id: str
@@ -37,7 +37,9 @@ class GivenUp(NamedTuple):
     reason: str
 
 
-def dead_letters(given_up: GivenUp, records: Iterable[Record], now_ms: int, *, copied: bool) -> list[Record]:
+def dead_letters(
+    given_up: DeadLetterOrigin, records: Iterable[Record], now_ms: int, *, copied: bool
+) -> list[Record]:
     """Build the dead-letter records; keys and values are included only if the group copies records."""
     return [
         Record(
@@ -51,7 +53,7 @@ def dead_letters(given_up: GivenUp, records: Iterable[Record], now_ms: int, *, c
     ]
 
 
-def _headers(given_up: GivenUp, offset: int) -> tuple[Header, ...]:
+def _headers(given_up: DeadLetterOrigin, offset: int) -> tuple[Header, ...]:
     facts = (
         (TOPIC_HEADER, given_up.origin.topic),
         (PARTITION_HEADER, given_up.origin.partition),

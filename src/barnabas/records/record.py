@@ -71,12 +71,12 @@ def iterate_records(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED
 
 
 def read_record(
-    data: Buffer, position: int, index: int, header: BatchHeader, most_headers: int
+    data: Buffer, position: int, index: int, header: BatchHeader, max_headers: int
 ) -> tuple[Record, int]:
     """The record at `index` of a producer's batch, and the position of the next one."""
     try:
         # From a bytearray, key and value are bytearrays too: callers do not keep them.
-        return _read_record(cast(bytes, data), position, header, None, most_headers)
+        return _read_record(cast(bytes, data), position, header, None, max_headers)
     except (IndexError, ValueError) as error:
         raise _bad_record(header, index, error) from None
 
@@ -125,7 +125,7 @@ def record_data(batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIM
 
 
 def unpacked_data(
-    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, most_blocks: int = MAX_BLOCKS
+    batch: Bytes, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT, max_blocks: int = MAX_BLOCKS
 ) -> Buffer:
     """`record_data` without the final copy, for read-only use."""
     if header.length < MIN_LENGTH or header.size > len(batch):
@@ -133,7 +133,7 @@ def unpacked_data(
     if header.record_count < 0:
         raise InvalidRecords(f"the batch header declares {header.record_count} records")
     try:
-        return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit, most_blocks)
+        return unpack(header.compression, memoryview(batch)[HEADER_SIZE : header.size], limit, max_blocks)
     except CompressionError as error:
         raise InvalidRecords(f"the records cannot be decompressed: {error}") from error
 
@@ -145,7 +145,7 @@ def _bad_record(header: BatchHeader, index: int, error: IndexError | ValueError)
 
 
 def _read_record(
-    data: bytes, position: int, header: BatchHeader, append_time: int | None, most_headers: int
+    data: bytes, position: int, header: BatchHeader, append_time: int | None, max_headers: int
 ) -> tuple[Record, int]:
     length, position = read_varint(data, position)
     end = position + length
@@ -156,7 +156,7 @@ def _read_record(
     offset_delta, position = read_varint(data, position)
     key, position = _read_nullable(data, position, end)
     value, position = _read_nullable(data, position, end)
-    headers, position = read_headers(data, position, end, most_headers)
+    headers, position = read_headers(data, position, end, max_headers)
     if position != end:
         raise ValueError(f"its fields take {position - end + length} bytes, its length is {length}")
     timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time

@@ -62,7 +62,7 @@ def validate_records(
     require_keys: bool = False,
     timestamps: TimestampBounds | None = None,
     limit: int = DECOMPRESSED_LIMIT,
-    most_headers: int = _MAX_INT64,
+    max_headers: int = _MAX_INT64,
 ) -> int:
     """Validate every record of a producer's batch; returns the largest timestamp.
 
@@ -72,7 +72,7 @@ def validate_records(
     _check_header(header)
     data = unpacked_data(batch, header, limit)
     return validate_data(
-        data, header, require_keys=require_keys, timestamps=timestamps, most_headers=most_headers
+        data, header, require_keys=require_keys, timestamps=timestamps, max_headers=max_headers
     )
 
 
@@ -82,12 +82,12 @@ def validate_data(
     *,
     require_keys: bool = False,
     timestamps: TimestampBounds | None = None,
-    most_headers: int = _MAX_INT64,
+    max_headers: int = _MAX_INT64,
     breathe: Callable[[], None] | None = None,
 ) -> int:
     """`validate_records` for decompressed records. `breathe` is called every few hundred records, to yield."""
     _check_header(header)
-    rules = _rules(header, require_keys, timestamps, most_headers)
+    rules = _rules(header, require_keys, timestamps, max_headers)
     count = header.record_count
     step = count if breathe is None else _STEP
     errors = _Errors()
@@ -106,13 +106,13 @@ def validate_data(
 
 
 def _rules(
-    header: BatchHeader, require_keys: bool, timestamps: TimestampBounds | None, most_headers: int
+    header: BatchHeader, require_keys: bool, timestamps: TimestampBounds | None, max_headers: int
 ) -> RecordRules:
     if timestamps is None:
         timestamps = TimestampBounds(0)
     earliest = min(max(timestamps.earliest, _MIN_INT64), _MAX_INT64)
     latest = min(max(timestamps.latest, _MIN_INT64), _MAX_INT64)
-    return RecordRules(header.base_timestamp, earliest, latest, require_keys, most_headers)
+    return RecordRules(header.base_timestamp, earliest, latest, require_keys, max_headers)
 
 
 def _look_closely(
@@ -125,7 +125,7 @@ def _look_closely(
 ) -> ScanState:
     """Record the error of the record at the scan position, and continue after it."""
     index, position, largest = state
-    record, position = read_record(data, position, index, header, rules.most_headers)
+    record, position = read_record(data, position, index, header, rules.max_headers)
     if timestamps is not None and not timestamps.allow(record.timestamp):
         errors.code = ErrorCode.INVALID_TIMESTAMP
         errors.found.append((index, _out_of_bounds(record, timestamps)))

@@ -28,7 +28,7 @@ class RecordRules(NamedTuple):
     earliest: int = -(1 << 63)
     latest: int = (1 << 63) - 1
     require_keys: bool = False
-    most_headers: int = UNLIMITED
+    max_headers: int = UNLIMITED
 
 
 class ScanState(NamedTuple):
@@ -52,7 +52,7 @@ def walk_plain(  # noqa: C901 - one function, because calls would double the tim
 ) -> ScanState:
     """Scan in Python: half a microsecond per record."""
     index, position, largest = state
-    base, earliest, latest, require_keys, most_headers = rules
+    base, earliest, latest, require_keys, max_headers = rules
     size = len(data)
     try:
         while index < stop:
@@ -98,7 +98,7 @@ def walk_plain(  # noqa: C901 - one function, because calls would double the tim
                 byte, at = _read_folded(data, at)
             if not byte & 1:
                 at += byte >> 1
-            at = at + 1 if data[at] == 0 else _skip_headers(data, at, end, most_headers)
+            at = at + 1 if data[at] == 0 else _skip_headers(data, at, end, max_headers)
             if at != end:
                 break
             if timestamp > largest:

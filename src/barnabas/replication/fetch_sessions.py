@@ -95,7 +95,7 @@ class FetchEntry:
         self.session.changed(self)
 
     def high_watermark_moved(self) -> None:
-        self.session.is_worth_telling(self)
+        self.session.include_in_response(self)
 
 
 class FetchSession:
@@ -159,7 +159,7 @@ class FetchSession:
         if self.on_ready is not None:
             self.on_ready()
 
-    def is_worth_telling(self, entry: FetchEntry) -> None:
+    def include_in_response(self, entry: FetchEntry) -> None:
         """Include the partition in the next response, without completing a waiting fetch."""
         self.ready[entry] = None
 
@@ -202,9 +202,9 @@ WITHOUT_SESSION: Final = {
 class FetchSessions:
     """All sessions of a broker, bounded: the least recently used consumer session is evicted for a new one."""
 
-    def __init__(self, slots: int, clock: Clock, most_partitions: int = UNBOUNDED) -> None:
+    def __init__(self, slots: int, clock: Clock, max_partitions: int = UNBOUNDED) -> None:
         self._slots = slots
-        self.most_partitions = most_partitions
+        self.max_partitions = max_partitions
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}  # in order of last use
         self._followers: dict[int, FetchSession] = {}  # the latest of each replica
@@ -244,7 +244,7 @@ class FetchSessions:
             return
         session.counted += added
         self.partition_count += added
-        if self.partition_count > self.most_partitions and replica == NO_REPLICA and added > 0:
+        if self.partition_count > self.max_partitions and replica == NO_REPLICA and added > 0:
             self.refused += 1
             self.close(session.id)
             raise KafkaError(
@@ -297,7 +297,7 @@ class FetchSessions:
 
     def _has_room(self, request: FetchRequest) -> bool:
         wanted = sum(len(topic.partitions) for topic in request.topics)
-        return self.partition_count + wanted <= self.most_partitions
+        return self.partition_count + wanted <= self.max_partitions
 
     def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)

@@ -117,16 +117,16 @@ class InSyncReplicas(PartitionWatchers):
             and follower.broker_epoch == self._cluster.eligible_epoch(replica)
         )
 
-    def review_isr(self, max_lag: float, most_behind: int = NO_LIMIT) -> None:
+    def review_isr(self, max_lag: float, max_lag_records: int = NO_LIMIT) -> None:
         """Propose an ISR without followers that were not caught up for more than `max_lag` seconds, or lack more
-        than `most_behind` records in two reviews, and with those that have caught up: one that was not eligible at
+        than `max_lag_records` records in two reviews, and with those that have caught up: one that was not eligible at
         that time does not report again."""
         if not self.is_leader or not self._followers or self.proposal is not None:
             return
         now, written = self._cluster.monotonic(), self.log.offsets.written
         isr = self._committed_isr()
         behind = self._followers.behind(isr, written, now, max_lag)
-        behind |= self._followers.far_behind(isr, written, most_behind)
+        behind |= self._followers.far_behind(isr, written, max_lag_records)
         staying = [member for member in isr if member == self.broker_id or member not in behind]
         coming = [
             replica

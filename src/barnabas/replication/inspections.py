@@ -78,7 +78,7 @@ class Inspections:
 
 
 def _inspect(batch: memoryview, unchecked: InspectionRequiredError, now_ms: int) -> Inspected:
-    return inspection.inspect(batch, unchecked.header, unchecked.config, now_ms, breathe=Breath())
+    return inspection.inspect(batch, unchecked.header, unchecked.config, now_ms, breathe=GilYield())
 
 
 def _timed_unpack(codec: int, data: memoryview, limit: int) -> tuple[bytes | bytearray, float]:
@@ -93,7 +93,7 @@ def _load_compiled() -> None:
         log.warning("the compiled record validation cannot be loaded; using the slower one", exc_info=True)
 
 
-class Breath:
+class GilYield:
     """Releases the GIL from time to time; called between pieces of work."""
 
     def __init__(self) -> None:

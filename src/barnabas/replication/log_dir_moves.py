@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.1  # between two checks of an exceeded throttle, or of a full 
 logger = rate_limited_logger(__name__)
 
 
-class _Over(Exception):  # noqa: N818 - ends a task, not an error
+class _MoveCancelled(Exception):  # noqa: N818 - ends a task, not an error
     """The move was cancelled while waiting."""
 
 
@@ -111,7 +111,7 @@ class ReplicaMoves:
                 await self._copy(move)
             await self._settle(move)
             logger.info("%s has moved from %s to %s", move.partition, move.source.folder, move.target.folder)
-        except _Over:
+        except _MoveCancelled:
             logger.info("%s: move to %s cancelled", move.partition, move.target.folder)
         except (KafkaError, OSError) as error:
             logger.error(
@@ -190,7 +190,7 @@ class ReplicaMoves:
     def _check(self, move: LogDirMove) -> LogDirMove:
         """Raise if the move has ended or failed meanwhile."""
         if move.state is MoveState.OVER:
-            raise _Over
+            raise _MoveCancelled
         failure = move.failure or move.source.disk.error
         if failure is not None:
             raise failure

@@ -329,10 +329,10 @@ class ReplicaManager:
 
     # -- by the clock, and in need ------------------------------------------------------------------
 
-    def review_isr(self, max_lag: float, most_behind: int) -> Iterator[None]:
+    def review_isr(self, max_lag: float, max_lag_records: int) -> Iterator[None]:
         """Review the ISRs partition by partition: the caller yields in between."""
         for partition in list(self):
-            partition.review_isr(max_lag, most_behind)
+            partition.review_isr(max_lag, max_lag_records)
             yield
 
     def settle(self, tp: TopicPartition, newest_image: Callable[[], MetadataImage]) -> None:

@@ -35,7 +35,7 @@ from barnabas.replication.partition import Partition
 
 logger = safe_logger(__name__)
 
-LOOK_SECONDS = 0.05  # maximum time that a follower may take before it is checked again
+POLL_SECONDS = 0.05  # maximum time that a follower may take before it is checked again
 RETRY_SECONDS = 0.2
 AT_ONCE = 20  # partitions per slice
 MAX_LISTED = 100  # transactions per partition
@@ -111,7 +111,7 @@ class Mirrors:
         self._changed.clear()
         if self._waiting:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._changed.wait()
 
     async def _prepare(self) -> None:

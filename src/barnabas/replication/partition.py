@@ -261,7 +261,7 @@ class Partition(ReadablePartition):
 
     def why_not_writable(self) -> KafkaError:
         if self._can_commit and self.mirror is not None:
-            return KafkaError(ErrorCode.POLICY_VIOLATION, self.mirror.why_not_written(self.topic))
+            return KafkaError(ErrorCode.POLICY_VIOLATION, self.mirror.write_refusal(self.topic))
         why = f"this broker does not lead {self.topic}-{self.index}"
         if self.is_recovering:
             why = (

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
 )
 from barnabas.records import Record, build_batch
-from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, GivenUp, dead_letters
+from barnabas.records.delays import DELIVERED_TOO_OFTEN, REJECTED, DeadLetterOrigin, dead_letters
 from barnabas.replication import ALL_REPLICAS, Durability, ReplicaManager
 from barnabas.share.led_partition import LedSharePartition, ShareEnvironment, ShareGroupConfigs
 from barnabas.share.record_reader import read_records
@@ -109,7 +109,7 @@ class DeadLetterWriter:
         if not topic:
             return last  # the setting was removed: drop them
         copied = self._configs.value(group_id, "errors.deadletterqueue.copy.record.enable")
-        given_up = GivenUp(
+        given_up = DeadLetterOrigin(
             group_id,
             led.partition.topic_partition,
             run.count,
@@ -137,7 +137,9 @@ class DeadLetterWriter:
                 f"topic {topic} does not accept dead letters; set {GROUP_ENABLE}=true on it",
             )
 
-    async def _append(self, topic: str, given_up: GivenUp, records: list[Record], copied: bool) -> None:
+    async def _append(
+        self, topic: str, given_up: DeadLetterOrigin, records: list[Record], copied: bool
+    ) -> None:
         """Append in one batch; if that is too large, one by one; if that is too large, without their
         contents.
         """
@@ -158,7 +160,7 @@ class DeadLetterWriter:
             else:
                 raise
 
-    def append_here(self, tp: TopicPartition, batch: memoryview, done: Done[None]) -> None:
+    def append_locally(self, tp: TopicPartition, batch: memoryview, done: Done[None]) -> None:
         """Append to a partition led by this broker; `done` when the records are durable."""
         partition = self._replicas.find(*tp)
         if partition is None:
@@ -202,8 +204,8 @@ class _Append(CoordinatorRequest[None]):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._tp} was deleted")
         return state.leader
 
-    def answer_here(self, done: Done[None]) -> None:
-        self._writer.append_here(self._tp, memoryview(self._batch), done)
+    def handle_locally(self, done: Done[None]) -> None:
+        self._writer.append_locally(self._tp, memoryview(self._batch), done)
 
     def request(self) -> ProduceRequest:
         data = PartitionProduceData(self._tp.partition, self._batch)

@@ -245,11 +245,11 @@ class LedSharePartition:
         if not share.room:
             upper = min(upper, share.end + 1)
         if log.config.barnabas_delay_enable:
-            upper = min(upper, self._looked_at(share, upper))
+            upper = min(upper, self._delays_known_up_to(share, upper))
         last_wanted = max(share.end, offset) + max_records
         return read_batches(self.partition, offset, max_bytes, upper, last_wanted, committed_only, loaded)
 
-    def _looked_at(self, share: SharePartition, upper: int) -> int:
+    def _delays_known_up_to(self, share: SharePartition, upper: int) -> int:
         """The offset up to which delayed records are known."""
         if self._delays is None:
             self._delays = Delays(

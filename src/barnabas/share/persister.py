@@ -97,7 +97,7 @@ class _Write(_WithoutResult):
         super().__init__(key)
         self._wanted = wanted
 
-    def answer_here(self, done: Done[None]) -> None:
+    def handle_locally(self, done: Done[None]) -> None:
         self.coordinator.write(self.key, self._wanted, done)
 
     def request(self) -> Message:
@@ -121,7 +121,7 @@ class _Initialize(_WithoutResult):
         self._state_epoch = state_epoch
         self._start_offset = start_offset
 
-    def answer_here(self, done: Done[None]) -> None:
+    def handle_locally(self, done: Done[None]) -> None:
         self.coordinator.initialize(self.key, self._state_epoch, self._start_offset, done)
 
     def request(self) -> Message:
@@ -134,7 +134,7 @@ class _Initialize(_WithoutResult):
 
 
 class _Delete(_WithoutResult):
-    def answer_here(self, done: Done[None]) -> None:
+    def handle_locally(self, done: Done[None]) -> None:
         self.coordinator.delete(self.key, done)
 
     def request(self) -> Message:
@@ -149,7 +149,7 @@ class _Read(_StateQuestion[StoredState]):
         super().__init__(key)
         self._leader_epoch = leader_epoch
 
-    def answer_here(self, done: Done[StoredState]) -> None:
+    def handle_locally(self, done: Done[StoredState]) -> None:
         self.coordinator.read(self.key, self._leader_epoch, done)
 
     def request(self) -> Message:
@@ -167,7 +167,7 @@ class _Read(_StateQuestion[StoredState]):
 
 
 class _Summary(_StateQuestion[StoredState]):
-    def answer_here(self, done: Done[StoredState]) -> None:
+    def handle_locally(self, done: Done[StoredState]) -> None:
         self.coordinator.summary(self.key, done)
 
     def request(self) -> Message:

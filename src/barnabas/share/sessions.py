@@ -104,9 +104,9 @@ class ShareSession:
 class ShareSessions:
     """All sessions of a broker. Sessions are never evicted: a member without a session gets no records."""
 
-    def __init__(self, most: int, most_partitions: int = UNBOUNDED) -> None:
+    def __init__(self, most: int, max_partitions: int = UNBOUNDED) -> None:
         self._most = most
-        self.most_partitions = most_partitions
+        self.max_partitions = max_partitions
         self.partition_count = 0
         self.refused = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
@@ -143,7 +143,7 @@ class ShareSessions:
         before = len(session.partitions)
         session.update(added, forgotten)
         self.partition_count += len(session.partitions) - before
-        if self.partition_count > self.most_partitions and len(session.partitions) > before:
+        if self.partition_count > self.max_partitions and len(session.partitions) > before:
             self.refused += 1
             self.partition_count -= len(session.partitions)
             session.partitions.clear()

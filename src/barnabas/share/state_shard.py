@@ -45,7 +45,7 @@ from barnabas.share.stored_state import (
 logger = rate_limited_logger(__name__)
 
 # Snapshots of unused partitions are rewritten only if that frees at least this many records for each.
-WORTH_A_SNAPSHOT = 10
+MIN_UPDATES_FOR_SNAPSHOT = 10
 
 
 class StateWrite(NamedTuple):
@@ -178,7 +178,7 @@ class ShareStateShard:
 
     def renew_old_snapshots(self, log_end: int, most: int) -> CoordinatorResult[None]:
         """Rewrite snapshots of unused partitions, so that the log before them can be deleted."""
-        oldest = log_end - WORTH_A_SNAPSHOT * (len(self._states) + 1)
+        oldest = log_end - MIN_UPDATES_FOR_SNAPSHOT * (len(self._states) + 1)
         old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
         records = []
         for key in old:

@@ -78,11 +78,11 @@ class StoredState:
         if finished_count != UNKNOWN_COUNT:
             self.finished_count = finished_count
         for batch in batches:
-            lay_over(self.batches, batch)
+            overlay(self.batches, batch)
         drop_below(self.batches, self.start_offset)
 
 
-def lay_over(batches: list[PersisterStateBatch], new: PersisterStateBatch) -> None:
+def overlay(batches: list[PersisterStateBatch], new: PersisterStateBatch) -> None:
     """Overlay a batch: later batches replace earlier ones. `batches` stays sorted and free of overlaps."""
     first = bisect_left(batches, new.first, key=_last)
     behind = bisect_right(batches, new.last, lo=first, key=_first)

@@ -27,7 +27,7 @@ from barnabas.tables.sources import Bounds, OpenSource, Snapshot, TableSource, T
 CHUNK = 4 * 1024 * 1024
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     """A batch in a file."""
 
     file: OpenSegmentFile
@@ -49,7 +49,7 @@ class OpenSegmentFile:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def batches(self) -> Iterator[Stored]:
+    def batches(self) -> Iterator[StoredBatch]:
         """Batches in offset order; a truncated batch at the end is skipped."""
         position = 0
         while position + HEADER_SIZE <= self.size:
@@ -61,15 +61,15 @@ class OpenSegmentFile:
                 raise DamagedFileError(f"{self.path} is damaged at byte {position}: not a record batch")
             if position + header.size > self.size:
                 return
-            yield Stored(self, position, header)
+            yield StoredBatch(self, position, header)
             position += header.size
 
 
-class Walked(NamedTuple):
+class VisibleBatches(NamedTuple):
     """Batches of a partition that are visible with isolation level read_committed."""
 
     bounds: Bounds
-    batches: list[Stored]
+    batches: list[StoredBatch]
 
 
 def open_folder(data: str) -> OpenSource:
@@ -84,7 +84,7 @@ class FolderTableSource:
         if not data.is_dir():
             raise TableError(f"{data} is not a folder: pass the folder of `barnabas serve --data`")
         self._data = data
-        self._walked: dict[TopicPartition, Walked] = {}
+        self._walked: dict[TopicPartition, VisibleBatches] = {}
         self._files: list[OpenSegmentFile] = []
 
     async def topics(self) -> list[str]:
@@ -129,7 +129,7 @@ class FolderTableSource:
         except CheckpointError as error:
             raise DamagedFileError(f"{path} cannot be read: {error}") from error
 
-    def _walk(self, folder: Path, start: int, until: int) -> Walked:
+    def _walk(self, folder: Path, start: int, until: int) -> VisibleBatches:
         bases = sorted(
             offset
             for path in folder.iterdir()
@@ -160,11 +160,11 @@ class FolderTableSource:
         return found
 
 
-def walk(files: list[OpenSegmentFile], first: int, until: int) -> Walked:
+def walk(files: list[OpenSegmentFile], first: int, until: int) -> VisibleBatches:
     """Return the batches from `first`; the end is the last stable offset, at most `until`."""
-    kept: list[Stored] = []
+    kept: list[StoredBatch] = []
     hidden: set[int] = set()
-    open_transactions: dict[int, list[Stored]] = defaultdict(list)
+    open_transactions: dict[int, list[StoredBatch]] = defaultdict(list)
     end = first
     for stored in (stored for file in files for stored in file.batches()):
         header = stored.header
@@ -180,10 +180,12 @@ def walk(files: list[OpenSegmentFile], first: int, until: int) -> Walked:
     started = [batches[0].header.base_offset for batches in open_transactions.values()]
     end = min([end, *started]) if started else end
     seen = [stored for stored in kept if id(stored) not in hidden and stored.header.base_offset < end]
-    return Walked(Bounds(first, max(first, end)), seen)
+    return VisibleBatches(Bounds(first, max(first, end)), seen)
 
 
-def _end_transaction(stored: Stored, open_transactions: dict[int, list[Stored]], hidden: set[int]) -> None:
+def _end_transaction(
+    stored: StoredBatch, open_transactions: dict[int, list[StoredBatch]], hidden: set[int]
+) -> None:
     batch = memoryview(stored.file.read(stored.position, stored.header.size))
     marker = transaction_marker(batch, stored.header)
     if marker is None:
@@ -196,7 +198,7 @@ def _end_transaction(stored: Stored, open_transactions: dict[int, list[Stored]],
 class FolderSource:
     """A BatchSource that reads adjacent batches of a file at once."""
 
-    def __init__(self, ranges: list[tuple[OffsetRange, list[Stored]]]) -> None:
+    def __init__(self, ranges: list[tuple[OffsetRange, list[StoredBatch]]]) -> None:
         self._chunks = [(wanted, chunk) for wanted, batches in ranges for chunk in _chunks(wanted, batches)]
         self._at = 0
 
@@ -219,8 +221,8 @@ class FolderSource:
         self._at = len(self._chunks)
 
 
-def _chunks(wanted: OffsetRange, batches: list[Stored]) -> Iterator[list[Stored]]:
-    held: list[Stored] = []
+def _chunks(wanted: OffsetRange, batches: list[StoredBatch]) -> Iterator[list[StoredBatch]]:
+    held: list[StoredBatch] = []
     for stored in batches:
         header = stored.header
         if header.last_offset < wanted.first or header.base_offset >= wanted.until:

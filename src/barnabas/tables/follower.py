@@ -26,7 +26,7 @@ IDLE_SECONDS = 0.5
 Positions = dict[TopicPartition, int]
 
 
-class News(NamedTuple):
+class NewRows(NamedTuple):
     rows: pa.Table
     positions: Positions
 
@@ -35,7 +35,7 @@ def follow(table: Table, columns: list[str], checkpoint: str | None, once: bool)
     """The checkpoint advances when the caller asks for the next table: an unprocessed table is delivered again."""
     path = None if checkpoint is None else Path(checkpoint)
     known = {} if path is None else read_checkpoint(path, table.topic)
-    scan: TableScan[News] = TableScan(lambda: _news(table, columns, known, once))
+    scan: TableScan[NewRows] = TableScan(lambda: _news(table, columns, known, once))
     try:
         for news in scan:
             if news.rows.num_rows:
@@ -46,7 +46,9 @@ def follow(table: Table, columns: list[str], checkpoint: str | None, once: bool)
         scan.close()
 
 
-async def _news(table: Table, columns: list[str], known: Positions, once: bool) -> AsyncGenerator[News, None]:
+async def _news(
+    table: Table, columns: list[str], known: Positions, once: bool
+) -> AsyncGenerator[NewRows, None]:
     schema = table.shape.select(columns).schema
     positions = dict(known)
     while True:
@@ -58,7 +60,7 @@ async def _news(table: Table, columns: list[str], known: Positions, once: bool) 
             await source.close()
         positions |= {wanted.tp: wanted.until for wanted in ranges}
         if ranges:
-            yield News(pa.Table.from_batches(rows, schema), dict(positions))
+            yield NewRows(pa.Table.from_batches(rows, schema), dict(positions))
         elif not once:
             await asyncio.sleep(IDLE_SECONDS)
         if once:

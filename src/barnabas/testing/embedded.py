@@ -23,7 +23,7 @@ from barnabas.common.suggestions import closest
 from barnabas.network import new_event_loop
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.client_settings import ClientSettings, plain_users
-from barnabas.testing.fork import Belongings, let_go_in_child
+from barnabas.testing.fork import ForkResources, release_in_child
 
 if TYPE_CHECKING:
     from barnabas.broker import Broker
@@ -193,9 +193,9 @@ class EmbeddedBroker:
         return self._running_broker()
 
     @property
-    def belongings(self) -> Belongings | None:
+    def belongings(self) -> ForkResources | None:
         """Port and data directory whose descriptors a forked child must close."""
-        return None if self._broker is None else Belongings(self.port, str(self.data_dir))
+        return None if self._broker is None else ForkResources(self.port, str(self.data_dir))
 
     def start(self) -> Self:
         """Start, and return when clients can connect; raises the error of a failed start."""
@@ -211,7 +211,7 @@ class EmbeddedBroker:
             raise
         self._owner = os.getpid()
         self.port = self._broker.listeners[0].port  # kept across restarts
-        let_go_in_child(self)
+        release_in_child(self)
         if self._with_registry:
             self._start_registry()
         return self

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 LOCK_FILE = ".lock"
 
 
-class Belongings(NamedTuple):
+class ForkResources(NamedTuple):
     """Port and data directory that identify a broker's descriptors."""
 
     port: int
@@ -25,14 +25,14 @@ class Belongings(NamedTuple):
 
 class Owner(Protocol):
     @property
-    def belongings(self) -> Belongings | None: ...
+    def belongings(self) -> ForkResources | None: ...
 
 
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
 _registered = False
 
 
-def let_go_in_child(owner: Owner) -> None:
+def release_in_child(owner: Owner) -> None:
     """Close the owner's descriptors in processes forked from now on."""
     global _registered
     _owners.add(owner)
@@ -49,7 +49,7 @@ def _let_go() -> None:
                 _redirect_to_null(descriptor)
 
 
-def _descriptors_of(belongings: Belongings) -> Iterator[int]:
+def _descriptors_of(belongings: ForkResources) -> Iterator[int]:
     lock = _identity_of_file(os.path.join(belongings.data_dir, LOCK_FILE))
     for name in os.listdir("/dev/fd"):
         try:

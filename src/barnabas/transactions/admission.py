@@ -166,7 +166,7 @@ class _AddOrVerify(CoordinatorRequest[Errors]):
     def leader(self) -> int:
         return self._coordinator.leader_of(self._applicant.transactional_id)
 
-    def answer_here(self, done: Done[Errors]) -> None:
+    def handle_locally(self, done: Done[Errors]) -> None:
         partitions = self._partitions
         sender, transactional_id, instance = self._applicant
 

@@ -55,7 +55,7 @@ class WriteMarkers(CoordinatorRequest[Errors]):
     def leader(self) -> int:
         return self._leader
 
-    def answer_here(self, done: Done[Errors]) -> None:
+    def handle_locally(self, done: Done[Errors]) -> None:
         def write(tp: TopicPartition, answer: Callable[[ErrorCode], None]) -> None:
             self._writer.write(tp, self._marker, answer)
 

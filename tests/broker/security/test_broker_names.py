@@ -128,18 +128,18 @@ def test_certificates_of_any_name_are_of_brokers_where_nothing_says_which(tmp_pa
 @pytest.mark.parametrize("client_id", ["barnabas-broker-1", "shop"])
 def test_no_client_id_makes_a_broker(client_id: str) -> None:
     shared = config(listeners="IN://127.0.0.1:1")
-    is_broker = names_of(shared).is_surely_broker
+    is_broker = names_of(shared).is_authenticated_broker
     assert is_broker(asks("broker", client_id=client_id))
     assert not is_broker(asks("alice", client_id=client_id))
     clear = config(**{"listeners": "OUT://127.0.0.1:1", "inter.broker.listener.name": "OUT"})
-    assert not names_of(clear).is_surely_broker(asks("", "OUT", client_id))
+    assert not names_of(clear).is_authenticated_broker(asks("", "OUT", client_id))
 
 
 def test_who_comes_where_only_brokers_come_is_one() -> None:
     apart = config(**{"inter.broker.listener.name": "OUT"})
-    assert names_of(apart).is_surely_broker(asks("", "OUT"))
+    assert names_of(apart).is_authenticated_broker(asks("", "OUT"))
     unprivileged = asks("", "OUT").unprivileged()
-    assert not names_of(apart).is_surely_broker(unprivileged)
+    assert not names_of(apart).is_authenticated_broker(unprivileged)
 
 
 def test_nobody_without_a_name_is_surely_a_broker_whatever_it_may_do() -> None:
@@ -151,4 +151,4 @@ def test_nobody_without_a_name_is_surely_a_broker_whatever_it_may_do() -> None:
             "super.users": "User:ANONYMOUS",
         }
     )
-    assert not names_of(settings).is_surely_broker(asks("", "OUT", "barnabas-broker-1"))
+    assert not names_of(settings).is_authenticated_broker(asks("", "OUT", "barnabas-broker-1"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from barnabas.cli.main import make_app
-from barnabas.cli.pipeline.run import _Screen, last_words
+from barnabas.cli.pipeline.run import _StatusScreen, last_words
 from barnabas.pipelines.definitions.files import read_pipeline
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.status import StatusFile
@@ -16,7 +16,7 @@ SPEC = "{name: shop, storage: 'file:///tmp/shop', libraries: [{glob: {include: t
 def test_status_names_what_fires_from_the_first_moment_to_the_end(tmp_path: Path) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
     firing = ["slow requests of cart"]
-    with _Screen(read_pipeline(tmp_path)) as screen:
+    with _StatusScreen(read_pipeline(tmp_path)) as screen:
         screen.firing = lambda: list(firing)  # what the runner has found in its notes
         screen.show([])
         begun = StatusFile(tmp_path).read()
@@ -31,7 +31,7 @@ def test_status_names_what_fires_from_the_first_moment_to_the_end(tmp_path: Path
 
 def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
-    with _Screen(read_pipeline(tmp_path)) as screen:
+    with _StatusScreen(read_pipeline(tmp_path)) as screen:
         screen.show([FlowProgress("traffic", rows=1_500, late=37)])
         screen.end("stopped")
     shown = CliRunner().invoke(make_app(), ["pipeline", "status", str(tmp_path)]).output

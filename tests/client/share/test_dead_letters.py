@@ -12,7 +12,7 @@ from barnabas.client.share.dead_letters import DeadLetterFilter, RedrivenOffsets
 from barnabas.client.share.redriving import redrive
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.records.delays import REJECTED, GivenUp, dead_letters
+from barnabas.records.delays import REJECTED, DeadLetterOrigin, dead_letters
 from barnabas.records.record import Record
 
 
@@ -34,7 +34,7 @@ def test_more_than_a_commit_can_hold_is_refused() -> None:
 
 
 def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
-    given_up = GivenUp("workers", TopicPartition("jobs", 3), 5, REJECTED)
+    given_up = DeadLetterOrigin("workers", TopicPartition("jobs", 3), 5, REJECTED)
     (record,) = dead_letters(given_up, [Record(42, 0, b"k", b"v", (("a", b"b"),))], 7, copied=True)
     letter = read_letter(ConsumedRecord("dlq.jobs", 0, *record))
     assert (letter.origin, letter.origin_offset) == (TopicPartition("jobs", 3), 42)

@@ -15,7 +15,7 @@ from barnabas.common.http_client import HttpSession
 from barnabas.connect.endpoints import ConnectorContext
 from barnabas.connect.http_address import HttpAddress
 from barnabas.connect.sinks.opensearch.bulk import BulkError, Document, bodies, understand
-from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
+from barnabas.connect.sinks.opensearch.sending import BulkSender, ProgressTimeout
 from barnabas.connect.sinks.opensearch.sink import OpenSearchSink, TopicGuard, TopicIdentity
 from barnabas.spark.errors import PipelineError
 from barnabas.testing import EmbeddedBroker
@@ -46,8 +46,8 @@ def server(search: BulkServer) -> Iterator[HttpSession]:
     connected.close()
 
 
-def sender(server: HttpSession, most_bytes: int = 100_000, seconds: float = 30) -> BulkSender:
-    return BulkSender(server, most_bytes, Patience(seconds, sleep=lambda _: None))
+def sender(server: HttpSession, max_bytes: int = 100_000, seconds: float = 30) -> BulkSender:
+    return BulkSender(server, max_bytes, ProgressTimeout(seconds, sleep=lambda _: None))
 
 
 def document(row: int, name: str = "", version: int | None = None, **fields: object) -> Document:
@@ -99,7 +99,7 @@ def test_the_newest_version_stays_whatever_is_sent_again(search: BulkServer, ser
     for _ in range(10):
         start = chance.randrange(90)
         search.faults = chance.choices([*FAULTS, lambda *_: False], k=2)
-        sender(server, most_bytes=600).send(changes[start:])
+        sender(server, max_bytes=600).send(changes[start:])
     sender(server).send(changes)
     assert search.bodies("orders") == {f"k{row % 7}": {"row": row} for row in range(93, 100)}
 
@@ -122,7 +122,7 @@ def test_bodies_are_bounded_and_what_is_too_large_alone_is_refused(
 ) -> None:
     search.largest = 3_000
     documents = [document(row, text="x" * 500) for row in range(20)] + [document(20, text="x" * 5_000)]
-    (refused,) = sender(server, most_bytes=4_000).send(documents)
+    (refused,) = sender(server, max_bytes=4_000).send(documents)
     assert (refused.row, "larger than the server takes" in refused.reason) == (20, True)
     assert len(search.bodies("orders")) == 20
     assert max(len(body) for _, body in bodies(documents[:20], 2_000)) <= 2_000
@@ -158,7 +158,7 @@ def test_an_answer_that_is_none_is_an_error_and_not_a_success(text: bytes) -> No
 
 class TestGuard:
     def guard(self, server: HttpSession, now: TopicIdentity) -> TopicGuard:
-        patience = Patience(10, sleep=lambda _: None)
+        patience = ProgressTimeout(10, sleep=lambda _: None)
         return TopicGuard("shop", server, lambda topics: dict.fromkeys(topics, now), patience)
 
     def test_a_topic_that_is_the_same_goes_on(self, server: HttpSession) -> None:

@@ -22,7 +22,7 @@ NOW = 1_700_000_000_000
 VERSIONS = (4, 6, 11, 12, 13, 17)
 COUNTED = re.compile("fetch.*requests_total|bytesout_total|seconds_count.*Fetch")
 
-Wanted = list[FetchPartition]
+FetchItem = list[FetchPartition]
 
 
 def at(partition: int, offset: int, size: int = 1 << 20, epoch: int = -1) -> FetchPartition:
@@ -30,7 +30,7 @@ def at(partition: int, offset: int, size: int = 1 << 20, epoch: int = -1) -> Fet
 
 
 # Partition 0 has ten batches of one record, partition 1 has one of 300 records, partition 2 is empty.
-CASES: dict[str, tuple[Wanted, dict[str, Any]]] = {
+CASES: dict[str, tuple[FetchItem, dict[str, Any]]] = {
     "one partition": ([at(0, 0)], {}),
     "from the middle": ([at(0, 7)], {}),
     "within a batch": ([at(1, 20)], {}),
@@ -84,7 +84,7 @@ def outcome(broker: EmbeddedBroker, name: str, version: int) -> tuple[bytes, dic
     }
 
 
-def topic_of(broker: EmbeddedBroker, wanted: Wanted, version: int) -> FetchTopic:
+def topic_of(broker: EmbeddedBroker, wanted: FetchItem, version: int) -> FetchTopic:
     if version < 13:
         return FetchTopic("read", ZERO_UUID, wanted)
     return FetchTopic("", broker.broker.image.topics["read"].topic_id, wanted)

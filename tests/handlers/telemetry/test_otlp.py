@@ -14,9 +14,9 @@ from tests.support.clocks import MAX_STEP, longest_step
 MAX_POINTS = 1000
 
 
-def read(data: bytes, most_points: int = MAX_POINTS) -> list[MetricPoint]:
+def read(data: bytes, max_points: int = MAX_POINTS) -> list[MetricPoint]:
     found: list[MetricPoint] = []
-    finish(read_points(memoryview(data), most_points, found.append))
+    finish(read_points(memoryview(data), max_points, found.append))
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.log.compaction.candidates import Effort
+from barnabas.log.compaction.candidates import CompactionLimits
 from barnabas.log.compaction.cleaner import CompactionFailed, delete_horizon
 from barnabas.log.compaction.keys import BYTES_PER_KEY
 from barnabas.log.compaction.swap import find_sources
@@ -330,7 +330,7 @@ def test_without_memory_for_all_keys_it_is_compacted_as_far_as_it_goes(log: Log)
     for number in range(30):
         put(log, (b"key-%d" % (number % 10), b"%d" % number))
     log.roll()
-    little = Effort(4 * BYTES_PER_KEY, float("inf"))
+    little = CompactionLimits(4 * BYTES_PER_KEY, float("inf"))
     upto, rounds = 0, 0
     while (result := clean(log, upto, effort=little)) is not None:
         assert result.cleaned_upto > upto

@@ -19,7 +19,7 @@ from barnabas.log.compaction.keys import (
     note_keys_with_gaps,
     stand_in,
 )
-from barnabas.log.compaction.retained_records import Choice, keep_at, keep_by_key
+from barnabas.log.compaction.retained_records import RetentionCriteria, keep_at, keep_by_key
 from barnabas.records.batch import read_header
 from barnabas.records.builder import build_batch, encode_record
 from barnabas.records.record import Record, record_data
@@ -82,7 +82,7 @@ def test_records_are_kept_by_key(
     latest = {names[index]: offset for index, offset in newer.items() if index in names}
     keys = KeyMap(1 << 20)
     keys.latest = {key: (offset << POSITION_BITS) + 7 for key, offset in latest.items()}
-    kept = keep_by_key(data_of(records), len(records), 0, Choice(keys, upto, keeps_tombstones))
+    kept = keep_by_key(data_of(records), len(records), 0, RetentionCriteria(keys, upto, keeps_tombstones))
 
     def stays(index: int, record: Record) -> bool:
         if index >= upto:
@@ -154,7 +154,7 @@ def test_malformed_records_end_in_one_of_two_errors(records: list[Record], data:
     for read in (
         lambda: note_keys(bytes(damaged), len(records), 0, {}),
         lambda: note_keys_with_gaps(bytes(damaged), len(records), 0, {}),
-        lambda: keep_by_key(bytes(damaged), len(records), 0, Choice(KeyMap(1), 80, True)),
+        lambda: keep_by_key(bytes(damaged), len(records), 0, RetentionCriteria(KeyMap(1), 80, True)),
     ):
         assert_ends_well_or_in(read, IndexError, ValueError)
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from barnabas.log.compaction.candidates import Effort
+from barnabas.log.compaction.candidates import CompactionLimits
 from barnabas.log.compaction.keys import BYTES_PER_KEY
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
@@ -102,7 +102,7 @@ class CompactionMachine(RuleBasedStateMachine):
     @rule(keys=st.sampled_from([1000, 1000, 3]))
     def compact(self, keys: int) -> None:
         before = self.log.log_start_offset, self.log.log_end_offset
-        effort = Effort(keys * BYTES_PER_KEY, float("inf"))
+        effort = CompactionLimits(keys * BYTES_PER_KEY, float("inf"))
         result = clean(self.log, self.cleaned_upto, self.now, effort)
         assert (self.log.log_start_offset, self.log.log_end_offset) == before
         if result is None:

@@ -6,7 +6,7 @@ from barnabas.common.clock import ManualClock
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
-from barnabas.log.dirs.housekeeping import PRODUCERS_AT_ONCE, SEGMENTS_AT_ONCE, Every
+from barnabas.log.dirs.housekeeping import PRODUCERS_AT_ONCE, SEGMENTS_AT_ONCE, PeriodicTimer
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.log import Log
 from barnabas.records.batch import read_header
@@ -17,17 +17,17 @@ HOUR = 3_600_000
 
 
 def test_something_is_due_after_the_delay_and_then_once_per_interval() -> None:
-    task = Every(100, 10)
+    task = PeriodicTimer(100, 10)
     assert [now for now in range(320) if task.is_due(now)] == [10, 110, 210, 310]
 
 
 def test_the_delay_is_never_longer_than_the_interval() -> None:
-    task = Every(5, 1000)
+    task = PeriodicTimer(5, 1000)
     assert [now for now in range(14) if task.is_due(now)] == [5, 10]
 
 
 def test_a_clock_that_is_set_back_does_not_stop_it() -> None:
-    task = Every(100, 100)
+    task = PeriodicTimer(100, 100)
     task.is_due(1_000_000)
     assert task.is_due(1_000_100)
     assert [now for now in range(500, 720) if task.is_due(now)] == [500, 600, 700]

@@ -94,28 +94,28 @@ async def test_answers_keep_the_order_of_requests_around_a_heavy_one() -> None:
 
 @scenario
 async def test_others_are_answered_while_heavy_requests_wait_for_each_other() -> None:
-    under_way: list[asyncio.Event] = []
+    in_progress: list[asyncio.Event] = []
 
     async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        under_way.append(asyncio.Event())
-        await under_way[-1].wait()
+        in_progress.append(asyncio.Event())
+        await in_progress[-1].wait()
         return DeleteGroupsResponse()
 
     async with serving(groups(wait), heartbeat(echo)) as harness:
         clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
         for client in clients:
             await client.send(naming(MANY))
-        await async_until(lambda: len(under_way) == AT_ONCE)
+        await async_until(lambda: len(in_progress) == AT_ONCE)
         await async_until(lambda: harness.registry.snapshot()["barnabas_heavy_requests_waiting"] == 1)
         held = harness.server.memory.used
         assert held >= len(clients) * MANY  # the bytes of those that wait are counted
         other = await harness.connect()
         await other.send(heartbeat_frame(7))
         assert await other.correlation_ids(1) == [7]
-        assert len(under_way) == AT_ONCE
-        under_way[0].set()
-        await async_until(lambda: len(under_way) == AT_ONCE + 1)
-        for event in under_way:
+        assert len(in_progress) == AT_ONCE
+        in_progress[0].set()
+        await async_until(lambda: len(in_progress) == AT_ONCE + 1)
+        for event in in_progress:
             event.set()
         assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
         await async_until(lambda: harness.server.memory.used == 0)
@@ -123,11 +123,11 @@ async def test_others_are_answered_while_heavy_requests_wait_for_each_other() ->
 
 @scenario
 async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -> None:
-    under_way: list[asyncio.Event] = []
+    in_progress: list[asyncio.Event] = []
 
     async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        under_way.append(asyncio.Event())
-        await under_way[-1].wait()
+        in_progress.append(asyncio.Event())
+        await in_progress[-1].wait()
         return DeleteGroupsResponse()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -136,8 +136,8 @@ async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -
             clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
             for client in clients:
                 await client.send(naming(MANY))
-            await async_until(lambda: len(under_way) == AT_ONCE + 1)
-            for event in under_way:
+            await async_until(lambda: len(in_progress) == AT_ONCE + 1)
+            for event in in_progress:
                 event.set()
             assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
 
@@ -167,19 +167,19 @@ async def test_a_request_that_cannot_be_served_in_parts_has_a_limit_of_its_own(
 
 @scenario
 async def test_as_many_heavy_requests_are_served_at_once_as_the_setting_says() -> None:
-    under_way: list[asyncio.Event] = []
+    in_progress: list[asyncio.Event] = []
 
     async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        under_way.append(asyncio.Event())
-        await under_way[-1].wait()
+        in_progress.append(asyncio.Event())
+        await in_progress[-1].wait()
         return DeleteGroupsResponse()
 
     async with serving(groups(wait), budget=RequestBudget(at_once=AT_ONCE + 1)) as harness:
         clients = [await harness.connect() for _ in range(AT_ONCE + 1)]
         for client in clients:
             await client.send(naming(MANY))
-        await async_until(lambda: len(under_way) == AT_ONCE + 1)
-        for event in under_way:
+        await async_until(lambda: len(in_progress) == AT_ONCE + 1)
+        for event in in_progress:
             event.set()
         assert [await client.correlation_ids(1) for client in clients] == [[1]] * len(clients)
 

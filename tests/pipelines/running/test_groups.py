@@ -236,7 +236,7 @@ def test_last_commits_do_not_wait_for_ever(
     clusters: TwoClusters, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(clusters.groups, "_clock", time.monotonic)
-    monkeypatch.setattr("barnabas.pipelines.running.reporting.LAST_PATIENCE", 0.6)
+    monkeypatch.setattr("barnabas.pipelines.running.reporting.LAST_TIMEOUT", 0.6)
     for offset in range(1, 6):
         clusters.groups.commit("away", clusters.reached(offset), last=True)
     assert 1 <= len(caplog.records) <= 2

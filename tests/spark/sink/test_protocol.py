@@ -17,8 +17,8 @@ from barnabas.spark.sink.protocol import (
     Read,
     ReadUnclaimed,
     SupersededError,
-    Torn,
     TornBatchError,
+    TornBatchPolicy,
     Write,
     commit,
     give_up,
@@ -368,8 +368,8 @@ def test_a_batch_of_which_a_part_was_committed_stops_the_query_and_is_named() ->
         assert late in str(driver.failure)
 
 
-@pytest.mark.parametrize(("torn", "rows"), [(Torn.SKIP, 2), (Torn.RERUN, 6)])
-def test_a_torn_batch_goes_on_as_the_user_says(torn: Torn, rows: int) -> None:
+@pytest.mark.parametrize(("torn", "rows"), [(TornBatchPolicy.SKIP, 2), (TornBatchPolicy.RERUN, 6)])
+def test_a_torn_batch_goes_on_as_the_user_says(torn: TornBatchPolicy, rows: int) -> None:
     world = World(inline=False)
     until_decided(world, committed=1)
     world.cluster.time_out(world.cluster.open_transactions()[0])

@@ -9,7 +9,7 @@ from barnabas.spark.options import OptionError, Options
 from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
-    Moment,
+    OffsetSpec,
     StreamPosition,
     check_batch_moments,
     moment_option,
@@ -21,7 +21,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
 
 
-def moment(which: str = "starting", **options: str) -> Moment:
+def moment(which: str = "starting", **options: str) -> OffsetSpec:
     return moment_option(Options({**BOOTSTRAP, **options}, "source"), which, LATEST)
 
 
@@ -37,16 +37,16 @@ def test_offsets_of_sparks_own_checkpoint_are_understood() -> None:
 
 
 def test_words_and_numbers_mean_what_they_mean_in_spark() -> None:
-    assert moment() == Moment(word=LATEST)
-    assert moment(startingOffsets="Earliest") == Moment(word=EARLIEST)
-    assert moment(startingOffsets='{"a":{"0":23,"1":-2}}') == Moment(offsets={A0: 23, A1: EARLIEST})
+    assert moment() == OffsetSpec(word=LATEST)
+    assert moment(startingOffsets="Earliest") == OffsetSpec(word=EARLIEST)
+    assert moment(startingOffsets='{"a":{"0":23,"1":-2}}') == OffsetSpec(offsets={A0: 23, A1: EARLIEST})
 
 
 def test_a_timestamp_comes_before_timestamps_and_they_before_offsets() -> None:
     options = {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"a":{"0":1000}}'}
 
-    assert moment(**options) == Moment(timestamps={A0: 1000})
-    assert moment(**options, startingTimestamp="99") == Moment(timestamp=99)
+    assert moment(**options) == OffsetSpec(timestamps={A0: 1000})
+    assert moment(**options, startingTimestamp="99") == OffsetSpec(timestamp=99)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "{", '{"a":5}', '["a"]', '{"a":{"x":1}}'])
@@ -57,12 +57,12 @@ def test_offsets_that_are_none_are_refused_with_an_example(text: str) -> None:
 
 def test_a_batch_cannot_start_at_the_end_or_end_at_the_start() -> None:
     for starting, ending in (
-        (Moment(word=LATEST), Moment(word=LATEST)),
-        (Moment(offsets={A0: LATEST}), Moment(word=LATEST)),
-        (Moment(word=EARLIEST), Moment(word=EARLIEST)),
-        (Moment(word=EARLIEST), Moment(offsets={A0: EARLIEST})),
-        (Moment(offsets={A0: 9}), Moment(offsets={A0: 3})),
-        (Moment(offsets={A0: 9}), Moment(offsets={A1: 30})),
+        (OffsetSpec(word=LATEST), OffsetSpec(word=LATEST)),
+        (OffsetSpec(offsets={A0: LATEST}), OffsetSpec(word=LATEST)),
+        (OffsetSpec(word=EARLIEST), OffsetSpec(word=EARLIEST)),
+        (OffsetSpec(word=EARLIEST), OffsetSpec(offsets={A0: EARLIEST})),
+        (OffsetSpec(offsets={A0: 9}), OffsetSpec(offsets={A0: 3})),
+        (OffsetSpec(offsets={A0: 9}), OffsetSpec(offsets={A1: 30})),
     ):
         with pytest.raises(OptionError):
             check_batch_moments(starting, ending)

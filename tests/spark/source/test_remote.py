@@ -260,7 +260,7 @@ def delete(tiers: Tiers, topic: str) -> None:
 
 
 def test_a_stream_reads_segments_as_they_come(tiers: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.spark.source.remote_topics.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("barnabas.spark.source.remote_topics.POLL_SECONDS", 0.0)
     topic = tiers.topic()
     query = Query(stream_of(tiers.options(topic, startingOffsets="earliest")))
     first = query.next_batch()
@@ -393,7 +393,7 @@ def test_a_stream_does_not_ask_the_store_all_the_time(
     query = Query(stream_of(tiers.options(topic, startingOffsets="earliest")))
     assert query.next_batch()
     before = len(looks)
-    monkeypatch.setattr("barnabas.spark.source.remote_topics.LOOK_SECONDS", 600.0)
+    monkeypatch.setattr("barnabas.spark.source.remote_topics.POLL_SECONDS", 600.0)
     for _ in range(50):
         assert query.next_batch() == []
     assert len(looks) == before

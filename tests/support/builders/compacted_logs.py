@@ -7,9 +7,9 @@ from barnabas.config.topic import LogConfig
 from barnabas.log.compaction.candidates import (
     Candidate,
     CleanedGroup,
+    CompactionLimits,
     CompactionPlan,
     CompactionResult,
-    Effort,
     examine,
     make_plan,
 )
@@ -29,7 +29,7 @@ COMPACTED = LogConfig(
     delete_retention_ms=1000,
     file_delete_delay_ms=0,
 )
-PLENTY = Effort(1 << 20, float("inf"))
+PLENTY = CompactionLimits(1 << 20, float("inf"))
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -49,7 +49,7 @@ def candidate(log: Log, cleaned_upto: int | None = None, now_ms: int = NOW) -> C
 
 
 def plan_for(
-    log: Log, cleaned_upto: int | None = None, now_ms: int = NOW, effort: Effort = PLENTY
+    log: Log, cleaned_upto: int | None = None, now_ms: int = NOW, effort: CompactionLimits = PLENTY
 ) -> CompactionPlan | None:
     found = candidate(log, cleaned_upto, now_ms)
     return None if found is None else make_plan(found, effort, now_ms)
@@ -67,7 +67,7 @@ def run(log: Log, plan: CompactionPlan, now_ms: int = NOW) -> CompactionResult:
 
 
 def clean(
-    log: Log, cleaned_upto: int | None = None, now_ms: int = NOW, effort: Effort = PLENTY
+    log: Log, cleaned_upto: int | None = None, now_ms: int = NOW, effort: CompactionLimits = PLENTY
 ) -> CompactionResult | None:
     plan = plan_for(log, cleaned_upto, now_ms, effort)
     return None if plan is None else run(log, plan, now_ms)

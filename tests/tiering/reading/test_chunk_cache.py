@@ -66,7 +66,7 @@ class Downloads:
 async def caching(
     folder: Path | str,
     chunks: int = 4,
-    most_downloads: int = 3,
+    max_downloads: int = 3,
     fs: FileSystem | None = None,
     quota: ReadQuota | None = None,
     *,
@@ -81,7 +81,7 @@ async def caching(
         files,
         threads,
         limit=chunks * SIZE,
-        most_downloads=most_downloads,
+        max_downloads=max_downloads,
         memory_limit=2 * SIZE,
         quota=quota,
         reuse=None if once else AllIsKept(lambda: 0),
@@ -133,7 +133,7 @@ def test_a_download_goes_on_when_its_reader_gives_up(tmp_path: Path) -> None:
 
 def test_no_more_downloads_run_than_are_allowed(tmp_path: Path) -> None:
     async def test() -> None:
-        async with caching(tmp_path, chunks=100, most_downloads=3) as (cache, downloads):
+        async with caching(tmp_path, chunks=100, max_downloads=3) as (cache, downloads):
             downloads.gate.clear()
             readers = [asyncio.create_task(cache.load(chunk(number))) for number in range(30)]
             await async_until(lambda: downloads.running == 3)
@@ -258,7 +258,7 @@ def test_all_readers_hear_of_a_failed_download_and_the_next_one_tries_again(tmp_
 
 def test_what_is_waited_for_comes_before_what_is_read_ahead(tmp_path: Path) -> None:
     async def test() -> None:
-        async with caching(tmp_path, chunks=20, most_downloads=1) as (cache, downloads):
+        async with caching(tmp_path, chunks=20, max_downloads=1) as (cache, downloads):
             downloads.gate.clear()
             for number in (1, 2, 3):
                 assert cache.ahead(chunk(number))
@@ -327,7 +327,7 @@ def test_downloads_wait_while_the_quota_is_used_up_and_what_is_wanted_goes_first
     async def test() -> None:
         now = [100.0]
         quota = ReadQuota(lambda: now[0], 10 * SIZE)
-        async with caching(tmp_path, chunks=100, most_downloads=50, quota=quota) as (cache, downloads):
+        async with caching(tmp_path, chunks=100, max_downloads=50, quota=quota) as (cache, downloads):
             await asyncio.gather(*(cache.load(chunk(number)) for number in range(11)))
             assert downloads.asked == list(range(11)), "a second's worth, and one more"
             cache.ahead(chunk(50))
@@ -350,7 +350,7 @@ def test_downloads_wait_while_the_quota_is_used_up_and_what_is_wanted_goes_first
 def test_a_download_that_the_quota_held_back_begins_by_itself(tmp_path: Path) -> None:
     async def test() -> None:
         quota = ReadQuota(asyncio.get_running_loop().time, 100 * SIZE)
-        async with caching(tmp_path, chunks=1000, most_downloads=1000, quota=quota) as (cache, downloads):
+        async with caching(tmp_path, chunks=1000, max_downloads=1000, quota=quota) as (cache, downloads):
             await asyncio.gather(*(cache.load(chunk(number)) for number in range(130)))
             assert len(downloads.asked) == 130
             assert quota.traffic.longest_wait_ms > 0
@@ -362,7 +362,7 @@ def test_the_memory_for_chunks_is_that_of_ten(tmp_path: Path) -> None:
     async def test() -> None:
         threads = ThreadBackground(asyncio.get_running_loop(), 1, "test")
         files = ChunkFiles(LocalFileSystem(), f"{tmp_path}/cache")
-        cache = ChunkCache(Downloads().get_range, files, threads, limit=0, most_downloads=1)
+        cache = ChunkCache(Downloads().get_range, files, threads, limit=0, max_downloads=1)
         assert cache.memory.limit == 10 * CHUNK_BYTES == 40 << 20
         await cache.close()
         threads.close()

@@ -51,7 +51,7 @@ class Bench:
         files = ChunkFiles(LocalFileSystem(), f"{folder}/cache")
         files.empty()
         self.chunks = ChunkCache(
-            self.reader.get_range, files, self.threads, limit=CACHED * CHUNK, most_downloads=10
+            self.reader.get_range, files, self.threads, limit=CACHED * CHUNK, max_downloads=10
         )
         self.indexes = RemoteIndexCache(self.reader, self.threads)
         self.parts = ReadingParts(self.reader, self.indexes, self.chunks, self.threads, self.clock)

@@ -15,12 +15,12 @@ from barnabas.security.authz import StandardAuthorizer
 from barnabas.security.quotas import NO_QUOTAS
 from barnabas.security.quotas.client_quotas import ClientQuotas
 
-# -- Revoked credentials, and the sessions authenticated with them -------------------------------------
+# -- Revoked credentials, and the sessions authenticated with them ------------------------------------------------
 
 _SASL_NAMES = {int(each): each.sasl_name for each in ScramMechanism}
 
 
-class Revoked(NamedTuple):
+class RevokedCredentials(NamedTuple):
     """Credentials revoked by an entry of the metadata log."""
 
     users: frozenset[tuple[str, str]]
@@ -39,14 +39,14 @@ class Revoked(NamedTuple):
         return (login.principal.name, login.mechanism) in self.users
 
 
-def revoked_by(deltas: Iterable[Delta]) -> Revoked:
+def revoked_by(deltas: Iterable[Delta]) -> RevokedCredentials:
     users, tokens = set(), set()
     for delta in deltas:
         if isinstance(delta, ScramCredentialChanged) and delta.mechanism in _SASL_NAMES:
             users.add((delta.user, _SASL_NAMES[delta.mechanism]))
         elif isinstance(delta, DelegationTokenRemoved):
             tokens.add(delta.token_id)
-    return Revoked(frozenset(users), frozenset(tokens))
+    return RevokedCredentials(frozenset(users), frozenset(tokens))
 
 
 class AccessControl(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from barnabas.broker.local_requests import answer
-from barnabas.broker.security.offline import Serving, add_user
+from barnabas.broker.security.offline import OfflineNeeds, add_user
 from barnabas.broker.security.tls import authority_of
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.listeners import ListenerSpec
@@ -28,7 +28,7 @@ _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 _WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 
 
-class CompanionBroker(Serving, Protocol):
+class CompanionBroker(OfflineNeeds, Protocol):
     @property
     def config(self) -> BrokerConfig: ...
 

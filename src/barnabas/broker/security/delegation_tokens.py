@@ -24,14 +24,14 @@ class DelegationTokens:
         self._interval = config["delegation.token.expiry.check.interval.ms"] / 1000
         self._controller = controller
         self._clock = clock
-        self._looked_at = clock.monotonic()
+        self._last_check = clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def check(self) -> None:
         now = self._clock.monotonic()
-        if not self._controller.is_active or now - self._looked_at < self._interval:
+        if not self._controller.is_active or now - self._last_check < self._interval:
             return
-        self._looked_at = now
+        self._last_check = now
         tokens = self._controller.image.delegation_tokens.values()
         if any(is_expired(token, self._clock.expiry_ms()) for token in tokens):
             self._task = asyncio.ensure_future(self._remove())

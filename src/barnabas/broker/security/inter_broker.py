@@ -149,7 +149,7 @@ class BrokerNames:
             return True
         return self._authorizer is None and not self._is_told[context.listener in self._with_sasl]
 
-    def is_surely_broker(self, context: RequestContext) -> bool:
+    def is_authenticated_broker(self, context: RequestContext) -> bool:
         """Like `may_be_broker`, but requires a known principal unless the listener is reserved for brokers."""
         if not context.is_privileged:
             return False

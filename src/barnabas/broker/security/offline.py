@@ -38,7 +38,7 @@ FIRST_USER = "admin"
 _PASSWORD_BYTES = 18  # 144 bits, safe against offline guessing
 
 
-class Serving(Protocol):
+class OfflineNeeds(Protocol):
     """Parts of the broker used here."""
 
     @property
@@ -47,7 +47,7 @@ class Serving(Protocol):
     def image(self) -> MetadataImage: ...
 
 
-async def create_first_user(broker: Serving) -> str | None:
+async def create_first_user(broker: OfflineNeeds) -> str | None:
     """Create the first user if none exists, and return the generated password, which is not stored in plain text."""
     if broker.image.scram_credentials:
         return None
@@ -56,7 +56,7 @@ async def create_first_user(broker: Serving) -> str | None:
     return password
 
 
-async def add_user(broker: Serving, name: str, password: str) -> None:
+async def add_user(broker: OfflineNeeds, name: str, password: str) -> None:
     """Create a user with credentials for both SCRAM mechanisms."""
     for request in setting_password(name, password, ScramMechanism):
         response = await answer(broker, request)

@@ -26,7 +26,7 @@ from barnabas.security.tls import ListenerTls, OwnCertificate, TlsSettings
 # -- TLS of connections to other brokers ---------------------------------------------------------------
 
 
-class Renewed(NamedTuple):
+class RenewedTls(NamedTuple):
     tls: TlsSettings
     files: Fingerprint
     context: ssl.SSLContext
@@ -39,18 +39,18 @@ class PeerTls:
         self._files = fingerprint(security.tls) if security.tls is not None else ()
         self.guard = Guard(security)
 
-    def renewed(self, config: BrokerConfig) -> Renewed | None:
+    def renewed(self, config: BrokerConfig) -> RenewedTls | None:
         """Return changed settings or files, loaded; None if nothing changed. Raises ConfigError if they are invalid."""
         tls = peer_tls(config)
         if tls is None or (tls == self.guard.security.tls and fingerprint(tls) == self._files):
             return None
         files = fingerprint(tls)  # before loading, so that the next round detects concurrent changes
         try:
-            return Renewed(tls, files, tls_context(tls))
+            return RenewedTls(tls, files, tls_context(tls))
         except SecuritySettingError as error:
             raise ConfigError(f"Connections to other brokers: {error}") from None
 
-    def use(self, renewed: Renewed) -> None:
+    def use(self, renewed: RenewedTls) -> None:
         self._files = renewed.files
         self.guard.renew(renewed.tls, renewed.context)
 
@@ -129,7 +129,7 @@ class TlsReload:
             self._problems.pop(where, None)
         return found
 
-    def _renewed(self, config: BrokerConfig) -> Renewed | None:
+    def _renewed(self, config: BrokerConfig) -> RenewedTls | None:
         return None if self.peers is None else self.peers.renewed(config)
 
     def _changes(self, config: BrokerConfig) -> list[TlsChange]:

@@ -13,9 +13,9 @@ from barnabas.log.tiering import (
     CompactedSegment,
     RemoteSegment,
     SealedSegment,
-    is_still_there,
     lost_markers,
     rebuilding,
+    still_exists,
     to_copy,
     whole_parts,
     write_lost_markers,
@@ -108,9 +108,9 @@ class TieredLeaderLog:
             )
         if lost_markers(log):
             await self._end_transactions()
-        self._go_on(claim)
+        self._continue(claim)
 
-    def _go_on(self, claim: Claim) -> None:
+    def _continue(self, claim: Claim) -> None:
         """Bring the partition online, and advance its log start offset to that of the manifest."""
         log, partition = self._log, self._partition
         partition.recover()
@@ -169,8 +169,8 @@ def _log_claim(partition: Partition, claim: Claim) -> None:
         logger.info("%s has all that is in the object store: it is online", tp)
 
 
-class WholeLedLog(TieredLeaderLog):
-    """A compacted log. Implements `tiering.writing.whole_copier.WholeLog`."""
+class CompactedLeaderLog(TieredLeaderLog):
+    """A compacted log. Implements `tiering.writing.whole_copier.CompactedLog`."""
 
     def view(self) -> LogView:
         is_lost = self._partition.is_recovering and is_lost_log(self._log)
@@ -182,7 +182,7 @@ class WholeLedLog(TieredLeaderLog):
             await take_back(self._log, self._remote, epoch, self._clock, lambda: self._is_offline_in(epoch))
         else:
             _log_claim(self._partition, claim)
-        self._go_on(claim)
+        self._continue(claim)
 
     def _is_offline_in(self, leader_epoch: int) -> bool:
         return self._partition.is_recovering and self._partition.leader_epoch == leader_epoch
@@ -197,10 +197,10 @@ class WholeLedLog(TieredLeaderLog):
         try:
             copied = await self._in_thread(chosen.read)
         except OSError:
-            if is_still_there(self._log, chosen):
+            if still_exists(self._log, chosen):
                 raise
             return None
-        return copied if is_still_there(self._log, chosen) else None
+        return copied if still_exists(self._log, chosen) else None
 
 
 class ManifestSegments:

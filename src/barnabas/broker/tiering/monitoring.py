@@ -14,7 +14,7 @@ from barnabas.tiering.stores import Traffic
 from barnabas.tiering.writing import RemoteWriter, UploadLimiter, WriterState
 
 
-class LedPart(NamedTuple):
+class TieredPartition(NamedTuple):
     """A partition led by this broker."""
 
     topic: str
@@ -29,7 +29,7 @@ class TieringMetrics:
         parts: ReadingParts,
         pacer: UploadLimiter,
         reads: Callable[[], TieredReads | None],
-        led: Callable[[], Iterable[LedPart]],
+        led: Callable[[], Iterable[TieredPartition]],
     ) -> None:
         self._registry = registry
         self._led = led
@@ -76,7 +76,7 @@ class TieringMetrics:
             tiering_catalogue.REMOTE_CACHE_LIMIT: lambda: cache.limit,
             tiering_catalogue.REMOTE_CACHE_EVICTED: lambda: cache.evicted,
             tiering_catalogue.REMOTE_READER_QUEUE: lambda: cache.waiting,
-            tiering_catalogue.REMOTE_READER_IDLE: lambda: 1 - cache.running / cache.most_downloads,
+            tiering_catalogue.REMOTE_READER_IDLE: lambda: 1 - cache.running / cache.max_downloads,
             tiering_catalogue.REMOTE_STORE_DOWN: lambda: store.is_down,
         }.items():
             registry.computed(metric, _single(read))
@@ -93,7 +93,7 @@ class TieringMetrics:
         }.items():
             self._registry.computed(metric, _single(read))
 
-    def _by_topic(self, metric: Metric, value: Callable[[LedPart], int]) -> None:
+    def _by_topic(self, metric: Metric, value: Callable[[TieredPartition], int]) -> None:
         """Report a value per topic and in total, as Kafka does."""
 
         def read() -> Iterator[Sample]:
@@ -107,16 +107,16 @@ class TieringMetrics:
         self._registry.computed(metric, read)
 
 
-def _pending(part: LedPart) -> list[int]:
+def _pending(part: TieredPartition) -> list[int]:
     return pending_sizes(part.log, part.writer)
 
 
-def _garbage(part: LedPart) -> list[int]:
+def _garbage(part: TieredPartition) -> list[int]:
     manifest = part.writer.manifest
     return [] if manifest is None else [each.size for each in manifest.garbage]
 
 
-def _remote_size(part: LedPart) -> int:
+def _remote_size(part: TieredPartition) -> int:
     manifest = part.writer.manifest
     return manifest.size if manifest is not None else 0
 

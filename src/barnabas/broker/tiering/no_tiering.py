@@ -43,9 +43,9 @@ def tiering_from(
     identity: Callable[[], BrokerIdentity],
     settle: Callable[[TopicPartition], None],
     follow_leadership: Callable[[], None],
-) -> Tiering | Untiered:
+) -> Tiering | NoTiering:
     if not config()["remote.log.storage.system.enable"]:
-        return Untiered(image)
+        return NoTiering(image)
     # Imported on demand: brokers without tiered storage do not need these fifty modules.
     from barnabas.broker.tiering.settings import tiering_settings
     from barnabas.broker.tiering.tiering import THREADS, Tiering
@@ -108,7 +108,7 @@ def unfinished(log: Log) -> str:
     return f"{log.folder}/{names.BEGINNING}"
 
 
-class Untiered:
+class NoTiering:
     """Stand-in for `Tiering` in a broker without tiered storage."""
 
     def __init__(self, image: Callable[[], MetadataImage]) -> None:

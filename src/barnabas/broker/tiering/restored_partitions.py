@@ -39,7 +39,7 @@ MAX_WAIT_SECONDS = 10.0
 logger = safe_logger(__name__)
 
 
-class Beginnings:
+class RestoredPartitions:
     """Initializes restored partitions. Not thread-safe: used on the event loop only."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Beginnings:
         self._take_back = take_back
         self._group_state = group_state
         self._begun = begun
-        self._under_way: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._in_progress: dict[TopicPartition, asyncio.Task[None]] = {}
         self._empty: dict[TopicPartition, Log] = {}
         """Logs still empty after initialization: the store has no records, or the leader recovers them later."""
 
@@ -65,9 +65,9 @@ class Beginnings:
         tp, log = partition.topic_partition, partition.log
         if not awaits_store(self._image(), partition) or self._empty.get(tp) is log:
             return True
-        if tp not in self._under_way:
-            task = self._under_way[tp] = asyncio.create_task(self._begin(partition, state))
-            task.add_done_callback(lambda _: self._under_way.pop(tp, None))
+        if tp not in self._in_progress:
+            task = self._in_progress[tp] = asyncio.create_task(self._begin(partition, state))
+            task.add_done_callback(lambda _: self._in_progress.pop(tp, None))
         return False
 
     async def _begin(self, partition: Partition, state: PartitionState) -> None:
@@ -128,7 +128,7 @@ class Beginnings:
             )
 
     async def stop(self) -> None:
-        tasks = list(self._under_way.values())
+        tasks = list(self._in_progress.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,10 +16,15 @@ from barnabas.broker.platform import Platform
 from barnabas.broker.tiering.cluster_snapshots import StateRecorder
 from barnabas.broker.tiering.deletions import RemoteDeletions
 from barnabas.broker.tiering.followers import TieredFollowers
-from barnabas.broker.tiering.leader_log import ManifestSegments, TieredLeaderLog, WholeLedLog, take_back
-from barnabas.broker.tiering.monitoring import LedPart, TieringMetrics
+from barnabas.broker.tiering.leader_log import (
+    CompactedLeaderLog,
+    ManifestSegments,
+    TieredLeaderLog,
+    take_back,
+)
+from barnabas.broker.tiering.monitoring import TieredPartition, TieringMetrics
 from barnabas.broker.tiering.no_tiering import end_tiering, log_recovering
-from barnabas.broker.tiering.restored_partitions import Beginnings, MissingLogs
+from barnabas.broker.tiering.restored_partitions import MissingLogs, RestoredPartitions
 from barnabas.broker.tiering.settings import (
     TieringSettings,
     copying_limits,
@@ -69,7 +74,7 @@ THREADS = 4
 logger = safe_logger(__name__)
 
 
-class Led(NamedTuple):
+class LedPartition(NamedTuple):
     """A partition led by this broker, with its remote writer."""
 
     leader_epoch: int
@@ -117,14 +122,14 @@ class Tiering:
             self._files,
             threads,
             limit=settings.cache_bytes,
-            most_downloads=settings.reader_threads,
+            max_downloads=settings.reader_threads,
             quota=ReadQuota(clock.monotonic, config()["remote.log.manager.fetch.max.bytes.per.second"]),
         )
         self.indexes = RemoteIndexCache(self.reader, threads)
         self._parts = ReadingParts(self.reader, self.indexes, self.chunks, threads, clock)
         self._pacer = UploadLimiter(clock.monotonic, *copying_limits(config()))
         self.remote: dict[TopicPartition, tuple[Log, RemoteLog]] = {}
-        self.led: dict[TopicPartition, Led] = {}
+        self.led: dict[TopicPartition, LedPartition] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._reads: TieredReads | None = None
@@ -133,7 +138,7 @@ class Tiering:
         self._snapshots = StateRecorder(store, controller, replicas, threads, config, clock)
         self.moved_to_tiers = self._followers.moved_to_tiers
         self.waits_for_tiers = self._followers.waits_for_tiers
-        self._beginnings = Beginnings(
+        self._beginnings = RestoredPartitions(
             image, clock, self._bootstrap, self._take_back, self._group_state, self._begun
         )
         self.may_lead = self._beginnings.may_lead
@@ -143,9 +148,9 @@ class Tiering:
         self.problem = TieringProblem()
         TieringMetrics(metrics, self._parts, self._pacer, lambda: self._reads, self._led_parts)
 
-    def _led_parts(self) -> Iterator[LedPart]:
+    def _led_parts(self) -> Iterator[TieredPartition]:
         for tp, led in self.led.items():
-            yield LedPart(tp.topic, self.remote[tp][0], led.writer)
+            yield TieredPartition(tp.topic, self.remote[tp][0], led.writer)
 
     def describe(self, log: Log) -> PartitionTier:
         led = self.led.get(log.topic_partition)
@@ -160,8 +165,8 @@ class Tiering:
 
     def use_config(self, config: BrokerConfig) -> None:
         self._pacer.allow(*copying_limits(config))
-        if self.chunks.most_downloads != (most := config["remote.log.reader.threads"]):
-            self.chunks.most_downloads = most
+        if self.chunks.max_downloads != (most := config["remote.log.reader.threads"]):
+            self.chunks.max_downloads = most
             self.reader.allow(most)
         self.chunks.quota.rate = config["remote.log.manager.fetch.max.bytes.per.second"]
 
@@ -329,7 +334,7 @@ class Tiering:
         node_id, broker_epoch = self._identity()
         name = f"broker {node_id} of epoch {broker_epoch}"
         is_whole = stays_whole(log)
-        whole = WholeLedLog(partition, remote, clock, self._threads.call) if is_whole else None
+        whole = CompactedLeaderLog(partition, remote, clock, self._threads.call) if is_whole else None
         writer = RemoteWriter(
             self.store,
             remote.folder,
@@ -344,7 +349,7 @@ class Tiering:
             whole=whole,
         )
         task = asyncio.create_task(self._write(writer, partition))
-        self.led[partition.topic_partition] = Led(partition.leader_epoch, is_whole, writer, task)
+        self.led[partition.topic_partition] = LedPartition(partition.leader_epoch, is_whole, writer, task)
         remote.manifest.follow(lambda: writer.manifest)
         if not is_whole:
             log.use_remote(ManifestSegments(lambda: writer.manifest))
@@ -367,6 +372,6 @@ class Tiering:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
-def _is_the_same(led: Led, partition: Partition) -> bool:
+def _is_the_same(led: LedPartition, partition: Partition) -> bool:
     """True if the writer still matches the leader epoch and the cleanup policy."""
     return led.leader_epoch == partition.leader_epoch and led.is_whole == stays_whole(partition.log)

@@ -56,11 +56,11 @@ Hosts = Annotated[
 @contextmanager
 def usage() -> Iterator[None]:
     """Report unknown operations, principals and resources as usage errors."""
-    from barnabas.client.access import WordsError
+    from barnabas.client.access import AclSyntaxError
 
     try:
         yield
-    except WordsError as error:
+    except AclSyntaxError as error:
         raise typer.BadParameter(str(error), param_hint=f"--{error.field}" if error.field else None) from None
 
 

@@ -20,7 +20,7 @@ from barnabas.common.files import FOLDER_MODE
 READY = "Barnabas is ready on "
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 class BrokerDidNotStartError(RuntimeError):
@@ -179,5 +179,5 @@ class StopSignal:
 
     def wait(self, is_running: Callable[[], bool]) -> None:
         """Return after a signal, or when `is_running` returns False."""
-        while is_running() and not self._event.wait(LOOK_SECONDS):
+        while is_running() and not self._event.wait(POLL_SECONDS):
             pass

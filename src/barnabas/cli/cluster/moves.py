@@ -228,7 +228,7 @@ def _cancel(bootstrap: str, output: OutputFormat, topic: str, partition: int | N
 
         partitions = [
             tp
-            for tp in sorted(await reassignments.under_way(client))
+            for tp in sorted(await reassignments.in_progress(client))
             if tp.topic == topic and partition in (None, tp.partition)
         ]
         if partitions:

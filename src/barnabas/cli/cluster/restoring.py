@@ -140,25 +140,25 @@ async def _plan(store: ObjectStore, url: str, wanted: str | None, target: Restor
 
     await target.check()
     cluster_id = await choose_cluster(store, url, wanted)
-    with _Bars() as bars:
+    with _ProgressBars() as bars:
         return await make_plan(store, cluster_id, bars.callbacks())
 
 
 async def _carry_out(store: ObjectStore, plan: RestorePlan, target: RestoreTarget) -> Restored:
     from barnabas.broker.restore import restore_cluster
 
-    with _Bars() as bars:
+    with _ProgressBars() as bars:
         return await restore_cluster(store, plan, target, bars.callbacks())
 
 
-class _Bars:
+class _ProgressBars:
     """One progress bar after the other."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
         self._done = 0
 
-    def __enter__(self) -> _Bars:
+    def __enter__(self) -> _ProgressBars:
         return self
 
     def __exit__(self, *_: object) -> None:

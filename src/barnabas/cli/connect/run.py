@@ -55,7 +55,7 @@ def run_connectors(
                     _run_once(host)
                 else:
                     say(f"{names}: running. Ctrl-C stops.")
-                    host.run(_Teller().tell)
+                    host.run(_StatusPrinter().tell)
         finally:
             reports.stop()
     for one in host.running:
@@ -88,7 +88,7 @@ def _log_without_secrets(connectors: Sequence[Connector]) -> None:
         handler.addFilter(RedactingFilter(Redaction(secrets)))
 
 
-class _Teller:
+class _StatusPrinter:
     """Prints a line for each connector every few seconds."""
 
     def __init__(self) -> None:

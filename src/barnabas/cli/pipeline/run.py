@@ -61,7 +61,7 @@ def run_pipeline(
     say(f"Starting Spark for {files.name}.")
     with (
         pipeline_session(files.name, files.configuration, master=master) as session,
-        _Screen(files) as screen,
+        _StatusScreen(files) as screen,
         _reported(files, screen),
     ):
         if session.sparkContext.uiWebUrl is not None:
@@ -109,7 +109,7 @@ def _run(runner: Runner, continuous: bool, pause: float | None) -> None:
         runner.run_once()
 
 
-class _Screen(LiveScreen):
+class _StatusScreen(LiveScreen):
     """Writes the status file, and shows a table on a terminal or else a line every few seconds."""
 
     def __init__(self, files: PipelineFiles) -> None:
@@ -183,7 +183,7 @@ def progress_table(title: str, flows: list[FlowProgress]) -> Table:
 
 
 @contextmanager
-def _reported(files: PipelineFiles, screen: _Screen) -> Iterator[None]:
+def _reported(files: PipelineFiles, screen: _StatusScreen) -> Iterator[None]:
     """Report to `__barnabas_status` until the final state is written."""
     reports = Reports([PipelineReport(f"pipeline-{files.name}", files.configuration, screen.reported)])
     reports.start()

@@ -51,7 +51,7 @@ class AcknowledgeChoice(StrEnum):
     RENEW = "renew"
 
 
-class Afterwards(StrEnum):
+class JobOutcome(StrEnum):
     ACCEPT = "accept"
     RELEASE = "release"
     REJECT = "reject"
@@ -103,7 +103,7 @@ def take(
     number: Annotated[int, typer.Option("--count", "-n", min=1, help="How many jobs at most.")] = 1,
     wait: Annotated[str, typer.Option("--wait", "-w", help="How long to wait for the first: 5s, 1m.")] = "5s",
     then: Annotated[
-        Afterwards | None,
+        JobOutcome | None,
         typer.Option("--then", help="Answer for them at once [they are held until their lock runs out]."),
     ] = None,
     run: Annotated[
@@ -131,7 +131,7 @@ def take(
 
       barnabas queue ack "$(barnabas queue take jobs -o json | jq -r '.[0].receipt')"
     """
-    from barnabas.cli.queue.take import Taking, take_jobs
+    from barnabas.cli.queue.take import TakeSettings, take_jobs
     from barnabas.common.durations import seconds_of
 
     if run is not None and then is not None:
@@ -140,7 +140,7 @@ def take(
         patience = seconds_of(wait)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
-    taking = Taking(topic, group, number, patience, then.value if then else None, run)
+    taking = TakeSettings(topic, group, number, patience, then.value if then else None, run)
     rows, refusals = with_client(bootstrap, lambda client: take_jobs(client, taking))
     columns = ("place", "deliveries", "key", "value", *(("answer",) if then or run else ("receipt",)))
     show_rows(output, rows, columns, empty=f"No job in {topic} within {wait}.")

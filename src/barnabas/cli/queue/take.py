@@ -29,7 +29,7 @@ RENEW_EVERY = 10.0  # seconds; a third of the usual lock
 
 
 @dataclass(frozen=True)
-class Taking:
+class TakeSettings:
     topic: str
     group: str
     count: int
@@ -45,11 +45,11 @@ class Taking:
 Row = dict[str, Any]
 
 
-async def take_jobs(client: Client, taking: Taking) -> tuple[list[Row], list[Refusal]]:
+async def take_jobs(client: Client, taking: TakeSettings) -> tuple[list[Row], list[Refusal]]:
     await _begin_with_the_oldest(client, taking.group)
     member_id = new_lease() if taking.is_lease else ""
     consumer = ShareConsumer(client, taking.group, [taking.topic], member_id)
-    async with consumer if not taking.is_lease else _Left(consumer):
+    async with consumer if not taking.is_lease else _UnclosedConsumer(consumer):
         if taking.command is not None:
             rows = await _run_all(consumer, taking, taking.command)
         else:
@@ -75,7 +75,7 @@ async def _begin_with_the_oldest(client: Client, group: str) -> None:
             await alter_configs(client, GROUP, group, [ConfigChange(START, "earliest")])
 
 
-class _Left:
+class _UnclosedConsumer:
     """A consumer that is not closed at the end: it holds what it took until the locks run out."""
 
     def __init__(self, consumer: ShareConsumer) -> None:
@@ -88,7 +88,7 @@ class _Left:
         await self._consumer.stop()
 
 
-async def _collect(consumer: ShareConsumer, taking: Taking) -> list[AcquiredRecord]:
+async def _collect(consumer: ShareConsumer, taking: TakeSettings) -> list[AcquiredRecord]:
     """Wait for the first; take what else is there already."""
     taken = await consumer.take(taking.count, taking.wait)
     while taken and len(taken) < taking.count:
@@ -99,7 +99,7 @@ async def _collect(consumer: ShareConsumer, taking: Taking) -> list[AcquiredReco
     return taken
 
 
-def _settle(consumer: ShareConsumer, row: Row, taking: Taking) -> None:
+def _settle(consumer: ShareConsumer, row: Row, taking: TakeSettings) -> None:
     taken: AcquiredRecord = row["taken"]
     if taking.then is None:
         row["receipt"] = str(receipt_of(taking.group, consumer.member.member_id, taken))
@@ -108,7 +108,7 @@ def _settle(consumer: ShareConsumer, row: Row, taking: Taking) -> None:
         consumer.answer(taken, AcknowledgeType[taking.then.upper()])
 
 
-async def _run_all(consumer: ShareConsumer, taking: Taking, command: str) -> list[Row]:
+async def _run_all(consumer: ShareConsumer, taking: TakeSettings, command: str) -> list[Row]:
     """One job after the other, so that none waits for its turn while its lock runs."""
     rows: list[Row] = []
     deadline = Deadline(taking.wait)

@@ -44,10 +44,10 @@ from barnabas.tiering.restoring import read_incarnation
 from barnabas.tiering.stores import ObjectExistsError, ObjectStore
 
 STORE_URL = "barnabas.remote.storage.url"
-KEEPS_ALL = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
+RETAIN_ALL = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
 """What is restored must not expire at once; `--set` says otherwise."""
 BEGIN_SECONDS = 120.0
-LOOK_AGAIN_SECONDS = 0.2
+POLL_AGAIN_SECONDS = 0.2
 
 
 class SourceTopic(NamedTuple):
@@ -214,7 +214,7 @@ async def _create(
         clone.name,
         partitions=clone.source.partitions,
         replication_factor=replicas,
-        configs={**KEEPS_ALL, **settings, REMOTE_ORIGIN: str(clone.origin)},
+        configs={**RETAIN_ALL, **settings, REMOTE_ORIGIN: str(clone.origin)},
         validate_only=validate_only,
     )
 
@@ -256,7 +256,7 @@ async def _until_begun(client: Client, clone: Clone) -> None:
                 "the store, or is down. See the brokers' logs; they retry automatically."
             )
         if waiting:
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(POLL_AGAIN_SECONDS)
 
 
 async def _ends(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:

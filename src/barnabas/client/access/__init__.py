@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from barnabas.client.access.acls import AclSyntaxError as AclSyntaxError
     from barnabas.client.access.acls import Pattern as Pattern
-    from barnabas.client.access.acls import WordsError as WordsError
     from barnabas.client.access.acls import check_principal as check_principal
     from barnabas.client.access.acls import create_acls as create_acls
     from barnabas.client.access.acls import delete_acls as delete_acls
     from barnabas.client.access.acls import describe_acls as describe_acls
     from barnabas.client.access.acls import operation_word as operation_word
-    from barnabas.client.access.explaining import Judge as Judge
+    from barnabas.client.access.explaining import AclSnapshot as AclSnapshot
     from barnabas.client.access.explaining import action_of as action_of
     from barnabas.client.access.explaining import because as because
     from barnabas.client.access.explaining import explained as explained

@@ -35,7 +35,7 @@ WORDS: dict[str, int] = {ALL: ALL_OPERATIONS} | {
 }
 
 
-class WordsError(ValueError):
+class AclSyntaxError(ValueError):
     """Invalid ACL; `field` names the invalid input, if known."""
 
     def __init__(self, text: str, field: str = "") -> None:
@@ -77,7 +77,7 @@ def patterns(
 def check_principal(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
-        raise WordsError(f"{text!r} is not a valid principal: write User:alice, or User:* for everyone")
+        raise AclSyntaxError(f"{text!r} is not a valid principal: write User:alice, or User:* for everyone")
     return text
 
 
@@ -85,7 +85,7 @@ def check_hosts(hosts: Iterable[str] | None) -> list[str]:
     wanted = list(hosts or [WILDCARD])
     for host in wanted:
         if not is_valid_host(host):
-            raise WordsError(
+            raise AclSyntaxError(
                 f"{host!r} is not a valid host: write an address (10.0.0.1) or a network (10.0.0.0/8)",
                 "host",
             )
@@ -97,7 +97,7 @@ def operations(text: str) -> list[int]:
     words = [word.strip().lower().replace("_", "-") for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in WORDS]
     if unknown or not words:
-        raise WordsError(
+        raise AclSyntaxError(
             f"{', '.join(unknown) or 'nothing'} is not a valid operation; valid: {', '.join(WORDS)}"
         )
     return [WORDS[word] for word in words]
@@ -106,13 +106,15 @@ def operations(text: str) -> list[int]:
 def bindings(
     principal: str, wanted: Sequence[int], on: Sequence[Pattern], hosts: Sequence[str], permission: Permission
 ) -> list[AclBinding]:
-    """One binding per operation and resource that supports it. WordsError if no resource supports an operation."""
+    """One binding per operation and resource that supports it. AclSyntaxError if no resource supports an operation."""
     if not on:
-        raise WordsError("a resource is required: --topic, --group, --transactional-id, --user or --cluster")
+        raise AclSyntaxError(
+            "a resource is required: --topic, --group, --transactional-id, --user or --cluster"
+        )
     for operation in wanted:
         if not any(_fits(operation, each) for each in on):
             kinds = ", ".join(sorted({each.resource_type.name.lower() for each in on}))
-            raise WordsError(f"{operation_word(operation)} is not an operation on {kinds}")
+            raise AclSyntaxError(f"{operation_word(operation)} is not an operation on {kinds}")
     return [
         AclBinding(*each, principal, host, operation, permission)
         for each in on

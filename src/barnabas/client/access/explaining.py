@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client import admin
 from barnabas.client.access import acls as words
-from barnabas.client.access.acls import WordsError, describe_acls
+from barnabas.client.access.acls import AclSyntaxError, describe_acls
 from barnabas.security.authz import (
     CLUSTER_NAME,
     NO_ACLS,
@@ -53,17 +53,17 @@ def action_of(operation: str, kind: str, name: str | None) -> Action:
     (number, *others) = words.operations(operation)
     kinds = {each.name.lower().replace("_", "-"): each for each in ResourceType}
     if others or number not in list(Operation):
-        raise WordsError("exactly one operation is expected, for example read")
+        raise AclSyntaxError("exactly one operation is expected, for example read")
     if kind not in kinds:
-        raise WordsError(f"{kind!r} is not one of {', '.join(kinds)}", "kind")
+        raise AclSyntaxError(f"{kind!r} is not one of {', '.join(kinds)}", "kind")
     if kinds[kind] is ResourceType.CLUSTER:
         return Action(Operation(number), ResourceType.CLUSTER, CLUSTER_NAME)
     if not name:
-        raise WordsError(f"say which {kind}")
+        raise AclSyntaxError(f"say which {kind}")
     return Action(Operation(number), kinds[kind], name)
 
 
-class Judge(NamedTuple):
+class AclSnapshot(NamedTuple):
     """Snapshot of all ACLs of a cluster."""
 
     policy: Policy
@@ -83,10 +83,10 @@ class Judge(NamedTuple):
         ]
 
 
-async def judge_of(client: Client) -> Judge:
+async def judge_of(client: Client) -> AclSnapshot:
     rules = await describe_acls(client, AclFilter())
     found = await _settings(client)
-    return Judge(_policy_of(found), NO_ACLS.changed((), rules), found.get(SUPER_USERS) is not None)
+    return AclSnapshot(_policy_of(found), NO_ACLS.changed((), rules), found.get(SUPER_USERS) is not None)
 
 
 async def _policy(client: Client) -> Policy:

@@ -28,7 +28,7 @@ from barnabas.common.types import TopicPartition
 STEP = 0.2  # seconds between two checks of the group, while waiting for records or for a new epoch
 STALE_EPOCH_TRIES = 10
 RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-NOT_OURS = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
+NOT_OWNED = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
 
 Positions = dict[TopicPartition, int]
 
@@ -228,7 +228,7 @@ class ConsumerPositions:
             except KafkaError as error:
                 if error.code == ErrorCode.STALE_MEMBER_EPOCH and attempt < STALE_EPOCH_TRIES - 1:
                     await asyncio.sleep(STEP)  # a heartbeat is about to learn the new epoch
-                elif error.code in NOT_OURS:
+                elif error.code in NOT_OWNED:
                     raise CommitFailedError(
                         f"group {group} rebalances ({error.code.name}), and offsets of {names} were not committed: "
                         "poll again. Another member may read the records again"

@@ -179,7 +179,7 @@ class ClassicGroupMembership(GroupMembership):
             if not is_retriable(error):
                 raise error
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         if self.settings.instance_id is not None:
             return  # a static member keeps its partitions until the session timeout
         members = [MemberIdentity(member_id=self.member_id)]

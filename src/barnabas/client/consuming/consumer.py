@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from barnabas.client.cluster import Client, Closing
+from barnabas.client.cluster import AsyncClosable, Client
 from barnabas.client.consumer import Consumer
 from barnabas.client.consuming.membership import FORGOTTEN, GroupMembership, choose_membership
 from barnabas.client.fetching import FetchSettings
@@ -18,10 +18,10 @@ from barnabas.common.retry import Deadline
 from barnabas.common.types import TopicPartition
 
 COMMIT_SECONDS = 5.0  # Kafka's auto.commit.interval.ms
-NOT_OURS = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
+NOT_OWNED = FORGOTTEN | {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-class GroupConsumer(Closing):
+class GroupConsumer(AsyncClosable):
     """`start` is for partitions without a committed offset. Records of a `poll` count as consumed at the next one."""
 
     def __init__(
@@ -104,7 +104,7 @@ class GroupConsumer(Closing):
             await send_commit(self.client, self.group, new, member.member_id, member.epoch)
             self._committed |= new
         except KafkaError as error:
-            if error.code not in NOT_OURS:
+            if error.code not in NOT_OWNED:
                 raise
 
     async def _reconcile(self, member: GroupMembership) -> None:

@@ -44,7 +44,7 @@ class ConsumerGroupMembership(GroupMembership):
     async def _beat(self) -> None:
         await self._heartbeat(None)
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         self.epoch = LEAVING
         await self._heartbeat(None)
 

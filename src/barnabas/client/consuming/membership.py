@@ -86,7 +86,7 @@ class GroupMembership(ABC):
     async def _beat(self) -> None: ...
 
     @abstractmethod
-    async def _say_goodbye(self) -> None: ...
+    async def _leave_group(self) -> None: ...
 
     async def keep_alive(self) -> None:
         """Send heartbeats until cancelled. A fatal error ends it and is stored in `failure`."""
@@ -109,7 +109,7 @@ class GroupMembership(ABC):
         """Leave the group; on failure the session timeout removes the member."""
         with contextlib.suppress(ClientError, KafkaError, TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
-                await self._say_goodbye()
+                await self._leave_group()
 
     async def send(self, request: Message, timeout_seconds: float | None = None) -> Any:
         """Send to the coordinator, looked up again after a failure. The caller checks the response's error."""

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.mirror import (
     MirrorState,
 )
 
-SETTLED_WITHIN = 60.0
+SETTLE_SECONDS = 60.0
 NOT_KNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.RESOURCE_NOT_FOUND})
 
 
@@ -155,7 +155,7 @@ async def _ask_controller(client: Client, request: DescribeMirrorsRequest) -> De
 
 
 async def wait_for_state(
-    client: Client, names: Iterable[str], state: MirrorState, timeout_seconds: float = SETTLED_WITHIN
+    client: Client, names: Iterable[str], state: MirrorState, timeout_seconds: float = SETTLE_SECONDS
 ) -> list[DescribedMirrorTopic]:
     """Wait until all topics reach the state; KafkaError on timeout."""
     wanted, deadline, backoff = sorted(names), Deadline(timeout_seconds), Backoff()

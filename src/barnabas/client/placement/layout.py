@@ -64,7 +64,7 @@ class ClusterLayout:
 
 async def describe_moving(client: Client) -> ClusterLayout:
     """Reassignments in progress with the sizes of their partitions: cheap enough for polling."""
-    moving = await reassignments.under_way(client)
+    moving = await reassignments.in_progress(client)
     topics: dict[str, list[int]] = {}
     for tp in moving:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -95,7 +95,7 @@ async def brokers_of_cluster(client: Client) -> ClusterBrokers:
 
 async def describe_layout(client: Client) -> ClusterLayout:
     """Describe the layout with several requests: not an atomic snapshot."""
-    moving = await reassignments.under_way(client)
+    moving = await reassignments.in_progress(client)
     described = await brokers_of_cluster(client)
     topics = await client.all_topics()
     live = dict(client.metadata.brokers)

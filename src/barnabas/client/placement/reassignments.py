@@ -61,7 +61,7 @@ async def alter(client: Client, targets: Mapping[TopicPartition, Sequence[int] |
             raise_for(part.error_code, f"{tp}: {part.error_message}" if part.error_message else tp)
 
 
-async def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
+async def in_progress(client: Client) -> dict[TopicPartition, Reassignment]:
     """Reassignments in progress, from the controller: other brokers may lag behind."""
     request = ListPartitionReassignmentsRequest(timeout_ms=_timeout_ms(client))
     response: ListPartitionReassignmentsResponse = await _ask_controller(client, request)
@@ -111,7 +111,7 @@ async def carry_out(
         if begun:
             await alter(client, {move.partition: move.after for move in begun})
             moving.update(move.partition for move in begun)
-        moving &= (await under_way(client)).keys()
+        moving &= (await in_progress(client)).keys()
         on_progress(len(moves) - len(waiting) - len(moving))
         if moving:
             await asyncio.sleep(POLL_INTERVAL)

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import may_arrive_late
-from barnabas.client.producing.batch_sender import ALL, Appended, Batches, BatchSender
+from barnabas.client.producing.batch_sender import ALL, Batches, BatchPosition, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, ProducerIdentity
 from barnabas.client.producing.transactional import TransactionRequests
 from barnabas.client.retry import RetryPolicy, retry
@@ -16,11 +16,11 @@ from barnabas.common.types import TopicPartition
 from barnabas.records import Record, build_batch
 from barnabas.records.batch import NO_SEQUENCE, add_to_sequence
 
-Placed = dict[TopicPartition, list[Appended]]
-"""Appended batches by partition, in the order given."""
+Placed = dict[TopicPartition, list[BatchPosition]]
+"""Positions of the appended batches by partition, in the order given."""
 
 
-class Sealable(Protocol):
+class UnsealedBatch(Protocol):
     """Batch without a producer id yet."""
 
     @property
@@ -75,7 +75,7 @@ class BatchProducer:
         self._sender = BatchSender(client, acks, transactional_id)
         self._sequences: dict[TopicPartition, int] = {}
 
-    async def send(self, batches: Iterable[Sealable]) -> Placed:
+    async def send(self, batches: Iterable[UnsealedBatch]) -> Placed:
         """Send batches; returns their offsets once all are acknowledged."""
         placed: Placed = defaultdict(list)
         queues: dict[TopicPartition, deque[bytearray]] = defaultdict(deque)
@@ -88,7 +88,7 @@ class BatchProducer:
             queues = {tp: queue for tp, queue in queues.items() if queue}
         return placed
 
-    def _seal(self, batch: Sealable) -> bytearray:
+    def _seal(self, batch: UnsealedBatch) -> bytearray:
         identity = self.identity
         if not identity.is_idempotent:
             return batch.seal(identity.producer_id, identity.epoch, NO_SEQUENCE, transactional=False)
@@ -97,8 +97,8 @@ class BatchProducer:
         transactional = self.transactional_id is not None
         return batch.seal(identity.producer_id, identity.epoch, sequence, transactional=transactional)
 
-    async def _deliver(self, batches: Batches) -> dict[TopicPartition, Appended]:
-        appended: dict[TopicPartition, Appended] = {}
+    async def _deliver(self, batches: Batches) -> dict[TopicPartition, BatchPosition]:
+        appended: dict[TopicPartition, BatchPosition] = {}
 
         async def attempt() -> None:
             nonlocal batches
@@ -139,7 +139,7 @@ class TransactionalBatchProducer(BatchProducer):
         self._renew = renew
         self._joined: set[TopicPartition] = set()
 
-    async def send(self, batches: Iterable[Sealable]) -> Placed:
+    async def send(self, batches: Iterable[UnsealedBatch]) -> Placed:
         given = list(batches)
         if partitions := {batch.tp for batch in given} - self._joined:
             await self._join(partitions)

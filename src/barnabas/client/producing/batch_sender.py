@@ -34,21 +34,21 @@ LAST_V1_PRODUCE = 11  # the last version of transactions V1: see transactional.p
 Batches = Mapping[TopicPartition, bytes | bytearray]
 
 
-class Appended(NamedTuple):
+class BatchPosition(NamedTuple):
     """Position of a batch in the log. The offset is -1 with acks=0."""
 
     base_offset: int
     log_append_time: int
 
 
-NOT_ASKED = Appended(-1, -1)
+NOT_ASKED = BatchPosition(-1, -1)
 
 
 @dataclass(slots=True)
 class SendResult:
     """Results and errors by batch, of one attempt."""
 
-    appended: dict[TopicPartition, Appended] = field(default_factory=dict)
+    appended: dict[TopicPartition, BatchPosition] = field(default_factory=dict)
     errors: dict[TopicPartition, Exception] = field(default_factory=dict)
 
     def raise_first(self) -> None:
@@ -117,7 +117,7 @@ class BatchSender:
             if (error := _error(tp, answer)) is not None:
                 outcome.errors[tp] = error
             elif answer is not None:
-                outcome.appended[tp] = Appended(answer.base_offset, answer.log_append_time_ms)
+                outcome.appended[tp] = BatchPosition(answer.base_offset, answer.log_append_time_ms)
 
     def _topics(self, part: Batches) -> list[TopicProduceData]:
         topics: dict[str, TopicProduceData] = {}

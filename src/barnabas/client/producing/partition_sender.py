@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from barnabas.client.errors import ClientError, is_retriable
-from barnabas.client.producing.batch_sender import Appended, BatchSender
+from barnabas.client.producing.batch_sender import BatchPosition, BatchSender
 from barnabas.client.producing.producer_ids import NO_PRODUCER_ID, PRODUCER_ID_IS_GONE
 from barnabas.client.producing.record_accumulator import BatchQueue, ProducerBatch
 from barnabas.client.retry import RetryPolicy, retry
@@ -93,12 +93,12 @@ class PartitionSender:
             batch.fail(ClientError(f"the producer was closed before {self.partition} took the record"))
             raise
 
-    async def _append(self, batch: ProducerBatch) -> Appended:
+    async def _append(self, batch: ProducerBatch) -> BatchPosition:
         policy = RetryPolicy(self._producer.settings.delivery_timeout, self._is_retriable)
         next_warning = time.monotonic() + WARNING_DELAY
         data = b""
 
-        async def attempt() -> Appended:
+        async def attempt() -> BatchPosition:
             nonlocal data
             data = data or await self._build(batch)
             if self._transactions is not None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from barnabas.client.producing.batch_sender import Appended
+from barnabas.client.producing.batch_sender import BatchPosition
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.records import Block, Record
@@ -67,7 +67,7 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
-class Split(NamedTuple):
+class SplitBatch(NamedTuple):
     """A batch too large for the topic, split in two."""
 
     first: ProducerBatch
@@ -91,13 +91,13 @@ class ProducerBatch:
         self.bytes = 0 if block is None else len(block.data)
         self.opened = time.monotonic()
         self.ready = block is not None  # no more records will be added: stop lingering
-        self.done: asyncio.Future[Appended | Split] = loop.create_future()
+        self.done: asyncio.Future[BatchPosition | SplitBatch] = loop.create_future()
 
     @property
     def count(self) -> int:
         return len(self.records) if self.block is None else self.block.count
 
-    def resolve(self, appended: Appended) -> None:
+    def resolve(self, appended: BatchPosition) -> None:
         if not self.done.done():
             self.done.set_result(appended)
 
@@ -106,17 +106,17 @@ class ProducerBatch:
             self.done.set_exception(error)
             self.done.exception()  # mark as retrieved: a caller that does not await gets it from flush()
 
-    def split(self) -> Split:
+    def split(self) -> SplitBatch:
         half, loop = len(self.records) // 2, self.done.get_loop()
-        halves = Split(ProducerBatch(self.partition, loop), ProducerBatch(self.partition, loop))
+        halves = SplitBatch(ProducerBatch(self.partition, loop), ProducerBatch(self.partition, loop))
         halves.first.records, halves.second.records = self.records[:half], self.records[half:]
         self.done.set_result(halves)
         return halves
 
-    def __await__(self) -> Generator[Any, None, Appended]:
+    def __await__(self) -> Generator[Any, None, BatchPosition]:
         """Base offset of a block, which is never split."""
         appended = yield from asyncio.shield(self.done).__await__()
-        assert isinstance(appended, Appended)
+        assert isinstance(appended, BatchPosition)
         return appended
 
 
@@ -132,7 +132,7 @@ class RecordDelivery:
     def __await__(self) -> Generator[Any, None, Delivered]:
         while True:
             outcome = yield from asyncio.shield(self.batch.done).__await__()
-            if not isinstance(outcome, Split):
+            if not isinstance(outcome, SplitBatch):
                 return self._delivered(outcome)
             self._follow(outcome)
 
@@ -153,19 +153,19 @@ class RecordDelivery:
         if not done.done() or done.cancelled() or done.exception() is not None:
             return None
         outcome = done.result()
-        return None if isinstance(outcome, Split) else self._delivered(outcome)
+        return None if isinstance(outcome, SplitBatch) else self._delivered(outcome)
 
     @property
     def partition(self) -> TopicPartition:
         return self.batch.partition
 
-    def _delivered(self, appended: Appended) -> Delivered:
+    def _delivered(self, appended: BatchPosition) -> Delivered:
         offset = appended.base_offset + self.index if appended.base_offset >= 0 else -1
         given = self.batch.records[self.index].timestamp
         timestamp = given if appended.log_append_time < 0 else appended.log_append_time
         return Delivered(self.batch.partition, offset, timestamp)
 
-    def _follow(self, split: Split) -> None:
+    def _follow(self, split: SplitBatch) -> None:
         in_first = len(split.first.records)
         if self.index < in_first:
             self.batch = split.first

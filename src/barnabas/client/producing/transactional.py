@@ -49,7 +49,7 @@ V2_LEVEL = 2
 FIRST_V2_PRODUCE, FIRST_V2_END = 12, 5
 FIRST_WITH_EPOCH = 3  # of InitProducerId: KIP-360
 FIRST_WITHOUT_TIMEOUT = 6  # of InitProducerId: KIP-939
-USUAL_LONGEST_TIMEOUT_MS = 900_000  # Kafka's default of transaction.max.timeout.ms
+DEFAULT_MAX_TIMEOUT_MS = 900_000  # Kafka's default of transaction.max.timeout.ms
 
 # This producer was fenced, or its transaction was ended by the coordinator.
 FENCED = frozenset(
@@ -81,7 +81,7 @@ class TransactionRequests:
     async def initialize(
         self,
         transactional_id: str,
-        timeout_ms: int = USUAL_LONGEST_TIMEOUT_MS,
+        timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
         *,
         without_timeout: bool = False,
     ) -> ProducerIdentity:

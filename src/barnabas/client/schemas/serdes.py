@@ -28,7 +28,7 @@ from barnabas.client.schemas.formats.protobuf import ProtoFiles, descriptors_of_
 KEPT = 1_000  # cached parsed schemas
 
 
-class UnfitValueError(ClientError):
+class IncompatibleValueError(ClientError):
     """The value does not match its schema."""
 
 
@@ -46,7 +46,7 @@ class SchemaDecoder:
         except (NotFramedError, ClientError):
             raise
         except Exception as error:  # any library error for malformed bytes
-            raise UnfitValueError(f"the value does not fit schema {schema_id}: {error}") from error
+            raise IncompatibleValueError(f"the value does not fit schema {schema_id}: {error}") from error
 
     def _make(self, schema_id: int) -> Callable[[bytes], Any]:
         schema = self.client.schema(schema_id)
@@ -69,7 +69,9 @@ class Encoder:
         try:
             return encode(self.schema_id, self._write(value))
         except Exception as error:
-            raise UnfitValueError(f"the value does not fit schema {self.schema_id}: {error}") from error
+            raise IncompatibleValueError(
+                f"the value does not fit schema {self.schema_id}: {error}"
+            ) from error
 
     def _make(self, client: SchemaClient, subject: str, schema: Schema) -> Callable[[Any], bytes]:
         if schema.type == "JSON":

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from barnabas.client.cluster import Client, Closing
+from barnabas.client.cluster import AsyncClosable, Client
 from barnabas.client.errors import ClientError, is_retriable
 from barnabas.client.share.acquired import AcknowledgeType, AcquiredRecord, Answers, Refusal
 from barnabas.client.share.membership import ShareGroupMembership
@@ -37,7 +37,7 @@ ENDED_SESSION = frozenset(
 Pending = dict[TopicPartition, Answers]
 
 
-class ShareConsumer(Closing):
+class ShareConsumer(AsyncClosable):
     def __init__(self, client: Client, group: str, topics: Iterable[str], member_id: str = "") -> None:
         self.client = client
         self.member = ShareGroupMembership(client, group, topics, member_id)

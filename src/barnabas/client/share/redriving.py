@@ -83,12 +83,12 @@ async def read_letters(
     wanted: Callable[[DeadLetter], bool],
     *,
     limit: int | None = None,
-    most_read: int | None = None,
-    most_bytes: int | None = None,
+    max_read: int | None = None,
+    max_bytes: int | None = None,
     since: Mapping[TopicPartition, int] | None = None,
 ) -> list[DeadLetter]:
-    """Dead letters up to the current end, oldest first in each partition. `most_read` limits the records read from
-    `since` on, `most_bytes` the size of the letters returned."""
+    """Dead letters up to the current end, oldest first in each partition. `max_read` limits the records read from
+    `since` on, `max_bytes` the size of the letters returned."""
     partitions = await client.partitions([topic])
     starts, ends = await beginning_offsets(client, partitions), await end_offsets(client, partitions)
     positions = {tp: max(start, (since or {}).get(tp, 0)) for tp, start in starts.items()}
@@ -98,8 +98,8 @@ async def read_letters(
         while (
             consumer.partitions
             and _below(len(letters), limit)
-            and _below(read, most_read)
-            and _below(size, most_bytes)
+            and _below(read, max_read)
+            and _below(size, max_bytes)
         ):
             for record in await consumer.poll(POLL_SECONDS):
                 read += 1
@@ -121,8 +121,8 @@ async def pending_letters(
     wanted: Callable[[DeadLetter], bool],
     *,
     limit: int | None = None,
-    most_read: int | None = None,
-    most_bytes: int | None = None,
+    max_read: int | None = None,
+    max_bytes: int | None = None,
 ) -> list[DeadLetter]:
     """Dead letters that were not redriven yet."""
     history = await read_history(client, topic)
@@ -131,8 +131,8 @@ async def pending_letters(
         topic,
         lambda letter: letter.offset not in history[letter.tp] and wanted(letter),
         limit=limit,
-        most_read=most_read,
-        most_bytes=most_bytes,
+        max_read=max_read,
+        max_bytes=max_bytes,
         since={tp: redriven.position for tp, redriven in history.items()},
     )
 

@@ -69,7 +69,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # index: number
 Features: TypeAlias = dict[str, dict[str, int]]
 
 
-class _Ours(msgspec.Struct):
+class _BarnabasFields(msgspec.Struct):
     host: str
     clean: bool
     owner: str
@@ -86,7 +86,7 @@ class _Registration(msgspec.Struct):
     features: Features
     rack: str | None
     timestamp: str
-    barnabas: _Ours
+    barnabas: _BarnabasFields
     version: int = 5
     jmx_port: int = -1
 
@@ -110,7 +110,7 @@ def encode_registration(info: BrokerInfo, owner: str, now_ms: int) -> bytes:
             },
             rack=info.rack,
             timestamp=str(now_ms),
-            barnabas=_Ours(info.host, info.clean, owner, info.endpoints, dict(info.features)),
+            barnabas=_BarnabasFields(info.host, info.clean, owner, info.endpoints, dict(info.features)),
         )
     )
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from barnabas.connect.jdbc import statements as sql
 from barnabas.connect.jdbc.connection import SPARK_FAILURES, Database, DatabaseError
 from barnabas.connect.secrets import without_password
-from barnabas.connect.staging import Incoming
+from barnabas.connect.staging import StagedRows
 from barnabas.spark import PipelineError, jvm_of, words_of
 
 
@@ -34,7 +34,7 @@ class TableFeeder:
         self.column = by
         self._max_rows = max_rows
         self._settle = settle
-        self.incoming = Incoming(session, storage)
+        self.incoming = StagedRows(session, storage)
         self._schema: StructType | None = None
 
     def schema(self) -> StructType:

@@ -20,7 +20,7 @@ from barnabas.common.durations import seconds_of
 from barnabas.common.http_client import HttpResponse
 from barnabas.connect.endpoints import ERROR, ORDER, ConnectorContext, ConnectorEndpoint
 from barnabas.connect.http_address import HttpAddress
-from barnabas.connect.staging import Incoming
+from barnabas.connect.staging import StagedRows
 from barnabas.security.authn import Secret
 from barnabas.spark import PipelineError
 
@@ -210,7 +210,7 @@ class PageFeeder:
         self._layout = layout
         self._schema = StructType([*schema.fields]).add(CORRUPT, StringType())
         self._sleep = sleep
-        self.incoming = Incoming(session, storage)
+        self.incoming = StagedRows(session, storage)
         self.stored = StructType([*self._schema.fields]).add(ORDER, LongType())
 
     def fetch(self) -> bool:

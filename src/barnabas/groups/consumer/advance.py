@@ -11,7 +11,7 @@ from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.groups.assigning import Assigning
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.member import ConsumerMember, MemberState
-from barnabas.groups.consumer.reconciliation import Goal, Reported, reconcile
+from barnabas.groups.consumer.reconciliation import MemberTarget, Reported, reconcile
 from barnabas.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -131,7 +131,7 @@ class Advance:
         if not subscription_changed and member.is_reconciled_to(self._goal_epoch):
             return member
         itself = (None, member.member_id, group.static_members.get(member.instance_id or ""))
-        goal = Goal(
+        goal = MemberTarget(
             self._goal_epoch,
             self._target,
             self._context.topics.ids(group.topics_of(member)),

@@ -31,7 +31,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         self.has_old_metadata = False
         """The log has a record of partition counts, which Kafka wrote before 4.1; the next epoch deletes it."""
         self._owners: dict[tuple[Uuid, int], str] = {}
-        self._said_bytes = 0
+        self._metadata_bytes = 0
         self._new_members = 0
 
     # -- facts --------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
 
     def weight(self) -> Weight:
         members, size = super().weight()
-        return Weight(members, size + self._said_bytes)
+        return Weight(members, size + self._metadata_bytes)
 
     def topics_of(self, member: ConsumerMember) -> Set[str]:
         """Topics by name and by pattern."""
@@ -156,7 +156,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         self._weigh(known, None)
 
     def _weigh(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        self._said_bytes += _said_bytes(after) - _said_bytes(before)
+        self._metadata_bytes += _metadata_bytes(after) - _metadata_bytes(before)
         self._new_members += _is_new(after) - _is_new(before)
 
     def _let_go(self, member: ConsumerMember | None) -> None:
@@ -183,7 +183,7 @@ def _all_partitions(member: ConsumerMember) -> Iterable[tuple[Uuid, Iterable[int
     yield from member.revoking.items()
 
 
-def _said_bytes(member: ConsumerMember | None) -> int:
+def _metadata_bytes(member: ConsumerMember | None) -> int:
     """Metadata bytes, topic names excluded."""
     if member is None:
         return 0

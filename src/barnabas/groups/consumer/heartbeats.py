@@ -92,7 +92,7 @@ class ConsumerHeartbeats:
         after = advance.reconcile(reported, subscription_changed=resubscribed)
         self._kind.expect_heartbeat(group_id, member_id)
         response = self._response(request, before, after)
-        if self._assigning.is_under_way(group_id):
+        if self._assigning.is_running(group_id):
             response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, WHILE_ASSIGNING_MS)
         return response
 

@@ -21,7 +21,7 @@ Reported = Sequence[tuple[Uuid, Sequence[int]]]
 """Partitions that a member reports as owned."""
 
 
-class Goal(NamedTuple):
+class MemberTarget(NamedTuple):
     """Target of a member. `is_taken` is True for partitions that another member owns."""
 
     epoch: int
@@ -31,7 +31,7 @@ class Goal(NamedTuple):
 
 
 def reconcile(
-    member: ConsumerMember, goal: Goal, reported: Reported | None, *, subscription_changed: bool
+    member: ConsumerMember, goal: MemberTarget, reported: Reported | None, *, subscription_changed: bool
 ) -> ConsumerMember:
     """The member after this heartbeat; itself if nothing changes. `reported` is None if it reported no partitions."""
     if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
@@ -50,7 +50,9 @@ def _still_has(epochs: Owned, reported: Reported | None) -> bool:
     return reported is None or contains_any(epochs, reported)
 
 
-def _drop_unsubscribed(member: ConsumerMember, goal: Goal, reported: Reported | None) -> ConsumerMember:
+def _drop_unsubscribed(
+    member: ConsumerMember, goal: MemberTarget, reported: Reported | None
+) -> ConsumerMember:
     """Revoke topics that it no longer subscribes to immediately; the next target may come later."""
     kept = {topic: epochs for topic, epochs in member.owned.items() if topic in goal.subscribed}
     if len(kept) == len(member.owned):
@@ -63,7 +65,7 @@ def _drop_unsubscribed(member: ConsumerMember, goal: Goal, reported: Reported | 
     return member.moved(member.member_epoch, member.state, kept, member.revoking)
 
 
-def _move(member: ConsumerMember, goal: Goal, reported: Reported | None) -> ConsumerMember:
+def _move(member: ConsumerMember, goal: MemberTarget, reported: Reported | None) -> ConsumerMember:
     kept: dict[Uuid, dict[int, int]] = {}
     revoking: dict[Uuid, dict[int, int]] = {}
     coming: dict[Uuid, dict[int, int]] = {}

@@ -32,7 +32,7 @@ UNCHANGED = PatternChange(has_changed=False, counts_now=False)
 class Resolving:
     def __init__(self, context: ShardContext) -> None:
         self._context = context
-        self._under_way: set[str] = set()
+        self._in_progress: set[str] = set()
 
     def update(
         self,
@@ -67,7 +67,7 @@ class Resolving:
         return PatternChange(has_changed=True, counts_now=not new or new in group.resolved)
 
     def _is_due(self, group: ConsumerGroup, patterns: set[str]) -> bool:
-        if group.group_id in self._under_way:
+        if group.group_id in self._in_progress:
             return False
         if not patterns <= group.resolved.keys():
             return True
@@ -84,14 +84,14 @@ class Resolving:
         resolution = Resolution(
             sorted(patterns), topics.names(), topics.version, self._context.clock, client.may_describe
         )
-        self._under_way.add(group_id)
-        self._context.soon(lambda: self._go_on(group_id, resolution))
+        self._in_progress.add(group_id)
+        self._context.soon(lambda: self._continue(group_id, resolution))
 
-    def _go_on(self, group_id: str, resolution: Resolution) -> CoordinatorResult[None]:
+    def _continue(self, group_id: str, resolution: Resolution) -> CoordinatorResult[None]:
         if not resolution.run_slice():
-            self._context.soon(lambda: self._go_on(group_id, resolution))
+            self._context.soon(lambda: self._continue(group_id, resolution))
             return CoordinatorResult(None)
-        self._under_way.discard(group_id)
+        self._in_progress.discard(group_id)
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return CoordinatorResult(None)

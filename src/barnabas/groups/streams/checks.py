@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.names import why_name_is_illegal
+from barnabas.cluster.names import topic_name_error
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS
@@ -46,7 +46,7 @@ def _check_topic_names(topology: StreamsGroupHeartbeatTopology) -> None:
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
             f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited.",
         )
-    if illegal := [topic for topic in topics if why_name_is_illegal(topic)]:
+    if illegal := [topic for topic in topics if topic_name_error(topic)]:
         raise KafkaError(
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
             f"Topic names {','.join(illegal)} are not valid topic names.",

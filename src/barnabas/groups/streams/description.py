@@ -65,9 +65,9 @@ def description_tombstone(group_id: str) -> CoordinatorRecord:
     return tombstone(StreamsGroupTopologyDescriptionKey(group_id=group_id))
 
 
-def check_update(request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: int) -> None:
+def check_update(request: StreamsGroupTopologyDescriptionUpdateRequest, max_bytes: int) -> None:
     """Validate a request, independent of the group."""
-    if not most_bytes:
+    if not max_bytes:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             "This broker keeps no descriptions of topologies "

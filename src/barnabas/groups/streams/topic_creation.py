@@ -33,7 +33,7 @@ class StreamsTopics:
     def __init__(self, clock: Clock, create_topics: CreateTopics) -> None:
         self._clock = clock
         self._create_topics = create_topics
-        self._under_way: set[str] = set()
+        self._in_progress: set[str] = set()
         self._failures: dict[str, _Failure] = {}
         self._tasks = Tasks()
 
@@ -43,10 +43,10 @@ class StreamsTopics:
         wanted = [
             topic
             for topic in topics
-            if topic.name not in self._under_way and topic.name not in self._failures
+            if topic.name not in self._in_progress and topic.name not in self._failures
         ]
         if wanted:
-            self._under_way.update(topic.name for topic in wanted)
+            self._in_progress.update(topic.name for topic in wanted)
             self._tasks.start(self._create(wanted, pause_ms, context))
 
     def failures(self, names: Iterable[str]) -> dict[str, str]:
@@ -63,7 +63,7 @@ class StreamsTopics:
         except KafkaError as refusal:
             results = dict.fromkeys(names, refusal)
         finally:
-            self._under_way.difference_update(names)
+            self._in_progress.difference_update(names)
         until = self._clock.monotonic() + pause_ms / 1000
         for name, error in results.items():
             if error is None:

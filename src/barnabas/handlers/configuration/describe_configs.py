@@ -32,7 +32,7 @@ from barnabas.handlers.configuration.config_resources import (
     require,
 )
 from barnabas.handlers.needs import HasConfig, HasImage
-from barnabas.network.requests import RequestTurn, Result, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, run_or_continue_in_slices
 from barnabas.protocol.messages.configs import (
     ConfigResource,
     DescribeConfigsRequest,
@@ -55,7 +55,7 @@ DESCRIBED_AT_ONCE = 10  # resources, each of which takes up to two milliseconds
 _ALIKE = frozenset({ConfigResourceType.TOPIC, ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS})
 """Resources with the same settings, which share their rows."""
 
-_Wanted = dict[Resource, set[str]]
+_RequestedNames = dict[Resource, set[str]]
 
 
 class DescribeConfigsNeeds(HasConfig, HasImage, Protocol):
@@ -86,7 +86,7 @@ async def _describe_in_turns(
     return DescribeConfigsResponse(results=results)
 
 
-def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _Wanted]:
+def _wanted(resources: Iterable[DescribeConfigsResource]) -> Generator[None, None, _RequestedNames]:
     """Settings requested for each resource; an empty set means all."""
     wanted: dict[Resource, set[str]] = {}
     for count, asked in enumerate(resources):
@@ -230,7 +230,7 @@ def list_config_resources(
         wanted = dict.fromkeys(message.resource_types) or tuple(ConfigResourceType)
     if any(kind not in tuple(ConfigResourceType) for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return at_once_or_in_turns(request, _listing(broker.image, wanted))
+    return run_or_continue_in_slices(request, _listing(broker.image, wanted))
 
 
 def _listing(

@@ -12,7 +12,7 @@ from barnabas.handlers.fetch.attempt import (
     to_read,
 )
 from barnabas.handlers.fetch.reader import PartitionReader
-from barnabas.network.requests import RequestTurn, Result, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, run_or_continue_in_slices
 from barnabas.protocol.messages.fetch import FetchResponse
 from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, Loaded, TimerLoop
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from barnabas.network.requests import Request
 
 
-class Waiting(TimerLoop, Protocol):
+class DelayedFetchNeeds(TimerLoop, Protocol):
     @property
     def page_cache(self) -> ColdReads: ...
 
 
-def start(broker: Waiting, request: Request, reader: PartitionReader) -> Result[FetchResponse]:
+def start(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) -> Result[FetchResponse]:
     """Respond at once if there is enough data."""
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
-        return at_once_or_in_turns(request, _start_in_steps(broker, request, reader))
+        return run_or_continue_in_slices(request, _start_in_steps(broker, request, reader))
     response = None if reader.cold else attempt(reader, reader.wait_ms <= 0)
     if response is None:
         DelayedFetch(broker, request, reader).start(broker.page_cache)
     return response
 
 
-def _start_in_steps(broker: Waiting, request: Request, reader: PartitionReader) -> Steps:
+def _start_in_steps(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) -> Steps:
     response = yield from attempt_in_steps(reader, reader.wait_ms <= 0)
     if response is None:
         delayed = DelayedFetch(broker, request, reader)
@@ -105,13 +105,13 @@ class DelayedFetch(DelayedOperation):
             self._answer(end.value)
         else:
             self._is_trying = True
-            self._request.dispatcher.finish_in_turns(self._request, self._go_on(steps))
+            self._request.dispatcher.finish_in_slices(self._request, self._continue(steps))
 
     def _answer(self, response: FetchResponse | None) -> None:
         if response is not None and self._end():
             self._request.respond(response)
 
-    async def _go_on(self, steps: Steps) -> FetchResponse | None:
+    async def _continue(self, steps: Steps) -> FetchResponse | None:
         """Run an attempt over several turns. Changes in between are handled afterwards."""
         response = await RequestTurn().run(steps)
         if response is None and self._is_late:

@@ -16,12 +16,12 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import check_broker_epoch
 from barnabas.handlers.fetch import attempt
-from barnabas.handlers.fetch.delayed import Waiting, start
+from barnabas.handlers.fetch.delayed import DelayedFetchNeeds, start
 from barnabas.handlers.fetch.reader import (
     AuthorizedReader,
     PartitionReader,
     PassNotes,
-    Reading,
+    ReadNeeds,
     ReplicaReader,
     has_all_before,
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # -- A fetch above its consumer's quota: nothing is sent, and the session is unchanged
 
 
-class Withholding(Protocol):
+class FetchQuotaNeeds(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessions: ...
 
@@ -61,7 +61,7 @@ class Withholding(Protocol):
     def replicas(self) -> ReplicaManager: ...
 
 
-def withheld(broker: Withholding, message: FetchRequest, response: FetchResponse) -> FetchResponse:
+def withheld(broker: FetchQuotaNeeds, message: FetchRequest, response: FetchResponse) -> FetchResponse:
     """Return the response without records. One with a top-level error is unchanged."""
     if response.error_code:
         return response
@@ -85,17 +85,17 @@ def _count_as_unsent(replicas: ReplicaManager, response: FetchResponse) -> None:
 _PARTITIONS = (ArrayLevel("partitions", ""),)
 
 
-Reader = Callable[[Reading, int, FetchRequest, FetchSession], PartitionReader]
+Reader = Callable[[ReadNeeds, int, FetchRequest, FetchSession], PartitionReader]
 
 
-class Fetching(Reading, Waiting, Protocol):
+class FetchNeeds(ReadNeeds, DelayedFetchNeeds, Protocol):
     """Broker attributes used by Fetch."""
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
 
 
-def fetch(broker: Fetching, request: Request, message: FetchRequest) -> Result[FetchResponse]:
+def fetch(broker: FetchNeeds, request: Request, message: FetchRequest) -> Result[FetchResponse]:
     if message.replica_state.replica_id >= 0 or message.replica_id >= 0:
         return _fetch_as_replica(broker, request, message)
     version = request.version
@@ -112,7 +112,7 @@ def fetch(broker: Fetching, request: Request, message: FetchRequest) -> Result[F
 
 
 def _fetch_with_session(
-    broker: Fetching,
+    broker: FetchNeeds,
     request: Request,
     message: FetchRequest,
     kind: Reader | None = None,
@@ -136,7 +136,7 @@ def _reader_of(request: Request) -> Reader:
     return PartitionReader if access is FULL_ACCESS else partial(AuthorizedReader, access)
 
 
-def _fetch_as_replica(broker: Fetching, request: Request, message: FetchRequest) -> Result[FetchResponse]:
+def _fetch_as_replica(broker: FetchNeeds, request: Request, message: FetchRequest) -> Result[FetchResponse]:
     """Serve a broker: data that a follower has fetched counts as replicated, and becomes visible to
     consumers.
     """
@@ -151,7 +151,7 @@ def _fetch_as_replica(broker: Fetching, request: Request, message: FetchRequest)
     return start(broker, request, ReplicaReader(broker, request.version, message, session))
 
 
-async def fetch_in_turns(broker: Fetching, request: Request, message: FetchRequest) -> FetchResponse | None:
+async def fetch_in_turns(broker: FetchNeeds, request: Request, message: FetchRequest) -> FetchResponse | None:
     """The same for a request of many partitions."""
     turn, is_replica = RequestTurn(), message.replica_state.replica_id >= 0
     if is_replica or message.replica_id >= 0:
@@ -199,7 +199,7 @@ def _refusal_of_replica(request: Request, message: FetchRequest) -> ErrorCode | 
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if message.replica_id >= 0 else None
 
 
-def _open_for_replica(broker: Fetching, request: Request, message: FetchRequest) -> FetchSession:
+def _open_for_replica(broker: FetchNeeds, request: Request, message: FetchRequest) -> FetchSession:
     replica = message.replica_state.replica_id
     check_broker_epoch(broker.image, replica, message.replica_state.replica_epoch)
     session = broker.fetch_sessions.open(message, request.version)
@@ -208,7 +208,7 @@ def _open_for_replica(broker: Fetching, request: Request, message: FetchRequest)
     return session
 
 
-def _note_progress(broker: Fetching, session: FetchSession, message: FetchRequest) -> None:
+def _note_progress(broker: FetchNeeds, session: FetchSession, message: FetchRequest) -> None:
     """Update a follower's progress: its fetch offset acknowledges everything before it, unless its log
     diverges.
     """

@@ -1,4 +1,4 @@
-"""Reading one partition of a fetch, for consumers and followers."""
+"""Reads one partition of a fetch, for consumers and followers."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
-Wanted = FetchEntry | FetchPartition
+FetchItem = FetchEntry | FetchPartition
 
 
-class Reading(Protocol):
+class ReadNeeds(Protocol):
     """Broker attributes used for reading."""
 
     @property
@@ -84,7 +84,7 @@ class PartitionReader:
         "topics", "wait_ms",
     )  # fmt: skip
 
-    def __init__(self, broker: Reading, version: int, message: FetchRequest, session: FetchSession) -> None:
+    def __init__(self, broker: ReadNeeds, version: int, message: FetchRequest, session: FetchSession) -> None:
         self._broker = broker
         self._version = version
         self.topics: Mapping[Any, Partitions] = (  # by id or by name, as the session does
@@ -109,7 +109,7 @@ class PartitionReader:
         self.loaded: Loaded | None = None
         """Cold reads that were waited for; None before the first wait."""
 
-    def lacks_room(self, entry: Wanted, partition: Partition | None, data: PartitionData) -> bool:
+    def lacks_room(self, entry: FetchItem, partition: Partition | None, data: PartitionData) -> bool:
         """Return whether data was left out for lack of room: the partition then comes first in the next
         fetch.
         """
@@ -119,13 +119,13 @@ class PartitionReader:
             return entry.fetch_offset < partition.log.offsets.written
         return entry.fetch_offset < (data.last_stable_offset if self._committed_only else data.high_watermark)
 
-    def missing(self, entry: Wanted) -> PartitionData:
+    def missing(self, entry: FetchItem) -> PartitionData:
         """Return the error of a partition that is not on this broker."""
         if not isinstance(entry, FetchEntry):  # without a session: it is read again with one
             return _error(entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return _error(entry, self._broker.replicas.why_missing(entry.topic, entry.topic_id, entry.partition))
 
-    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+    def read(self, entry: FetchItem, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         epoch = entry.current_leader_epoch
         if (not partition.is_leader or (epoch != NO_EPOCH and epoch != partition.leader_epoch)) and (
             problem := self._problem(entry, partition)
@@ -162,12 +162,12 @@ class PartitionReader:
 
     _read_records = staticmethod(Partition.read)
 
-    def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
+    def _problem(self, entry: FetchItem, partition: Partition) -> ErrorCode:
         problem = partition.leadership_error(entry.current_leader_epoch)
         is_follower = problem is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.follows_a_leader
         return NO_ERROR if is_follower and self._broker.reads_from_followers else problem
 
-    def _sends_elsewhere(self, entry: Wanted, partition: Partition, data: PartitionData) -> bool:
+    def _sends_elsewhere(self, entry: FetchItem, partition: Partition, data: PartitionData) -> bool:
         if partition.is_leader:
             data.preferred_read_replica = nearest_replica(
                 self._broker.image, partition, self._rack, entry.fetch_offset
@@ -176,7 +176,7 @@ class PartitionReader:
 
     def _with_notes(
         self,
-        entry: Wanted,
+        entry: FetchItem,
         partition: Partition,
         data: PartitionData,
         records: Slice | ColdRead,
@@ -203,7 +203,7 @@ class PartitionReader:
             self.hold_back(entry)
         return data
 
-    def _fail(self, entry: Wanted, partition: Partition, error: KafkaError) -> PartitionData:
+    def _fail(self, entry: FetchItem, partition: Partition, error: KafkaError) -> PartitionData:
         if _is_remote(entry, partition):
             self.min_bytes = 0
             partition.counters.failed_remote_fetches.value += 1
@@ -217,7 +217,7 @@ class PartitionReader:
             self.notes = PassNotes()
         return self.notes
 
-    def hold_back(self, entry: Wanted) -> None:
+    def hold_back(self, entry: FetchItem) -> None:
         if isinstance(entry, FetchEntry):
             self.noted.held_back.add(entry)
 
@@ -250,16 +250,16 @@ class AuthorizedReader(PartitionReader):
     __slots__ = ("_access",)
 
     def __init__(
-        self, access: Access, broker: Reading, version: int, message: FetchRequest, session: FetchSession
+        self, access: Access, broker: ReadNeeds, version: int, message: FetchRequest, session: FetchSession
     ) -> None:
         super().__init__(broker, version, message, session)
         self._access = access
 
-    def missing(self, entry: Wanted) -> PartitionData:
+    def missing(self, entry: FetchItem) -> PartitionData:
         topic = entry.topic if isinstance(entry, FetchEntry) else ""
         return super().missing(entry) if not topic or self._may_read(topic) else _denied(entry)
 
-    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+    def read(self, entry: FetchItem, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         may_read = self._may_read(partition.topic)
         return super().read(entry, partition, left, at_least_one) if may_read else _denied(entry)
 
@@ -275,7 +275,7 @@ class ReplicaReader(PartitionReader):
 
     __slots__ = ()
 
-    def read(self, entry: Wanted, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
+    def read(self, entry: FetchItem, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         if problem := self._problem(entry, partition):
             return _not_here(entry, partition, problem, self._version)
         if not _is_held_back(partition, self.session.replica):
@@ -291,7 +291,7 @@ class ReplicaReader(PartitionReader):
 
     _read_records = staticmethod(Partition.read_for_follower)
 
-    def _fail(self, entry: Wanted, partition: Partition, error: KafkaError) -> PartitionData:
+    def _fail(self, entry: FetchItem, partition: Partition, error: KafkaError) -> PartitionData:
         refused = _error(entry, error.code)
         refused.log_start_offset = partition.log.log_start_offset  # a follower continues from there
         return refused
@@ -300,7 +300,7 @@ class ReplicaReader(PartitionReader):
         if self.notes is not None and self.notes.throttled_bytes:
             self._broker.leader_throttle.take(self.notes.throttled_bytes)
 
-    def _problem(self, entry: Wanted, partition: Partition) -> ErrorCode:
+    def _problem(self, entry: FetchItem, partition: Partition) -> ErrorCode:
         problem = partition.leadership_error(entry.current_leader_epoch)
         if not problem and not partition.is_assigned(self.session.replica):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -337,20 +337,20 @@ def nearest_replica(image: MetadataImage, partition: Partition, rack: str, offse
     return max(near)[1] if near else NO_REPLICA
 
 
-def _is_remote(entry: Wanted, partition: Partition) -> bool:
+def _is_remote(entry: FetchItem, partition: Partition) -> bool:
     offsets = partition.log.offsets
     return offsets.start <= entry.fetch_offset < offsets.local_start
 
 
-def _denied(entry: Wanted) -> PartitionData:
+def _denied(entry: FetchItem) -> PartitionData:
     return _error(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _error(entry: Wanted, code: ErrorCode) -> PartitionData:
+def _error(entry: FetchItem, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=entry.partition, error_code=code, high_watermark=-1, records=b"")
 
 
-def _not_here(entry: Wanted, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
+def _not_here(entry: FetchItem, partition: Partition, code: ErrorCode, version: int) -> PartitionData:
     data = _error(entry, code)
     data.aborted_transactions = None
     moved = code is not ErrorCode.UNKNOWN_LEADER_EPOCH  # otherwise the client's metadata is newer
@@ -361,7 +361,7 @@ def _not_here(entry: Wanted, partition: Partition, code: ErrorCode, version: int
     return data
 
 
-def _diverges(entry: Wanted, log: Log, data: PartitionData) -> bool:
+def _diverges(entry: FetchItem, log: Log, data: PartitionData) -> bool:
     found = divergence(log, entry.last_fetched_epoch, entry.fetch_offset)
     if found is None:
         return False

@@ -22,7 +22,7 @@ from barnabas.groups.classic import ClassicGroup, ClassicGroupMember, ClassicGro
 from barnabas.groups.share import ShareStates
 from barnabas.handlers.endpoints import ALL_OF_GROUP, NOT_ASKED_FOR
 from barnabas.handlers.needs import HasImage
-from barnabas.network.requests import Result, at_once_or_in_turns
+from barnabas.network.requests import Result, run_or_continue_in_slices
 from barnabas.protocol.messages.groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -71,7 +71,7 @@ def list_groups(
         groups = broker.coordinators.groups.all_groups()
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
-    return at_once_or_in_turns(request, _listing(groups, message))
+    return run_or_continue_in_slices(request, _listing(groups, message))
 
 
 def _listing(groups: list[Group], message: ListGroupsRequest) -> Generator[None, None, ListGroupsResponse]:

@@ -99,10 +99,10 @@ def _joined(
         subscribed_topic_names=message.subscribed_topic_names,
     )
 
-    def beat_again() -> None:
+    def retry() -> None:
         _beat(broker, request, again, lambda response, creates: request.respond(response))
 
-    states.when_created(message.group_id, beat_again)
+    states.when_created(message.group_id, retry)
 
 
 def _refused(error: KafkaError) -> ShareGroupHeartbeatResponse:

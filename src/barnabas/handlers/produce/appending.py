@@ -45,7 +45,7 @@ REFUSED_BY_THE_LOG = frozenset(
 """Errors with which Kafka returns the log start: a producer can see that its old records were deleted."""
 
 
-REFUSED_FOR_WHAT_IT_IS = frozenset(
+REJECTED_BATCH = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.INVALID_RECORD,
@@ -228,7 +228,7 @@ def refused(
 ) -> PartitionProduceResponse:
     """Count a batch that the partition has refused, and return its response."""
     partition.counters.failed_produces.value += 1
-    if error.code in REFUSED_FOR_WHAT_IT_IS:
+    if error.code in REJECTED_BATCH:
         inspections.note_refusal(error.code.name)
     return _failure(partition, index, error, version)
 

@@ -21,7 +21,7 @@ from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import acls as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import ELEMENTS_AT_ONCE, RequestTurn, Result, at_once_or_in_turns
+from barnabas.network.requests import ELEMENTS_AT_ONCE, RequestTurn, Result, run_or_continue_in_slices
 from barnabas.protocol.messages.acls import (
     AclCreation,
     AclCreationResult,
@@ -80,7 +80,7 @@ def describe_acls(
         _check_enabled(broker)
     except KafkaError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
-    return at_once_or_in_turns(request, _describing(broker.image.acls, _filter(message)))
+    return run_or_continue_in_slices(request, _describing(broker.image.acls, _filter(message)))
 
 
 def _describing(acls: Iterable[AclBinding], wanted: AclFilter) -> Steps[DescribeAclsResponse]:

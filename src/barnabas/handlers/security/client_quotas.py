@@ -13,7 +13,7 @@ from barnabas.common.cooperative import Steps, pieces
 from barnabas.common.errors import KafkaError
 from barnabas.controller import client_quotas as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import Result, at_once_or_in_turns
+from barnabas.network.requests import Result, run_or_continue_in_slices
 from barnabas.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -47,7 +47,7 @@ def describe_client_quotas(
         matches = matching(components, strict=message.strict)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    return at_once_or_in_turns(request, _describing(broker.image.client_quotas, matches))
+    return run_or_continue_in_slices(request, _describing(broker.image.client_quotas, matches))
 
 
 def _describing(quotas: Quotas, matches: Matching) -> Steps[DescribeClientQuotasResponse]:

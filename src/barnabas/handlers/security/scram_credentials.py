@@ -17,7 +17,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import scram_credentials as decide
 from barnabas.controller.scram_credentials import Alteration, Deletion, Results, Upsertion
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import RequestTurn, Result, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, run_or_continue_in_slices
 from barnabas.protocol.messages.sasl import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -60,7 +60,7 @@ def describe_user_scram_credentials(
         counts = Counter(user.name for user in message.users)
     else:
         counts = Counter({user.name: 1 for user in credentials})
-    return at_once_or_in_turns(request, _describing(credentials, counts))
+    return run_or_continue_in_slices(request, _describing(credentials, counts))
 
 
 def _describing(

@@ -18,7 +18,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.controller import NewToken, TokenRules
 from barnabas.controller import delegation_tokens as decide
 from barnabas.handlers.needs import HasConfig, HasController, HasImage
-from barnabas.network.requests import RequestTurn, Result, access_of, at_once_or_in_turns
+from barnabas.network.requests import RequestTurn, Result, access_of, run_or_continue_in_slices
 from barnabas.protocol.messages.tokens import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -210,7 +210,7 @@ def describe_delegation_token(
         return _described(token, token_secrets.of(token.token_id), tells_requester=tells_requester)
 
     tokens = filter(is_shown, broker.image.delegation_tokens.values())
-    return at_once_or_in_turns(request, _describing(map(described, tokens)))
+    return run_or_continue_in_slices(request, _describing(map(described, tokens)))
 
 
 def _may_see(access: Access, token: DelegationToken) -> bool:

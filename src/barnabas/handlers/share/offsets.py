@@ -192,7 +192,7 @@ class _EndOffset(CoordinatorRequest[int]):
         state = self._broker.image.partition(*self._tp)
         return NO_LEADER if state is None else state.leader
 
-    def answer_here(self, done: Done[int]) -> None:
+    def handle_locally(self, done: Done[int]) -> None:
         partition = self._broker.replicas.find(*self._tp)
         if partition is None or not partition.is_leader:
             done(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))

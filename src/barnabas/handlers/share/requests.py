@@ -64,7 +64,7 @@ def check_member(group_id: str | None, member_id: str | None) -> SessionKey:
     return SessionKey(group_id, member_id)
 
 
-class WantedPartition(Protocol):
+class RequestedPartition(Protocol):
     """A partition in ShareFetch or ShareAcknowledge."""
 
     partition_index: int
@@ -73,11 +73,11 @@ class WantedPartition(Protocol):
     def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]: ...
 
 
-class WantedTopic(Protocol):
+class RequestedTopic(Protocol):
     topic_id: Uuid
 
     @property
-    def partitions(self) -> Sequence[WantedPartition]: ...
+    def partitions(self) -> Sequence[RequestedPartition]: ...
 
 
 class Acknowledging:
@@ -90,7 +90,7 @@ class Acknowledging:
         self.is_done = False
         self.outcomes: Outcomes = {}
 
-    def start(self, topics: Iterable[WantedTopic], done: Callable[[], None]) -> None:
+    def start(self, topics: Iterable[RequestedTopic], done: Callable[[], None]) -> None:
         checked: list[tuple[TopicIdPartition, list[AcknowledgedRange]]] = []
         for topic in topics:
             for wanted in topic.partitions:

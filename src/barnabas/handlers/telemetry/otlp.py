@@ -64,27 +64,25 @@ class MetricPoint(NamedTuple):
 class _Bounds:
     """Remaining points and fields of one push."""
 
-    __slots__ = ("_fields", "_most_points", "_next_pause", "_points")
+    __slots__ = ("_fields", "_max_points", "_next_pause", "_points")
 
-    def __init__(self, most_points: int) -> None:
-        self._most_points = self._points = most_points
-        self._fields = (most_points + PIECE) * FIELDS_PER_POINT
+    def __init__(self, max_points: int) -> None:
+        self._max_points = self._points = max_points
+        self._fields = (max_points + PIECE) * FIELDS_PER_POINT
         self._next_pause = self._fields - PIECE
 
     def count_fields(self, number: int = 1) -> None:
         self._fields -= number
         if self._fields < 0:
             raise PayloadTooLargeError(
-                f"more than {FIELDS_PER_POINT} fields for each of {self._most_points} points "
+                f"more than {FIELDS_PER_POINT} fields for each of {self._max_points} points "
                 "(barnabas.telemetry.max.points)"
             )
 
     def count_point(self, size: int) -> None:
         self._points -= 1
         if self._points < 0:
-            raise PayloadTooLargeError(
-                f"more than {self._most_points} points (barnabas.telemetry.max.points)"
-            )
+            raise PayloadTooLargeError(f"more than {self._max_points} points (barnabas.telemetry.max.points)")
         if size > MAX_POINT:
             raise PayloadTooLargeError(f"a point of {size} bytes, more than {MAX_POINT}")
 
@@ -95,9 +93,9 @@ class _Bounds:
         return True
 
 
-def read_points(data: memoryview, most_points: int, take: Callable[[MetricPoint], None]) -> Steps[None]:
+def read_points(data: memoryview, max_points: int, take: Callable[[MetricPoint], None]) -> Steps[None]:
     """Pass each gauge and sum in a MetricsData message to `take`; raise MalformedError or PayloadTooLargeError."""
-    bounds = _Bounds(most_points)
+    bounds = _Bounds(max_points)
     for metric in _nested(data, METRICS, bounds):
         if metric is None:
             yield

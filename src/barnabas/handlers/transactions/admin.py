@@ -12,7 +12,7 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import ask_each
 from barnabas.handlers.needs import LedPartitionNeeds, led_partition
-from barnabas.network.requests import Result, at_once_or_in_turns
+from barnabas.network.requests import Result, run_or_continue_in_slices
 from barnabas.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -156,7 +156,7 @@ def _list(
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     response = ListTransactionsResponse(unknown_state_filters=filters.unknown_states)
-    return at_once_or_in_turns(request, _listing(response, known, is_wanted))
+    return run_or_continue_in_slices(request, _listing(response, known, is_wanted))
 
 
 def _listing(

@@ -34,8 +34,8 @@ from barnabas.common.lazy import lazy_exports
 if TYPE_CHECKING:
     from barnabas.log.compaction.candidates import Candidate as Candidate
     from barnabas.log.compaction.candidates import CleanedGroup as CleanedGroup
+    from barnabas.log.compaction.candidates import CompactionLimits as CompactionLimits
     from barnabas.log.compaction.candidates import CompactionResult as CompactionResult
-    from barnabas.log.compaction.candidates import Effort as Effort
     from barnabas.log.compaction.candidates import examine as examine
     from barnabas.log.compaction.candidates import make_plan as make_plan
     from barnabas.log.compaction.swap import find_sources as find_sources

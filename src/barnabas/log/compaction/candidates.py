@@ -88,7 +88,7 @@ class CompactionResult(msgspec.Struct, frozen=True, tag="compacted"):
 logger = safe_logger(__name__)
 
 
-class Effort(NamedTuple):
+class CompactionLimits(NamedTuple):
     """Limits of one compaction: log.cleaner.dedupe.buffer.size and log.cleaner.io.max.bytes.per.second."""
 
     key_memory_bytes: int
@@ -177,7 +177,7 @@ def _size(segments: Iterable[Segment]) -> int:
     return sum(segment.size for segment in segments)
 
 
-def make_plan(candidate: Candidate, effort: Effort, now_ms: int) -> CompactionPlan:
+def make_plan(candidate: Candidate, effort: CompactionLimits, now_ms: int) -> CompactionPlan:
     log, config = candidate.log, candidate.log.config
     sealed = log.segments[:-1]
     return CompactionPlan(

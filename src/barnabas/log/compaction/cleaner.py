@@ -16,7 +16,7 @@ from barnabas.log.compaction.candidates import (
     SourceSegment,
 )
 from barnabas.log.compaction.keys import KeyMap
-from barnabas.log.compaction.retained_records import Choice, Kept, keep_at, keep_by_key
+from barnabas.log.compaction.retained_records import RetainedRecords, RetentionCriteria, keep_at, keep_by_key
 from barnabas.log.compaction.transactions import CompactedTransactions
 from barnabas.log.compaction.writer import CleanedSegment
 from barnabas.log.segments.aborted_index import AbortedTransaction, TransactionIndexError, decode_aborted
@@ -48,7 +48,7 @@ def empty_batch(header: BatchHeader) -> bytearray:
     return assemble_batch(bare, b"")
 
 
-def rebuilt_batch(header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
+def rebuilt_batch(header: BatchHeader, kept: RetainedRecords, horizon: int | None = None) -> bytearray:
     """Return a batch of the retained records at their offsets; `horizon` becomes its delete horizon."""
     runs = kept.runs
     if not header.is_log_append_time:
@@ -298,7 +298,7 @@ class _Compaction:
     def _choose_by_key(self, header: BatchHeader, batch: memoryview) -> Bytes | None:
         horizon = delete_horizon(header)
         keeps_tombstones = horizon is None or self._plan.now_ms < horizon
-        choice = Choice(self._keys, self._cleaned_upto, keeps_tombstones)
+        choice = RetentionCriteria(self._keys, self._cleaned_upto, keeps_tombstones)
         kept = keep_by_key(record_data(batch, header), header.record_count, header.base_offset, choice)
         if not kept.record_count:
             return None
@@ -307,7 +307,7 @@ class _Compaction:
             return batch
         return self._rebuild(header, kept, self._new_horizon if needs_horizon else None)
 
-    def _rebuild(self, header: BatchHeader, kept: Kept, horizon: int | None = None) -> bytearray:
+    def _rebuild(self, header: BatchHeader, kept: RetainedRecords, horizon: int | None = None) -> bytearray:
         self._records_kept += kept.record_count
         return rebuilt_batch(header, kept, horizon)
 

@@ -10,7 +10,7 @@ from barnabas.records import read_varint
 SMALLEST = -(1 << 63)
 
 
-class Kept(NamedTuple):
+class RetainedRecords(NamedTuple):
     """The retained records of a batch, in their original encoding."""
 
     runs: list[bytes]  # slices of consecutive retained records
@@ -19,7 +19,7 @@ class Kept(NamedTuple):
     has_tombstones: bool = False
 
 
-def keep_at(data: bytes, positions: list[int]) -> Kept:
+def keep_at(data: bytes, positions: list[int]) -> RetainedRecords:
     """Retain the records at these positions, which ascend."""
     runs = []
     largest = SMALLEST
@@ -45,10 +45,10 @@ def keep_at(data: bytes, positions: list[int]) -> Kept:
         if timestamp > largest:
             largest = timestamp
     runs.append(data[run_start:run_end])
-    return Kept(runs, len(positions), largest)
+    return RetainedRecords(runs, len(positions), largest)
 
 
-class Choice(NamedTuple):
+class RetentionCriteria(NamedTuple):
     """Criteria for retaining a record."""
 
     keys: KeyMap
@@ -56,7 +56,7 @@ class Choice(NamedTuple):
     keeps_tombstones: bool
 
 
-def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Kept:  # noqa: C901 - one loop
+def keep_by_key(data: bytes, count: int, base_offset: int, choice: RetentionCriteria) -> RetainedRecords:  # noqa: C901 - one loop
     """Retain the records without a later record of the same key, except for expired tombstones.
 
     Raise IndexError or ValueError if the records are malformed.
@@ -127,4 +127,4 @@ def keep_by_key(data: bytes, count: int, base_offset: int, choice: Choice) -> Ke
         raise ValueError(f"the records end at byte {position} of {len(data)}")
     if run_start != position:
         runs.append(data[run_start:])
-    return Kept(runs, kept, largest, has_tombstones)
+    return RetainedRecords(runs, kept, largest, has_tombstones)

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 logger = safe_logger(__name__)
 
 
-def run_here(work: Callable[[], None]) -> None:
+def run_inline(work: Callable[[], None]) -> None:
     work()
 
 
-class Every:
+class PeriodicTimer:
     """Timer of a periodic task; it is due for the first time after `delay_ms` or one interval, whichever is less."""
 
     def __init__(self, interval_ms: int, delay_ms: int) -> None:
@@ -60,13 +60,13 @@ class Housekeeping:
 
     def __init__(self, logs: LogManager, config: BrokerConfig) -> None:
         self._logs = logs
-        self.background: Callable[[Callable[[], None]], None] = run_here
+        self.background: Callable[[Callable[[], None]], None] = run_inline
         self.producer_expiration_ms: int = config["producer.id.expiration.ms"]
         delay_ms: int = config["log.initial.task.delay.ms"]
-        self._retention = Every(config["log.retention.check.interval.ms"], delay_ms)
-        self._expiry = Every(config["producer.id.expiration.check.interval.ms"], delay_ms)
+        self._retention = PeriodicTimer(config["log.retention.check.interval.ms"], delay_ms)
+        self._expiry = PeriodicTimer(config["producer.id.expiration.check.interval.ms"], delay_ms)
         # All three files are written together, if they have changed.
-        self._checkpoint = Every(
+        self._checkpoint = PeriodicTimer(
             min(
                 config["log.flush.offset.checkpoint.interval.ms"],
                 config["log.flush.start.offset.checkpoint.interval.ms"],
@@ -75,7 +75,7 @@ class Housekeeping:
             delay_ms,
         )
         self._remote_roll_ms: int = config["barnabas.remote.roll.ms"]
-        self._remote_roll = Every(min(self._remote_roll_ms, MAX_ROLL_CHECK_MS), delay_ms)
+        self._remote_roll = PeriodicTimer(min(self._remote_roll_ms, MAX_ROLL_CHECK_MS), delay_ms)
         self._last_ms = 0
         self._removals: list[tuple[int, str]] = []
         self._to_be_flushed: dict[Log, None] = {}
@@ -97,7 +97,7 @@ class Housekeeping:
         self._remove(now_ms)
         if self._checkpoint.is_due(now_ms):
             for job in self._checkpoint_jobs():
-                self.background(partial(_write_if_there_is_room, job))
+                self.background(partial(_write_unless_disk_full, job))
                 yield []
         yield from self._to_flush(now_ms)
 
@@ -191,7 +191,7 @@ class Housekeeping:
     def _remove_now(self, paths: list[str], jobs: list[Callable[[], None]]) -> None:
         fs = self._logs.fs
         for job in jobs:
-            _write_if_there_is_room(job)
+            _write_unless_disk_full(job)
         for path in paths:
             try:
                 if fs.is_folder(path):
@@ -234,7 +234,7 @@ def _learn_ages(log: Log, segments: list[Segment]) -> None:
         logger.warning("%s: cannot determine the age of a segment: %s", log.topic_partition, error)
 
 
-def _write_if_there_is_room(job: Callable[[], None]) -> None:
+def _write_unless_disk_full(job: Callable[[], None]) -> None:
     try:
         job()
     except DiskFull as error:

@@ -17,7 +17,7 @@ from barnabas.log.checkpoints import (
     CLEANED_OFFSETS,
     CheckpointError,
     decode_partition_metadata,
-    read_if_there,
+    read_if_exists,
 )
 from barnabas.log.dirs.log_dir import Checkpoints, LogDir
 from barnabas.log.dirs.missing import noted_without_folder
@@ -332,7 +332,7 @@ class Loader:
             )
 
     def _topic_id(self, folder: str) -> Uuid | None:
-        data = read_if_there(self._fs, f"{folder}/{names.PARTITION_METADATA}")
+        data = read_if_exists(self._fs, f"{folder}/{names.PARTITION_METADATA}")
         try:
             return None if data is None else decode_partition_metadata(data)
         except CheckpointError as error:

@@ -26,7 +26,7 @@ from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid, uuid_to_text
 from barnabas.log import names
-from barnabas.log.checkpoints import read_if_there
+from barnabas.log.checkpoints import read_if_exists
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.log import Log
 from barnabas.records.batch import Walked
@@ -129,7 +129,7 @@ def write_note(fs: FileSystem, folder: str, replaced: Uuid) -> None:
 
 def read_note(fs: FileSystem, folder: str) -> str | None:
     """Directory id that the folder was moved from, if the move has not finished yet."""
-    data = read_if_there(fs, f"{folder}/{names.MOVED_FROM}")
+    data = read_if_exists(fs, f"{folder}/{names.MOVED_FROM}")
     return None if data is None else data.decode("ascii", "replace").strip()
 
 

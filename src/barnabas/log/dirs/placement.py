@@ -11,7 +11,7 @@ from barnabas.common.files import FileSystem
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
 from barnabas.log import names
-from barnabas.log.checkpoints import encode_partition_metadata, read_if_there
+from barnabas.log.checkpoints import encode_partition_metadata, read_if_exists
 from barnabas.log.dirs.disk import Disk
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.epochs import LeaderEpochs
@@ -29,7 +29,7 @@ def make_files(fs: FileSystem, folder: str, topic_id: Uuid) -> None:
     """Create the files of a new log, the slow part of its creation. Idempotent, and safe in a thread."""
     metadata = f"{folder}/{names.PARTITION_METADATA}"
     contents = encode_partition_metadata(topic_id)
-    if read_if_there(fs, metadata) != contents:
+    if read_if_exists(fs, metadata) != contents:
         fs.make_folders(folder)
         fs.write_atomic(metadata, contents, sync=False)
         fs.open(names.path_of(folder, 0, names.LOG), create=True).close()

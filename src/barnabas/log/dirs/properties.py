@@ -12,7 +12,7 @@ from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import Uuid, new_uuid, uuid_from_text, uuid_to_text
 from barnabas.log import names
-from barnabas.log.checkpoints import name_value_pairs, read_if_there
+from barnabas.log.checkpoints import name_value_pairs, read_if_exists
 
 # -- Log dirs are accessible only to the account of the broker -----------------------------------------
 
@@ -97,7 +97,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta(fs: FileSystem, folder: str) -> MetaProperties | None:
-    data = read_if_there(fs, f"{folder}/{META_PROPERTIES}")
+    data = read_if_exists(fs, f"{folder}/{META_PROPERTIES}")
     return None if data is None else MetaProperties.decode(data)
 
 
@@ -138,7 +138,7 @@ def write_clean_shutdown(fs: FileSystem, folder: str, broker_epoch: int) -> None
 
 def read_clean_shutdown(fs: FileSystem, folder: str) -> int | None:
     """Broker epoch of the clean shutdown (-1 if not recorded); None if the shutdown was unclean."""
-    data = read_if_there(fs, f"{folder}/{CLEAN_SHUTDOWN}")
+    data = read_if_exists(fs, f"{folder}/{CLEAN_SHUTDOWN}")
     if data is None:
         return None
     try:
@@ -163,7 +163,7 @@ def kernel_boot_id() -> str | None:
 
 
 def read_boot_id(fs: FileSystem, folder: str) -> str | None:
-    data = read_if_there(fs, f"{folder}/{BOOT_ID}")
+    data = read_if_exists(fs, f"{folder}/{BOOT_ID}")
     return data.decode("ascii", "replace").strip() if data else None
 
 

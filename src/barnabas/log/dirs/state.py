@@ -20,7 +20,7 @@ from barnabas.log.checkpoints import (
     decode_offsets,
     encode_lines,
     encode_offsets,
-    read_if_there,
+    read_if_exists,
 )
 from barnabas.log.dirs import properties
 from barnabas.log.dirs.properties import MetaProperties
@@ -152,7 +152,7 @@ class FileLogDirState:
 
     def read_offsets(self, name: str) -> dict[TopicPartition, int]:
         try:
-            data = read_if_there(self._fs, f"{self._folder}/{name}")
+            data = read_if_exists(self._fs, f"{self._folder}/{name}")
             return {} if data is None else decode_offsets(data)
         except CheckpointError:
             return {}  # recovery then scans everything
@@ -161,7 +161,7 @@ class FileLogDirState:
         self._fs.write_atomic(f"{self._folder}/{name}", encode_offsets(offsets))
 
     def read_partitions(self, name: str) -> set[TopicPartition]:
-        data = read_if_there(self._fs, f"{self._folder}/{name}")
+        data = read_if_exists(self._fs, f"{self._folder}/{name}")
         if data is None:
             return set()
         try:

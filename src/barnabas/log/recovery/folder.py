@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_there
+from barnabas.log.checkpoints import CheckpointError, decode_epochs, read_if_exists
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.segments.scan import SCAN_CHUNK, BadBatch, walk_headers
 from barnabas.log.segments.segment import Segment
@@ -100,7 +100,7 @@ def read_epochs(fs: FileSystem, folder: str, present: list[str], segments: list[
     if names.LEADER_EPOCHS not in present:
         return LeaderEpochs()
     try:
-        data = read_if_there(fs, f"{folder}/{names.LEADER_EPOCHS}")
+        data = read_if_exists(fs, f"{folder}/{names.LEADER_EPOCHS}")
         return LeaderEpochs(decode_epochs(data or b""))
     except CheckpointError:
         return _epochs_from_batches(segments)

@@ -16,7 +16,7 @@ from barnabas.log.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
     encode_offsets,
-    read_if_there,
+    read_if_exists,
 )
 from barnabas.log.recovery.verification import Damage, recovery_point, segment_offsets, sound_batches
 
@@ -57,7 +57,7 @@ def _lower_checkpoints(fs: FileSystem, folder: str, end: int) -> None:
     tp = names.partition_of_folder(os.path.basename(folder))
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         path = f"{os.path.dirname(folder)}/{name}"
-        offsets = decode_offsets(read_if_there(fs, path) or encode_offsets({}))
+        offsets = decode_offsets(read_if_exists(fs, path) or encode_offsets({}))
         if tp is not None and offsets.get(tp, 0) > end:
             fs.write_atomic(path, encode_offsets({**offsets, tp: end}))
 
@@ -93,7 +93,7 @@ def _cut_out(fs: FileSystem, folder: str, base_offset: int, damage: list[Damage]
     finally:
         source.close()
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
-        _remove_if_there(fs, names.path_of(folder, base_offset, suffix))
+        _remove_if_exists(fs, names.path_of(folder, base_offset, suffix))
     fs.rename(path + names.TEMPORARY, path)
 
 
@@ -121,6 +121,6 @@ def _forget_producers(fs: FileSystem, folder: str, first_lost: int) -> None:
             fs.remove(f"{folder}/{name}")
 
 
-def _remove_if_there(fs: FileSystem, path: str) -> None:
+def _remove_if_exists(fs: FileSystem, path: str) -> None:
     if fs.exists(path):
         fs.remove(path)

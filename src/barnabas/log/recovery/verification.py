@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.common.files import File, FileSystem
 from barnabas.log import names
-from barnabas.log.checkpoints import RECOVERY_POINTS, CheckpointError, decode_offsets, read_if_there
+from barnabas.log.checkpoints import RECOVERY_POINTS, CheckpointError, decode_offsets, read_if_exists
 from barnabas.log.segments.indexes import IndexFileError, OffsetIndex, TimeIndex
 from barnabas.log.segments.scan import BadBatch, plausible_header, walk_batches
 from barnabas.records import InvalidRecords, iterate_records
@@ -91,7 +91,7 @@ def recovery_point(fs: FileSystem, folder: str) -> int:
     """Recovery point of the partition: the offset up to which it was flushed; 0 if unknown."""
     tp = names.partition_of_folder(os.path.basename(folder))
     try:
-        offsets = decode_offsets(read_if_there(fs, f"{os.path.dirname(folder)}/{RECOVERY_POINTS}") or b"")
+        offsets = decode_offsets(read_if_exists(fs, f"{os.path.dirname(folder)}/{RECOVERY_POINTS}") or b"")
     except CheckpointError:
         return 0
     return offsets.get(tp, 0) if tp is not None else 0

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from barnabas.log.tiering.copying import CompactedSegment as CompactedSegment
     from barnabas.log.tiering.copying import OpenTransaction as OpenTransaction
     from barnabas.log.tiering.copying import SealedSegment as SealedSegment
-    from barnabas.log.tiering.copying import is_still_there as is_still_there
     from barnabas.log.tiering.copying import replica_bytes as replica_bytes
     from barnabas.log.tiering.copying import stays_whole as stays_whole
+    from barnabas.log.tiering.copying import still_exists as still_exists
     from barnabas.log.tiering.copying import to_copy as to_copy
     from barnabas.log.tiering.copying import uncopied_sizes as uncopied_sizes
     from barnabas.log.tiering.copying import whole_parts as whole_parts

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.common.files import FileSystem
 from barnabas.log import names
-from barnabas.log.checkpoints import CheckpointError, decode_epochs, encode_epochs, read_if_there
+from barnabas.log.checkpoints import CheckpointError, decode_epochs, encode_epochs, read_if_exists
 from barnabas.log.epochs import LeaderEpochs
 from barnabas.log.failures import DamagedLog
 from barnabas.log.offsets import NOTHING_TIERED
@@ -119,7 +119,7 @@ def read_tiered(fs: FileSystem, folder: str, present: list[str]) -> TieredPart |
     if names.TIERED_PART not in present:
         return None
     try:
-        (log_start, end), *epochs = decode_epochs(read_if_there(fs, _path(folder)) or b"") or [(-1, -1)]
+        (log_start, end), *epochs = decode_epochs(read_if_exists(fs, _path(folder)) or b"") or [(-1, -1)]
     except CheckpointError as error:
         raise DamagedLog(folder, f"{names.TIERED_PART} cannot be read: {error}") from error
     if log_start < 0 or end < 0:

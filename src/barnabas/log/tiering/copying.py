@@ -223,7 +223,7 @@ def stays_whole(log: RollingLog) -> bool:
 
 
 def whole_parts(log: RollingLog) -> tuple[CompactedSegment, ...]:
-    """See `WholeLog.parts`. The offsets of a segment that compaction has emptied are covered by its neighbour."""
+    """See `CompactedLog.parts`. The offsets of a segment that compaction has emptied are covered by its neighbour."""
     limit = min(log.decided_offset, log.offsets.recovery_point)
     segments = log.segments.since(log.offsets.start)
     parts: list[CompactedSegment] = []
@@ -250,7 +250,7 @@ def to_copy(log: RollingLog, part: CompactedSegment) -> SegmentToCopy | None:
     return SegmentToCopy(log.fs, log.folder, tuple(segments), part.base, part.end, epochs, log.generation)
 
 
-def is_still_there(log: RollingLog, copied: SegmentToCopy) -> bool:
+def still_exists(log: RollingLog, copied: SegmentToCopy) -> bool:
     """True if the log still has the segments that were read. File names do not show it: compaction reuses them."""
     current = set(log.segments)
     return copied.generation == log.generation and all(segment in current for segment in copied.segments)

@@ -12,8 +12,10 @@ from barnabas.common.lazy import lazy_exports
 if TYPE_CHECKING:
     from barnabas.network.requests.denials import error_response as error_response
     from barnabas.network.requests.dispatch import Dispatcher as Dispatcher
-    from barnabas.network.requests.heavy_requests import at_once_or_in_turns as at_once_or_in_turns
     from barnabas.network.requests.heavy_requests import budget_from as budget_from
+    from barnabas.network.requests.heavy_requests import (
+        run_or_continue_in_slices as run_or_continue_in_slices,
+    )
     from barnabas.network.requests.quota_stage import mute as mute
     from barnabas.network.requests.request import InnerRequest as InnerRequest
     from barnabas.network.requests.request import Request as Request

@@ -169,7 +169,7 @@ class Dispatcher(RouteTable, RequestTasks):
             self.dispatch(connection, buffer, position, end, route_key, correlation_id, client_id_length)
         else:
             name = APIS[api_key].name if api_key in APIS else f"API {api_key}"
-            connection.close(f"{name} {_why_too_early(login)}", logging.WARNING)
+            connection.close(f"{name} {_too_early(login)}", logging.WARNING)
 
     def dispatch(  # noqa: C901  (one frame for every request there is; each branch leads out of it)
         self,
@@ -373,7 +373,7 @@ def serve_fast(
     return True
 
 
-def _why_too_early(login: SaslLogin | None) -> str:
+def _too_early(login: SaslLogin | None) -> str:
     if login is None or login.principal is None:
         return "before it has authenticated"
     if login.is_done:

@@ -152,13 +152,13 @@ class HeavyRequests:
                 await self._send(request, used[-1])
 
     async def _decode(self, request: Request, body: memoryview) -> Message:
-        limit, setting = self._most_elements(request)
+        limit, setting = self._max_elements(request)
         try:
             return await RequestTurn().run(request.route.decode_in_steps(body, limit))
         except TooManyElementsError as error:
             raise ExceededError("elements", f"{error} ({setting})") from error
 
-    def _most_elements(self, request: Request) -> tuple[int, str]:
+    def _max_elements(self, request: Request) -> tuple[int, str]:
         """Return the maximum number of elements of a request, and its setting."""
         elements, undivided = self.budget.elements, self.budget.undivided_elements
         if request.route.handler.in_turns is None and undivided < elements:
@@ -210,7 +210,7 @@ def _can_tell(response: Message, name: str, version: int) -> bool:
     return any(field.name == name and field.present_in(version) for field in response.FIELDS)
 
 
-def at_once_or_in_turns(
+def run_or_continue_in_slices(
     request: Request, steps: Generator[None, None, R]
 ) -> R | Coroutine[object, object, R]:
     """Return the result of a handler whose response may be large: the response, if its first step is the last

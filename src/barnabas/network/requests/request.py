@@ -37,8 +37,8 @@ class RequestDispatcher(Protocol):
     def settle(self, connection: Connection, request: Request, response: Result[Message]) -> None: ...
     def finished(self, request: Request) -> None: ...
     def fail(self, request: Request, error: Exception) -> None: ...
-    def respond_in_turns(self, request: Request, response: Message) -> None: ...
-    def finish_in_turns(
+    def respond_in_slices(self, request: Request, response: Message) -> None: ...
+    def finish_in_slices(
         self, request: Request, coroutine: Coroutine[object, object, Message | None]
     ) -> None: ...
 
@@ -137,7 +137,7 @@ class Request:
         if self.connection.closed:
             return
         if self.is_large:
-            self.dispatcher.respond_in_turns(self, response)
+            self.dispatcher.respond_in_slices(self, response)
             return
         try:
             answer = self.route.write(self.correlation_id, response)

@@ -98,11 +98,13 @@ class RequestTasks:
             connection.release_memory(size)
             connection.resume(HANDLER)
 
-    def respond_in_turns(self, request: Request, response: Message) -> None:
+    def respond_in_slices(self, request: Request, response: Message) -> None:
         """Encode a response of many elements in slices, then send it."""
         self._keep_task(self._ending(request, self._heavy.respond(request, response)))
 
-    def finish_in_turns(self, request: Request, coroutine: Coroutine[object, object, Message | None]) -> None:
+    def finish_in_slices(
+        self, request: Request, coroutine: Coroutine[object, object, Message | None]
+    ) -> None:
         """Answer a request whose connection no longer waits for it with the result of a coroutine, unless
         that is None.
         """

@@ -65,7 +65,7 @@ class Each(NamedTuple):
     """Adds details that the client may know to a denied element of the response, from the broker."""
 
 
-Judge = Callable[[Access, Any, Any, Any], None]
+ResponseFilter = Callable[[Access, Any, Any, Any], None]
 """Filters a response, given an access, the broker and the message."""
 
 
@@ -76,7 +76,7 @@ class ApiPermissions(NamedTuple):
     each: tuple[Each, ...] = ()
     before: Callable[[Access, Any, Any], Message | None] | None = None
     """Replaces the message for the handler; None when nothing of it is to be served."""
-    after: tuple[Judge, ...] = ()
+    after: tuple[ResponseFilter, ...] = ()
     refuse: Callable[[Any, int, ErrorCode], Message] = refusal
     """Builds the response to a request that is denied as a whole."""
     filled: Mapping[str, object] = {}

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from barnabas.pipelines.definitions.settings import FlowSettings as FlowSettings
     from barnabas.pipelines.definitions.settings import Lake as Lake
     from barnabas.pipelines.definitions.settings import PipelineSettings as PipelineSettings
+    from barnabas.pipelines.definitions.settings import RequiredTopic as RequiredTopic
     from barnabas.pipelines.definitions.settings import SchemaEvolution as SchemaEvolution
-    from barnabas.pipelines.definitions.settings import TopicWanted as TopicWanted
     from barnabas.pipelines.definitions.templates import copy_template as copy_template
     from barnabas.pipelines.definitions.templates import generator_of as generator_of
 else:

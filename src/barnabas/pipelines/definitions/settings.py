@@ -94,7 +94,7 @@ class Lake(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Properties of an Iceberg table, in addition to `table_properties`."""
 
 
-class TopicWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RequiredTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A result topic, created if missing. Source topics are never created, so that a misspelled name is an error."""
 
     name: str
@@ -113,7 +113,7 @@ class PipelineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     alarms: list[AlarmRule] = []
     alarm_targets: AlarmTargets = AlarmTargets()
     lake: dict[str, Lake] = {}
-    topics: list[TopicWanted] = []
+    topics: list[RequiredTopic] = []
     publish: dict[str, str] = {}
     """Materialized views whose changed rows are written to a topic by `key`."""
 

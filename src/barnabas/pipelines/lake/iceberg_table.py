@@ -118,7 +118,7 @@ class TableFile(NamedTuple):
     handle: Any
 
 
-class _Looked(NamedTuple):
+class _LastBatch(NamedTuple):
     """Last snapshot whose summary was read, and the last batch of the stream up to there."""
 
     query: str
@@ -154,7 +154,7 @@ class IcebergTable:
         self.partition = self._table.spec().fields().get(0).name()
         mapping = self._table.properties().get("schema.name-mapping.default")
         self._mapping = self._iceberg.mapping.NameMappingParser.fromJson(mapping)
-        self._looked: _Looked | None = None
+        self._looked: _LastBatch | None = None
 
     def latest_batch(self, query: str) -> int:
         """Return the last batch of a stream in the table, or -1."""
@@ -171,7 +171,7 @@ class IcebergTable:
             parent = snapshot.parentId()
             snapshot = None if parent is None else self._table.snapshot(parent)
         if newest is not None:
-            self._looked = _Looked(query, newest.snapshotId(), found)
+            self._looked = _LastBatch(query, newest.snapshotId(), found)
         return found
 
     def append(self, files: Iterable[FoundFile], query: str, batch: int) -> bool:

@@ -34,7 +34,7 @@ def apply_rules(dataset: str, frame: DataFrame, rules: Sequence[QualityRule]) ->
         F.count(F.lit(1)).alias("rows"),
         *(F.count(F.when(_broken(rule), 1)).alias(rule.name) for rule in rules),
     )
-    kept = counted.filter(_goes_on(rules)) if any(rule.action != "expect" for rule in rules) else counted
+    kept = counted.filter(_passing(rules)) if any(rule.action != "expect" for rule in rules) else counted
     quarantine = [rule for rule in rules if rule.action == "quarantine"]
     return CheckedRows(kept, _rejected(frame, quarantine) if quarantine else None)
 
@@ -49,7 +49,7 @@ def dead_letters(dataset: str, rejected: DataFrame) -> DataFrame:
     return letters_of(dataset, rejected, types, F.concat_ws(": ", *reasons))
 
 
-def _goes_on(rules: Sequence[QualityRule]) -> Column:
+def _passing(rules: Sequence[QualityRule]) -> Column:
     """True for rows that pass all `drop` and `quarantine` rules; an error for rows that violate a `fail` rule."""
     passes = F.lit(True)
     for rule in rules:

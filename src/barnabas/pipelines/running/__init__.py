@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from barnabas.pipelines.running.plan import storage_of as storage_of
     from barnabas.pipelines.running.progress import OBSERVATION as OBSERVATION
     from barnabas.pipelines.running.progress import FlowProgress as FlowProgress
-    from barnabas.pipelines.running.runner import LOOK_SECONDS as LOOK_SECONDS
+    from barnabas.pipelines.running.runner import POLL_SECONDS as POLL_SECONDS
     from barnabas.pipelines.running.runner import Runner as Runner
     from barnabas.pipelines.running.selection import FlowSelection as FlowSelection
     from barnabas.pipelines.running.sessions import FlowSession as FlowSession

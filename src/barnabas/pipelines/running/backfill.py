@@ -20,7 +20,7 @@ from barnabas.pipelines.running.broker_checks import StreamTopics, source_of
 from barnabas.pipelines.running.plan import DEAD_LETTERS, PipelinePlan, Planned, ToTable
 from barnabas.pipelines.running.progress import offsets_reached
 from barnabas.spark import HadoopFolder, PipelineError, SourceError, close_link
-from barnabas.spark.source import EARLIEST, LATEST, Moment, OffsetResolver, by_topic, flat
+from barnabas.spark.source import EARLIEST, LATEST, OffsetSpec, OffsetResolver, by_topic, flat
 
 Range = dict[TopicPartition, tuple[int, int]]
 FORMAT = "barnabas"
@@ -39,13 +39,13 @@ _EXAMPLE = '2026-11-16T07:00:00Z, earliest or {"orders": {"0": 23}}'
 @dataclass(frozen=True, slots=True)
 class Backfill:
     flow: str
-    start: Moment
-    end: Moment
+    start: OffsetSpec
+    end: OffsetSpec
 
     @classmethod
     def parse(cls, flow: str, start: str, end: str | None) -> Backfill:
         """Raise PipelineError if `start` or `end` is neither a time nor offsets."""
-        return cls(flow, _moment(start), Moment(word=LATEST) if end is None else _moment(end))
+        return cls(flow, _moment(start), OffsetSpec(word=LATEST) if end is None else _moment(end))
 
     def queries(self, plan: PipelinePlan) -> list[Planned]:
         """Return the query of the flow and that of its dead letters; PipelineError if it cannot be backfilled."""
@@ -105,26 +105,26 @@ def range_text(flow: str, found: Range) -> str:
     return f"{flow} reads {count:,} offsets again and adds their results: {parts}."
 
 
-def _completed(moment: Moment, known: Mapping[TopicPartition, int]) -> Moment:
+def _completed(moment: OffsetSpec, known: Mapping[TopicPartition, int]) -> OffsetSpec:
     """Offsets of some partitions mean nothing of the others."""
     if moment.offsets is None:
         return moment
     unknown = sorted(set(moment.offsets) - set(known))
     if unknown:
         raise SourceError(f"{', '.join(map(str, unknown))} is not read by the flow, or has not been read yet")
-    return Moment(offsets={tp: moment.offsets.get(tp, offset) for tp, offset in known.items()})
+    return OffsetSpec(offsets={tp: moment.offsets.get(tp, offset) for tp, offset in known.items()})
 
 
-def _moment(text: str) -> Moment:
+def _moment(text: str) -> OffsetSpec:
     if text.lower() in ("earliest", "latest"):
-        return Moment(word=EARLIEST if text.lower() == "earliest" else LATEST)
+        return OffsetSpec(word=EARLIEST if text.lower() == "earliest" else LATEST)
     try:
         if text.lstrip().startswith("{"):
-            return Moment(offsets=flat(json.loads(text)))
+            return OffsetSpec(offsets=flat(json.loads(text)))
         at = datetime.fromisoformat(text)
     except (ValueError, TypeError, AttributeError):
         raise PipelineError(f"Not a valid time or offsets: {text!r} (for example {_EXAMPLE}).") from None
-    return Moment(timestamp=int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
+    return OffsetSpec(timestamp=int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _check(query: Planned) -> None:

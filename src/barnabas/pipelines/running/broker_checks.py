@@ -16,7 +16,7 @@ from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, PipelineFiles
-from barnabas.pipelines.definitions.settings import TopicWanted
+from barnabas.pipelines.definitions.settings import RequiredTopic
 from barnabas.pipelines.running.sessions import FORMAT, LEFT_TO_THE_FLOW
 from barnabas.security.authn import SecuritySettingError
 from barnabas.spark import BrokerLink, ClientSettingError, OptionError, PipelineError
@@ -138,7 +138,7 @@ class BrokerChecks:
                     f"`barnabas topics create {name}` creates it, `barnabas topics list` lists all topics."
                 )
 
-    def make_missing(self, wanted: Iterable[TopicWanted]) -> None:
+    def make_missing(self, wanted: Iterable[RequiredTopic]) -> None:
         self._link.run(_make_missing(self._link.client, list(wanted)))
 
 
@@ -165,7 +165,7 @@ def make_topics(files: PipelineFiles) -> None:
         checks.close()
 
 
-async def _make_missing(client: Client, wanted: list[TopicWanted]) -> None:
+async def _make_missing(client: Client, wanted: list[RequiredTopic]) -> None:
     known = await client.all_topics()
     for topic in wanted:
         if topic.name in known:

@@ -165,7 +165,7 @@ class PipelinePlanner:
         self._database = "pipeline_" + re.sub(r"\W", "_", files.name).lower() + ("_trial" if is_trial else "")
         self._frames: dict[str, DataFrame] = {}
         self._table_levels: dict[str, int] = {}
-        self._under_way: list[str] = []
+        self._in_progress: list[str] = []
         self._made: list[HadoopFolder] = []
         self._plan = PipelinePlan()
 
@@ -204,11 +204,11 @@ class PipelinePlanner:
         """Make a dataset readable by name, after its dependencies."""
         if name in self._frames:
             return
-        if name in self._under_way:
+        if name in self._in_progress:
             raise PipelineError(
-                f"{' reads '.join([*self._under_way, name])}: a dataset cannot be made from itself."
+                f"{' reads '.join([*self._in_progress, name])}: a dataset cannot be made from itself."
             )
-        self._under_way.append(name)
+        self._in_progress.append(name)
         output = self._graph.outputs[name]
         frames = {
             flow.name: fit_schema(output, flow.name, self._evaluate(flow))
@@ -217,7 +217,7 @@ class PipelinePlanner:
         checked = {flow: self._under_rules(name, flow, frame) for flow, frame in frames.items()}
         self._frames[name] = next(iter(checked.values()))
         self._publish(output, checked)
-        self._under_way.pop()
+        self._in_progress.pop()
 
     def _evaluate(self, flow: Flow) -> DataFrame:
         """Call the author's function; provide a missing dataset first, then call it again."""

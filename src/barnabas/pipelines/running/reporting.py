@@ -38,7 +38,7 @@ REFUSAL_PAUSE = (
     60.0  # seconds before a rejected commit is retried: the group has members, or rights are missing
 )
 # Total seconds that final commits of all flows may time out: they ignore the pauses, and the run must end.
-LAST_PATIENCE = 15.0
+LAST_TIMEOUT = 15.0
 AGAIN = 3600.0  # seconds: brokers expire offsets after a week, and a topic may be idle for longer
 
 Reached = Mapping[TopicPartition, int]
@@ -104,7 +104,7 @@ class FlowGroups:
             return answer
 
     def _may_ask(self, last: bool) -> bool:
-        return self._clock() >= self._not_before or (last and self._waited_in_vain < LAST_PATIENCE)
+        return self._clock() >= self._not_before or (last and self._waited_in_vain < LAST_TIMEOUT)
 
     def _commit(self, group: FlowGroup, reached: Reached) -> None:
         left = [source for source in group.sources if source.is_left_to_the_flow]

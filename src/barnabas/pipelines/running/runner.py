@@ -54,7 +54,7 @@ from barnabas.spark import HadoopFolder, PipelineError, own_sentence
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5  # between two polls of the queries
+POLL_SECONDS = 0.5  # between two polls of the queries
 START_ATTEMPTS = 5  # for slow machines on which Python does not start within Spark's ten seconds
 START_SECONDS = 15.0
 Watcher = Callable[[list[FlowProgress]], None]
@@ -232,7 +232,7 @@ class Runner:
             [query.frame for query in self.plan.streams], self.files.settings.schema_refresh
         )
         refreshed = dict.fromkeys((view.name for view in self.plan.views), time.monotonic())
-        while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(POLL_SECONDS):
             self.look()
             if changed := schemas.changed():
                 self._start_with_new_schemas(changed)
@@ -349,18 +349,18 @@ class Runner:
         while running.isActive and running.lastProgress is None and time.monotonic() < deadline:
             if running.status["message"].startswith(("Processing", "Waiting", "Getting")):
                 return
-            time.sleep(LOOK_SECONDS / 5)
+            time.sleep(POLL_SECONDS / 5)
 
     def _await_first_batch(self, query: Planned, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while query.name in self._running and time.monotonic() < deadline:
             if self._running[query.name].lastProgress is not None or self._stopping.is_set():
                 return
-            time.sleep(LOOK_SECONDS / 5)
+            time.sleep(POLL_SECONDS / 5)
 
     def _watch_until_ended(self) -> None:
         while self.look():
-            if self._stopping.wait(LOOK_SECONDS / 5):
+            if self._stopping.wait(POLL_SECONDS / 5):
                 self.close()
 
     def _end_of(self, name: str, query: StreamingQuery) -> None:

@@ -41,7 +41,7 @@ class Reports(threading.Thread):
 
     def run(self) -> None:
         """Report every few seconds, at once after a change of state, and a last time at the end."""
-        while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(POLL_SECONDS):
             for one in self._each:
                 one.report_if_due()
                 one.listen_if_due()

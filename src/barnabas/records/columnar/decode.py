@@ -79,7 +79,7 @@ def decode_piece(
     piece: Piece, planned: DecodePlan, wanted: Collection[str], first: int, until: int
 ) -> RecordColumns:
     bits = sum(BITS[name] for name in wanted)
-    most, size = piece.most_rows, len(piece.source)
+    most, size = piece.max_rows, len(piece.source)
 
     def strings(bit: int, rows: int) -> Strings:
         return Strings(rows, size) if bits & bit else Strings(0, 0)
@@ -87,13 +87,13 @@ def decode_piece(
     def longs(bit: int) -> npt.NDArray[np.int64]:
         return np.empty(most if bits & bit else 0, np.int64)
 
-    most_headers = size // kernels.MIN_HEADER + 1
+    max_headers = size // kernels.MIN_HEADER + 1
     offsets, timestamps = longs(kernels.WANT_OFFSET), longs(kernels.WANT_TIMESTAMP)
     types = np.empty(most if bits & kernels.WANT_TYPE else 0, np.int32)
     keys, values = strings(kernels.WANT_KEY, most), strings(kernels.WANT_VALUE, most)
     header_lists = Strings(most, 0) if bits & kernels.WANT_HEADERS else Strings(0, 0)
-    header_keys = strings(kernels.WANT_HEADERS, most_headers)
-    header_values = strings(kernels.WANT_HEADERS, most_headers)
+    header_keys = strings(kernels.WANT_HEADERS, max_headers)
+    header_values = strings(kernels.WANT_HEADERS, max_headers)
     rows, bad = kernels.decode_batches(
         piece.source, piece.plan, bits, first, until,
         offsets, timestamps, types, keys.arguments, values.arguments,

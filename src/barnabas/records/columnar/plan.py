@@ -53,7 +53,7 @@ class Piece(NamedTuple):
     batches: list[PlannedBatch]
 
     @property
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         return int(self.plan[:, COUNT].sum())
 
 

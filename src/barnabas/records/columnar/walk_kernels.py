@@ -54,7 +54,7 @@ def skip_headers(data, position, end, most):  # type: ignore[no-untyped-def]
     _nrt=False,
 )  # fmt: skip
 def walk_records(  # type: ignore[no-untyped-def]  # noqa: C901 - a branch for each rule
-    data, index, position, largest, stop, base, earliest, latest, require_keys, most_headers
+    data, index, position, largest, stop, base, earliest, latest, require_keys, max_headers
 ):
     """(index, position, largest timestamp) before the record at `stop`, or before the first that breaks a rule."""
     size = data.shape[0]
@@ -82,7 +82,7 @@ def walk_records(  # type: ignore[no-untyped-def]  # noqa: C901 - a branch for e
         if at < end and data[np.uint64(at)] == 0:  # the usual case
             at += 1
         else:
-            at = skip_headers(data, at, end, most_headers)
+            at = skip_headers(data, at, end, max_headers)
         if at != end:
             break
         largest = max(largest, timestamp)

@@ -59,7 +59,7 @@ MAX_FENCINGS, FENCINGS_WITHIN = 3, 60.0
 _logger = safe_logger(__name__)
 
 
-class Observed(NamedTuple):
+class SourceStatus(NamedTuple):
     """Status of a source, for display only."""
 
     lag: int | None = None
@@ -85,7 +85,7 @@ class IngestSource(Protocol):
 
     def collect(self, room: int) -> Collected: ...
 
-    def observe(self) -> Observed: ...
+    def observe(self) -> SourceStatus: ...
 
     def close(self) -> None: ...
 

@@ -26,7 +26,7 @@ from barnabas.services.ingest.syslog.source import SyslogSettings, SyslogSource
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-class SourceWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class SourceConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Keys common to all sources."""
 
     name: str | None = None
@@ -42,7 +42,7 @@ class Multiline(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     timeout: str = "5s"
 
 
-class FilesWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+class FilesConfig(SourceConfig, kw_only=True, forbid_unknown_fields=True):
     paths: list[str] | str
     multiline: Multiline | None = None
     max_line_bytes: int = 1024 * 1024
@@ -50,14 +50,14 @@ class FilesWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     compression: Compression = "none"
 
 
-class HostWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+class HostConfig(SourceConfig, kw_only=True, forbid_unknown_fields=True):
     every: str = "5s"
     service: str | None = None
     prometheus: list[str] | str = []
     tps: str | None = None
 
 
-class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+class SyslogConfig(SourceConfig, kw_only=True, forbid_unknown_fields=True):
     listen: list[str] | str = "127.0.0.1:5514"
     format: Literal["json", "raw"] = "json"
     tls_certificate: str | None = None
@@ -69,7 +69,7 @@ class SyslogWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     compression: Compression = "none"
 
 
-class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+class StatsdConfig(SourceConfig, kw_only=True, forbid_unknown_fields=True):
     listen: list[str] | str = "127.0.0.1:8125"
     every: str = "10s"
     tls_certificate: str | None = None
@@ -82,7 +82,7 @@ class StatsdWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     compression: Compression = "none"
 
 
-class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
+class HttpConfig(SourceConfig, kw_only=True, forbid_unknown_fields=True):
     listen: str = "127.0.0.1:8088"
     key_field: str | None = None
     http_headers: list[str] = []
@@ -106,7 +106,7 @@ class HttpWords(SourceWords, kw_only=True, forbid_unknown_fields=True):
     compression: Compression = "none"
 
 
-class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class AgentConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sources: list[dict[str, object]]
     agent: str | None = None
     """Name of the agent; default: the host name and the stem of the file name."""
@@ -121,7 +121,7 @@ class AgentWords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 # -- Source kinds: the keys of each and its factory. A new kind is one line of `KINDS` ------------------
 
 T = TypeVar("T", bound=msgspec.Struct)
-MIN_MOST = 1024
+MIN_LIMIT = 1024
 """Minimum of `max_line_bytes`."""
 
 
@@ -136,14 +136,14 @@ class Common(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    words: type[SourceWords]
+    words: type[SourceConfig]
     make: Callable[[Any, Common], IngestSource]
     """Factory; raises ValueError with the reason for invalid values."""
 
 
-def make_files(words: FilesWords, common: Common) -> FilesSource:
-    if words.max_line_bytes < MIN_MOST:
-        raise ValueError(f"max_line_bytes is at least {MIN_MOST}")
+def make_files(words: FilesConfig, common: Common) -> FilesSource:
+    if words.max_line_bytes < MIN_LIMIT:
+        raise ValueError(f"max_line_bytes is at least {MIN_LIMIT}")
     multiline = words.multiline
     settings = FilesSettings(
         patterns=_several(words.paths),
@@ -160,7 +160,7 @@ def make_files(words: FilesWords, common: Common) -> FilesSource:
     return FilesSource(common.name, settings)
 
 
-def make_host(words: HostWords, common: Common) -> HostSource:
+def make_host(words: HostConfig, common: Common) -> HostSource:
     service = words.service or common.key or common.host
     settings = HostSettings(
         topic=common.topic,
@@ -174,12 +174,12 @@ def make_host(words: HostWords, common: Common) -> HostSource:
     return HostSource(common.name, settings)
 
 
-def make_syslog(words: SyslogWords, common: Common) -> SyslogSource:
+def make_syslog(words: SyslogConfig, common: Common) -> SyslogSource:
     settings = _settings(SyslogSettings, words, common, idle_timeout=seconds_of(words.idle_timeout))
     return SyslogSource(common.name, settings)
 
 
-def make_http(words: HttpWords, common: Common) -> HttpSource:
+def make_http(words: HttpConfig, common: Common) -> HttpSource:
     settings = _settings(
         HttpSettings,
         words,
@@ -194,7 +194,7 @@ def make_http(words: HttpWords, common: Common) -> HttpSource:
     return HttpSource(common.name, settings)
 
 
-def make_statsd(words: StatsdWords, common: Common) -> StatsdSource:
+def make_statsd(words: StatsdConfig, common: Common) -> StatsdSource:
     settings = _settings(
         StatsdSettings,
         words,
@@ -207,15 +207,15 @@ def make_statsd(words: StatsdWords, common: Common) -> StatsdSource:
 
 
 KINDS = {
-    "files": SourceKind(FilesWords, make_files),
-    "host": SourceKind(HostWords, make_host),
-    "syslog": SourceKind(SyslogWords, make_syslog),
-    "http": SourceKind(HttpWords, make_http),
-    "statsd": SourceKind(StatsdWords, make_statsd),
+    "files": SourceKind(FilesConfig, make_files),
+    "host": SourceKind(HostConfig, make_host),
+    "syslog": SourceKind(SyslogConfig, make_syslog),
+    "http": SourceKind(HttpConfig, make_http),
+    "statsd": SourceKind(StatsdConfig, make_statsd),
 }
 
 
-def _settings(kind: type[T], words: SourceWords, common: Common, **changed: object) -> T:
+def _settings(kind: type[T], words: SourceConfig, common: Common, **changed: object) -> T:
     """Create settings whose fields have the same names as the keys of the file."""
     said = msgspec.structs.asdict(words)
     del said["name"]
@@ -246,7 +246,7 @@ class ConfiguredAgent(NamedTuple):
 def read_agent(path: Path, host: str) -> ConfiguredAgent:
     """Read an agent file; AgentFileError, with the line, if it is invalid."""
     document = read_document(path, AgentFileError, needs="sources")
-    words = document.value(AgentWords)
+    words = document.value(AgentConfig)
     sources: dict[str, IngestSource] = {}
     nodes = document.fields["sources"][1].items
     if not nodes:
@@ -261,7 +261,7 @@ def read_agent(path: Path, host: str) -> ConfiguredAgent:
     return ConfiguredAgent(words.agent or f"{host}-{path.stem}", list(sources.values()), words.metrics)
 
 
-def _source(node: DocumentNode, agent: AgentWords, host: str) -> IngestSource:
+def _source(node: DocumentNode, agent: AgentConfig, host: str) -> IngestSource:
     fields = node.fields
     if len(fields) != 1:
         node.fail(
@@ -277,7 +277,7 @@ def _source(node: DocumentNode, agent: AgentWords, host: str) -> IngestSource:
         node.fail(f"{error}.")
 
 
-def _common(kind: str, words: SourceWords, agent: AgentWords, host: str) -> Common:
+def _common(kind: str, words: SourceConfig, agent: AgentConfig, host: str) -> Common:
     topic = words.topic or agent.topic
     if topic is None:
         raise ValueError("neither the source nor the agent says to which `topic`")

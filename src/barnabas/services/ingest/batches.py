@@ -20,7 +20,7 @@ USUAL_MESSAGE_BYTES = 1_048_588  # Kafka's default for max.message.bytes
 
 class _Topic(NamedTuple):
     partitions: int
-    most_bytes: int
+    max_bytes: int
 
 
 class BatchTopics:
@@ -32,8 +32,8 @@ class BatchTopics:
     def partitions(self, topic: str) -> int:
         return self._topics[topic].partitions
 
-    def most_bytes(self, topic: str) -> int:
-        return self._topics[topic].most_bytes
+    def max_bytes(self, topic: str) -> int:
+        return self._topics[topic].max_bytes
 
 
 async def find_topics(client: Client, names: Iterable[str]) -> BatchTopics:
@@ -72,7 +72,7 @@ USUAL_BYTES = 1024 * 1024
 
 def largest_record(topics: BatchTopics, topic: str) -> int:
     """Maximum encoded size of one record: a batch with only this record must fit."""
-    return topics.most_bytes(topic) - HEADER_SIZE
+    return topics.max_bytes(topic) - HEADER_SIZE
 
 
 def batches_of(
@@ -99,12 +99,12 @@ def _by_partition(records: Sequence[Record], partitions: int, keyless: int) -> d
     return {partition: those for partition, those in found.items() if those}
 
 
-def _groups(records: list[Record], most_bytes: int) -> Iterator[list[Record]]:
+def _groups(records: list[Record], max_bytes: int) -> Iterator[list[Record]]:
     group: list[Record] = []
     size = 0
     for record in records:
         needed = largest_encoded_size(record)
-        if group and (size + needed > most_bytes or len(group) == MAX_RECORDS):
+        if group and (size + needed > max_bytes or len(group) == MAX_RECORDS):
             yield group
             group, size = [], 0
         group.append(record)

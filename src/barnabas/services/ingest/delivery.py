@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client import Client, CompactedTable, create_if_missing
-from barnabas.client.producing import RecordBatch, Sealable, TransactionalProducer, partition_for_key
+from barnabas.client.producing import RecordBatch, TransactionalProducer, UnsealedBatch, partition_for_key
 from barnabas.common.types import TopicPartition
 from barnabas.records import Record
 
@@ -31,7 +31,7 @@ _SEPARATOR = "\x00"
 class Collected:
     """Batches and positions of one source for one transaction."""
 
-    batches: list[Sealable] = field(default_factory=list)
+    batches: list[UnsealedBatch] = field(default_factory=list)
     positions: dict[str, bytes | None] = field(default_factory=dict)
     """By the source's key; None deletes the position."""
     records: int = 0

@@ -36,7 +36,7 @@ OBSERVED = {
     ),
     "truncations": counter("barnabas_ingest_truncations_total", "Files that were truncated.", "source"),
 }
-"""By the name used in `Observed.counts`."""
+"""By the name used in `SourceStatus.counts`."""
 METRICS: tuple[Metric, ...] = (RECORDS, BYTES, TRANSACTIONS, RESTARTS, LAST_COMMIT, LAG, *OBSERVED.values())
 
 

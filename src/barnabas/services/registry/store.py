@@ -31,7 +31,7 @@ logger = safe_logger(__name__)
 WRITE_TIMEOUT = 30.0  # seconds for a whole change; Confluent's is 500 ms for the write alone
 CATCH_UP_TIMEOUT = 2.0
 QUIET = 0.5  # seconds without a change until the end of the topic is marked
-ELECTION_PATIENCE = 15.0  # longer than the session timeout of a dead leader
+ELECTION_TIMEOUT = 15.0  # longer than the session timeout of a dead leader
 
 Decide = Callable[[RegistryState], Awaitable[SubjectChange]]
 
@@ -217,7 +217,7 @@ class SchemaStore:
     async def _be_leader(self) -> None:
         """Become the writer: take the transactional id, which fences the previous leader, and read to the end."""
         leadership = self.leadership
-        leader = None if leadership is None else await leadership.known_leader(ELECTION_PATIENCE)
+        leader = None if leadership is None else await leadership.known_leader(ELECTION_TIMEOUT)
         if leadership is None or leader is None or not leadership.leads:
             self._writer.give_up()
             raise NotLeadingError(leader)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from barnabas.client import Client, CompactedTable
 from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.producing import (
+    DEFAULT_MAX_TIMEOUT_MS,
     FENCED,
-    USUAL_LONGEST_TIMEOUT_MS,
     ProducerIdentity,
     TransactionalBatchProducer,
     TransactionalProducer,
@@ -246,8 +246,8 @@ async def _longest_timeout(client: Client) -> int:
         settings = await describe_configs(client, BROKER, str(broker))
         found = next(one.value for one in settings if one.name == "transaction.max.timeout.ms")
     except (KafkaError, StopIteration):
-        return USUAL_LONGEST_TIMEOUT_MS  # not every user may read broker configs
-    return int(found or USUAL_LONGEST_TIMEOUT_MS)
+        return DEFAULT_MAX_TIMEOUT_MS  # not every user may read broker configs
+    return int(found or DEFAULT_MAX_TIMEOUT_MS)
 
 
 async def _all(work: list[Awaitable[T]]) -> list[T]:

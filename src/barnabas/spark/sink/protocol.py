@@ -46,7 +46,7 @@ class SinkTransactionResult(Enum):
     UNKNOWN = auto()  # the coordinator has forgotten the id
 
 
-class Torn(Enum):
+class TornBatchPolicy(Enum):
     """The user's choice for a batch of which a part is lost."""
 
     FAIL = "fail"
@@ -165,7 +165,7 @@ class Batch:
     is_last: bool = False  # no batch follows: a job outside of a query
 
 
-def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
+def plan(owner: str, torn: TornBatchPolicy = TornBatchPolicy.FAIL) -> Steps[Ticket]:
     """Before the tasks of a batch start: finish decided batches, end open transactions."""
     state, settled = yield ReadUnclaimed()
     if settled and state.owner == owner and not state.pending:
@@ -180,7 +180,7 @@ def plan(owner: str, torn: Torn = Torn.FAIL) -> Steps[Ticket]:
     raise _superseded()
 
 
-def _take_over(state: SinkState, owner: str, torn: Torn) -> Steps[Ticket]:
+def _take_over(state: SinkState, owner: str, torn: TornBatchPolicy) -> Steps[Ticket]:
     if state.pending:
         state = yield from _finish(state, torn)
     if state.owner != owner:
@@ -295,15 +295,15 @@ def sweep(last_run: int, keep: Iterable[TaskTransaction] = ()) -> Steps[None]:
         yield Abort(left)
 
 
-def _finish(state: SinkState, torn: Torn = Torn.FAIL) -> Steps[SinkState]:
+def _finish(state: SinkState, torn: TornBatchPolicy = TornBatchPolicy.FAIL) -> Steps[SinkState]:
     """Commit a pending decision, or withdraw it if none of it was committed."""
     outcomes = yield CheckParts(state.pending)
     if SinkTransactionResult.LOST not in outcomes and SinkTransactionResult.UNKNOWN not in outcomes:
         return (yield from _carry_out(state, state.pending))
     is_torn = SinkTransactionResult.COMMITTED in outcomes or SinkTransactionResult.UNKNOWN in outcomes
-    if is_torn and torn is Torn.FAIL:
+    if is_torn and torn is TornBatchPolicy.FAIL:
         yield from _stop(state, outcomes)
-    if is_torn and torn is Torn.SKIP:
+    if is_torn and torn is TornBatchPolicy.SKIP:
         left = tuple(
             p for p, o in zip(state.pending, outcomes, strict=True) if o is SinkTransactionResult.OPEN
         )

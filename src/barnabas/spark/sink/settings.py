@@ -14,7 +14,7 @@ from barnabas.records.compression import CODEC_BY_NAME, Codec
 from barnabas.spark.client_settings import SparkClientSettings
 from barnabas.spark.options import OptionError, Options
 from barnabas.spark.sink.formats import AS_IS, SUBJECTS, registered_formats, write_formats
-from barnabas.spark.sink.protocol import Torn
+from barnabas.spark.sink.protocol import TornBatchPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -47,7 +47,7 @@ class SinkSettings:
     delivery: str = EXACTLY_ONCE
     sink: str = ""
     checkpoint: str = ""
-    torn: Torn = Torn.FAIL
+    torn: TornBatchPolicy = TornBatchPolicy.FAIL
     handed_over: int = HANDED_OVER
     codec: int = Codec.NONE
     acks: int = -1
@@ -80,7 +80,9 @@ def read_settings(given: Mapping[str, str], schema: StructType, *, is_streaming:
         delivery=delivery,
         sink=_sink_name(options, checkpoint, needed=is_streaming and delivery == EXACTLY_ONCE),
         checkpoint=checkpoint,
-        torn=Torn(options.choice("tornBatch", [one.value for one in Torn]) or Torn.FAIL.value),
+        torn=TornBatchPolicy(
+            options.choice("tornBatch", [one.value for one in TornBatchPolicy]) or TornBatchPolicy.FAIL.value
+        ),
         handed_over=HANDED_OVER if handed_over is None else handed_over,
         codec=_word(options, "compression.type", CODEC_BY_NAME, "none"),
         acks=_word(options, "acks", _ACKS, "all"),

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from barnabas.spark.source.columns import schema_of, shape_of
-from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, by_topic, flat
+from barnabas.spark.source.offsets import EARLIEST, LATEST, OffsetSpec, by_topic, flat
 from barnabas.spark.source.settings import SourceSettings
 from barnabas.spark.source.stream import BatchReader, StreamReader
 from barnabas.spark.source.topics import OffsetResolver
@@ -20,8 +20,8 @@ from barnabas.spark.source.topics import OffsetResolver
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "Moment",
     "OffsetResolver",
+    "OffsetSpec",
     "by_topic",
     "flat",
     "make_reader",

@@ -48,7 +48,7 @@ class StreamPosition:
 
 
 @dataclass(frozen=True)
-class Moment:
+class OffsetSpec:
     """Start or end of a read before it is resolved: one of four forms."""
 
     word: int | None = None  # LATEST or EARLIEST, everywhere
@@ -57,22 +57,22 @@ class Moment:
     timestamps: Offsets | None = None
 
 
-def moment_option(options: Options, which: str, default: int) -> Moment:
+def moment_option(options: Options, which: str, default: int) -> OffsetSpec:
     """`which` is "starting" or "ending". One timestamp comes before many, and they before offsets, as in Spark."""
     if f"{which}Timestamp" in options:
-        return Moment(timestamp=options.number(f"{which}Timestamp"))
+        return OffsetSpec(timestamp=options.number(f"{which}Timestamp"))
     if f"{which}OffsetsByTimestamp" in options:
-        return Moment(timestamps=parse_offsets(options, f"{which}OffsetsByTimestamp"))
+        return OffsetSpec(timestamps=parse_offsets(options, f"{which}OffsetsByTimestamp"))
     name = f"{which}Offsets"
     if name not in options:
-        return Moment(word=default)
+        return OffsetSpec(word=default)
     word = (options.text(name) or "").lower()
     if word in ("latest", "earliest"):
-        return Moment(word=LATEST if word == "latest" else EARLIEST)
-    return Moment(offsets=parse_offsets(options, name))
+        return OffsetSpec(word=LATEST if word == "latest" else EARLIEST)
+    return OffsetSpec(offsets=parse_offsets(options, name))
 
 
-def check_batch_moments(starting: Moment, ending: Moment) -> None:
+def check_batch_moments(starting: OffsetSpec, ending: OffsetSpec) -> None:
     """Reject, as Spark does, a batch that starts at the end or ends at the beginning."""
     if starting.word == LATEST or LATEST in (starting.offsets or {}).values():
         raise OptionError("option 'startingOffsets' can't be latest for a batch read")

@@ -33,7 +33,7 @@ from barnabas.tiering.reading import (
 )
 from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
 
-LOOK_SECONDS = 10.0
+POLL_SECONDS = 10.0
 
 
 class StoredRange(NamedTuple):
@@ -55,7 +55,7 @@ class RemoteTopics:
         self._looked = float("-inf")
 
     def assigned(self, *, recent: bool = False) -> AssignedPartitions:
-        if not recent or time.monotonic() - self._looked >= LOOK_SECONDS:
+        if not recent or time.monotonic() - self._looked >= POLL_SECONDS:
             self._look()
         partitions = chosen(list(self._partitions), self._subscription)
         ids = {tp.topic: uuid_to_text(self._partitions[tp].folder.topic_id) for tp in partitions}

@@ -13,8 +13,8 @@ from barnabas.spark.remote_settings import RemoteSettings
 from barnabas.spark.source.offsets import (
     EARLIEST,
     LATEST,
-    Moment,
     Offsets,
+    OffsetSpec,
     check_batch_moments,
     flat,
     moment_option,
@@ -45,8 +45,8 @@ class TopicSelection:
 class SourceSettings:
     client: SparkClientSettings
     subscription: TopicSelection
-    starting: Moment
-    ending: Moment
+    starting: OffsetSpec
+    ending: OffsetSpec
     latest_when_no_match: bool
     fail_on_data_loss: bool
     max_offsets: int | None

@@ -15,7 +15,7 @@ from barnabas.common.types import ZERO_UUID, TopicPartition, uuid_to_text
 from barnabas.spark.broker_link import BrokerLink, link_to
 from barnabas.spark.errors import SourceError
 from barnabas.spark.options import OptionError
-from barnabas.spark.source.offsets import EARLIEST, LATEST, Moment, Offsets, partitions_text
+from barnabas.spark.source.offsets import EARLIEST, LATEST, Offsets, OffsetSpec, partitions_text
 from barnabas.spark.source.settings import SourceSettings, TopicSelection
 
 # A pattern such as `.*` means user topics: as in Spark's connector not internal ones, and not the state of our sinks,
@@ -130,7 +130,7 @@ class OffsetResolver:
     def assigned(self, *, recent: bool = False) -> AssignedPartitions:
         return self._topics.assigned(recent=recent)
 
-    def resolve(self, moment: Moment, assigned: AssignedPartitions, *, starting: bool) -> Offsets:
+    def resolve(self, moment: OffsetSpec, assigned: AssignedPartitions, *, starting: bool) -> Offsets:
         """Resolve a moment to current offsets."""
         if moment.word is not None:
             return self.offsets_at(dict.fromkeys(assigned.partitions, moment.word))

@@ -10,7 +10,7 @@ Chunks of logs that are read more than once go to files (`chunk_memory.Reuse`).
 
 Limits, reserved before a download begins. Memory: ten chunks; those read to their end are evicted first. Disk: `limit`
 bytes; the least recently used chunks are evicted, except those being read. If neither has room, downloads wait.
-Downloads: `most_downloads` at once; each that goes to a file holds its bytes in memory until they are written. Rate:
+Downloads: `max_downloads` at once; each that goes to a file holds its bytes in memory until they are written. Rate:
 downloads wait while the quota is exhausted. Unused prefetched chunks take at most half of the cache, so that readers do
 not evict each other's prefetched chunks.
 """
@@ -86,7 +86,7 @@ class ChunkCache:
         threads: Threads,
         *,
         limit: int,
-        most_downloads: int,
+        max_downloads: int,
         memory_limit: int = CHUNKS_IN_MEMORY * CHUNK_BYTES,
         quota: ReadQuota | None = None,
         reuse: Reuse | None = None,
@@ -95,7 +95,7 @@ class ChunkCache:
         self._files = files
         self._threads = threads
         self.limit = limit
-        self.most_downloads = most_downloads
+        self.max_downloads = max_downloads
         self.memory = ChunkMemory(memory_limit, self._dropped)
         self._reuse = reuse or Reuse(lambda: self.limit)
         self.quota = quota or ReadQuota(time.monotonic)
@@ -203,7 +203,7 @@ class ChunkCache:
 
     def _start_downloads(self) -> None:
         """Start downloads up to the limit, those with waiters first."""
-        while self.running < self.most_downloads and (queue := self._wanted or self._ahead):
+        while self.running < self.max_downloads and (queue := self._wanted or self._ahead):
             if (wait := self.quota.wait()) > 0:
                 self._start_later(wait)
                 return

@@ -75,17 +75,17 @@ class SegmentFetcher:
         self._ahead = ahead
         self._opening: asyncio.Task[_Segment] | None = None  # for the first of the parts
         self._wanted: deque[tuple[_Segment, int]] = deque()
-        self._under_way: deque[_Chunk] = deque()
+        self._in_progress: deque[_Chunk] = deque()
 
     @property
     def is_done(self) -> bool:
-        return not (self._parts or self._wanted or self._under_way)
+        return not (self._parts or self._wanted or self._in_progress)
 
     async def next(self) -> list[FetchedRange]:
         await self._ask()
-        if not self._under_way:
+        if not self._in_progress:
             return []
-        chunk = self._under_way.popleft()
+        chunk = self._in_progress.popleft()
         try:
             data = await chunk.data
         except MissingObjectError:
@@ -97,10 +97,12 @@ class SegmentFetcher:
         return [found] if found.planned.batches else []
 
     async def close(self) -> None:
-        tasks: list[asyncio.Task[Bytes] | asyncio.Task[_Segment]] = [chunk.data for chunk in self._under_way]
+        tasks: list[asyncio.Task[Bytes] | asyncio.Task[_Segment]] = [
+            chunk.data for chunk in self._in_progress
+        ]
         if self._opening is not None:
             tasks.append(self._opening)
-        self._under_way.clear()
+        self._in_progress.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -109,19 +111,19 @@ class SegmentFetcher:
 
     async def _ask(self) -> None:
         """Keep enough chunk requests in flight. The footer of the next segment is prefetched."""
-        while len(self._under_way) < self._ahead:
+        while len(self._in_progress) < self._ahead:
             if not self._wanted and not await self._open_next():
                 return
             if self._wanted:
                 segment, number = self._wanted.popleft()
                 loading = asyncio.create_task(self._load(segment, number))
-                self._under_way.append(_Chunk(segment, number, loading))
+                self._in_progress.append(_Chunk(segment, number, loading))
 
     async def _open_next(self) -> bool:
         """Open the next segment; False after the last one, or while chunks are pending and its footer has not
         arrived."""
         self._begin_opening()
-        if self._opening is None or (self._under_way and not self._opening.done()):
+        if self._opening is None or (self._in_progress and not self._opening.done()):
             return False
         opening, self._opening = self._opening, None
         try:
@@ -154,8 +156,8 @@ class SegmentFetcher:
 
     async def _skip(self, segment: _Segment) -> None:
         """Skip a segment whose object was deleted after its footer was read."""
-        gone = [chunk.data for chunk in self._under_way if chunk.segment is segment]
-        self._under_way = deque(chunk for chunk in self._under_way if chunk.segment is not segment)
+        gone = [chunk.data for chunk in self._in_progress if chunk.segment is segment]
+        self._in_progress = deque(chunk for chunk in self._in_progress if chunk.segment is not segment)
         self._wanted = deque(each for each in self._wanted if each[0] is not segment)
         await asyncio.gather(*gone, return_exceptions=True)
         self._lose(segment.part)

@@ -61,14 +61,12 @@ def segment_ranges(
     ]
 
 
-def divide_by_size(
-    wanted: OffsetRange, entries: Iterable[SegmentEntry], most_bytes: int
-) -> list[OffsetRange]:
-    """Split a range at segment boundaries into ranges of at most `most_bytes`, or one segment."""
+def divide_by_size(wanted: OffsetRange, entries: Iterable[SegmentEntry], max_bytes: int) -> list[OffsetRange]:
+    """Split a range at segment boundaries into ranges of at most `max_bytes`, or one segment."""
     found: list[OffsetRange] = []
     first, size = wanted.first, 0
     for entry in entries:
-        if size and size + entry.size > most_bytes and first < entry.base < wanted.until:
+        if size and size + entry.size > max_bytes and first < entry.base < wanted.until:
             found.append(OffsetRange(wanted.tp, first, entry.base))
             first, size = entry.base, 0
         size += entry.size

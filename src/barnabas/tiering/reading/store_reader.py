@@ -36,23 +36,23 @@ class StoreReader:
         self,
         store: ObjectStore,
         clock: Clock,
-        most_at_once: int = 10,
+        max_concurrent: int = 10,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         attempt_seconds: float = ATTEMPT_SECONDS,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._slots = asyncio.Semaphore(most_at_once)
+        self._slots = asyncio.Semaphore(max_concurrent)
         self._sleep = sleep
         self._attempt_seconds = attempt_seconds
         self._next_trial: float | None = None  # set while the store is down
         self.requests = 0
         self.failures = 0
 
-    def allow(self, most_at_once: int) -> None:
+    def allow(self, max_concurrent: int) -> None:
         """Set the number of concurrent requests; requests in progress do not count against the new limit."""
-        self._slots = asyncio.Semaphore(most_at_once)
+        self._slots = asyncio.Semaphore(max_concurrent)
 
     @property
     def is_down(self) -> bool:
@@ -60,13 +60,13 @@ class StoreReader:
 
     async def get(self, key: str) -> Versioned:
         """Read a whole small object."""
-        return await self._patiently(lambda: self._store.get(key), key)
+        return await self._with_retries(lambda: self._store.get(key), key)
 
     async def get_range(self, key: str, start: int, end: int) -> Bytes:
         """Read the bytes [start, end) of an object."""
-        return await self._patiently(lambda: self._store.get_range(key, start, end), key)
+        return await self._with_retries(lambda: self._store.get_range(key, start, end), key)
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]], key: str) -> T:
+    async def _with_retries(self, call: Callable[[], Awaitable[T]], key: str) -> T:
         attempts = self._allowed_attempts(key)
         until = self._clock.monotonic() + SECONDS_IN_ALL
         for attempt in range(1, attempts + 1):

@@ -108,7 +108,7 @@ async def _first_missing(
     store: ObjectStore, folder: PartitionFolder, manifest: Manifest
 ) -> tuple[int, str] | None:
     """Offset and description of the first missing or incomplete object."""
-    there = _There(store)
+    there = _FolderListings(store)
     last: SegmentEntry | None = None
     for part in manifest.parts:
         try:
@@ -144,7 +144,7 @@ async def _entries(
     return (part,) if isinstance(part, SegmentEntry) else await read_page(store, folder, part)
 
 
-class _There:
+class _FolderListings:
     """Objects in the folders of a partition and of its sources; each folder is listed once."""
 
     def __init__(self, store: ObjectStore) -> None:

@@ -43,7 +43,7 @@ from barnabas.tiering.writing.uploading import (
 Parts = tuple[CompactedSegment, ...]
 
 
-class WholeLog(Protocol):
+class CompactedLog(Protocol):
     """Interface of the leader's log used by this copier."""
 
     def parts(self) -> Parts:
@@ -64,12 +64,12 @@ class _Copy:
         self.entry = entry  # set when the object is complete
 
 
-class WholeLogCopier:
+class CompactedLogCopier:
     def __init__(
         self,
         store: ObjectStore,
         file: ManifestFile,
-        log: WholeLog,
+        log: CompactedLog,
         pacer: UploadLimiter,
         in_thread: InThread,
         now_ms: Callable[[], int],
@@ -97,8 +97,8 @@ class WholeLogCopier:
         """Segments that the manifest lists."""
 
     @property
-    def under_way(self) -> UploadProgress | None:
-        return self._uploads.under_way
+    def in_progress(self) -> UploadProgress | None:
+        return self._uploads.in_progress
 
     def pending_sizes(self) -> list[int]:
         """Sizes of the segments whose current version is not in the store."""

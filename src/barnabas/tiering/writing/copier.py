@@ -80,8 +80,8 @@ class SegmentCopier:
         self._planned: _Planned | None = None
 
     @property
-    def under_way(self) -> UploadProgress | None:
-        return self._uploads.under_way
+    def in_progress(self) -> UploadProgress | None:
+        return self._uploads.in_progress
 
     async def copy_next(self) -> SegmentEntry | None:
         """Copy one segment; None if there is none to copy. After an error, call it again to resume."""

@@ -52,19 +52,19 @@ class UploadLimiter:
         self,
         monotonic: Callable[[], float],
         bytes_per_second: float,
-        most_uploads: int = DEFAULT_UPLOADS,
+        max_uploads: int = DEFAULT_UPLOADS,
     ) -> None:
         self._pacing = Pacing(bytes_per_second, monotonic)
-        self._most_uploads = most_uploads
-        self.uploads = asyncio.Semaphore(most_uploads)
+        self._max_uploads = max_uploads
+        self.uploads = asyncio.Semaphore(max_uploads)
         self.traffic = Traffic(monotonic)
 
-    def allow(self, bytes_per_second: float, most_uploads: int) -> None:
+    def allow(self, bytes_per_second: float, max_uploads: int) -> None:
         """Set new limits. Uploads in progress do not count against the new limit."""
         self._pacing.rate = bytes_per_second
-        if most_uploads != self._most_uploads:
-            self._most_uploads = most_uploads
-            self.uploads = asyncio.Semaphore(most_uploads)
+        if max_uploads != self._max_uploads:
+            self._max_uploads = max_uploads
+            self.uploads = asyncio.Semaphore(max_uploads)
 
     async def take(self, size: int) -> None:
         delay = self._pacing.delay(size)

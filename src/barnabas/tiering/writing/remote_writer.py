@@ -23,13 +23,13 @@ from barnabas.tiering.objects.manifest_file import FencedError, ManifestFile, Re
 from barnabas.tiering.objects.segment_build import InThread
 from barnabas.tiering.stores.store import ObjectStore, StoreError
 from barnabas.tiering.writing.claim import Claim, LogView, claim_manifest
-from barnabas.tiering.writing.compacted_copier import WholeLog, WholeLogCopier
+from barnabas.tiering.writing.compacted_copier import CompactedLog, CompactedLogCopier
 from barnabas.tiering.writing.copier import LocalSegments, SegmentCopier
 from barnabas.tiering.writing.expiration import expire, is_full_sweep_due, sweep, sweep_all
 from barnabas.tiering.writing.pacing import At, StoreBackoff, UploadLimiter, nowhere
 from barnabas.tiering.writing.uploading import UploadProgress
 
-LOOK_SECONDS = 600.0
+POLL_SECONDS = 600.0
 """Interval for reading the claimed manifest again: a snapshot or repair may have changed it."""
 MAX_WAIT_OFFLINE = 10.0
 """Seconds between two attempts to claim while clients wait for the claim."""
@@ -88,7 +88,7 @@ class RemoteWriter:
         clock: Clock,
         at: At = nowhere,
         counters: TopicCounters | None = None,
-        whole: WholeLog | None = None,
+        whole: CompactedLog | None = None,
     ) -> None:
         """`whole`: the same log, if it is compacted and therefore copied as a whole."""
         self._whole = whole
@@ -105,8 +105,8 @@ class RemoteWriter:
         self._backoff = StoreBackoff()
         self._news = asyncio.Event()
         self._file: ManifestFile | None = None
-        self._copier: SegmentCopier | WholeLogCopier | None = None
-        self._looked_at = 0.0
+        self._copier: SegmentCopier | CompactedLogCopier | None = None
+        self._last_read = 0.0
         self.state = WriterState.CLAIMING
         self.error: str | None = None
         """Reason for a pause or for the end."""
@@ -121,12 +121,12 @@ class RemoteWriter:
 
     @property
     def uploading(self) -> UploadProgress | None:
-        return self._copier.under_way if self._copier is not None else None
+        return self._copier.in_progress if self._copier is not None else None
 
     def pending_sizes(self) -> list[int] | None:
         """Sizes of the uncopied segments of a compacted log; None for other logs, which compute it themselves."""
         copier = self._copier
-        return copier.pending_sizes() if isinstance(copier, WholeLogCopier) else None
+        return copier.pending_sizes() if isinstance(copier, CompactedLogCopier) else None
 
     def wake(self) -> None:
         """Wake the task after a segment was sealed, the log start was raised or a setting was changed."""
@@ -191,12 +191,12 @@ class RemoteWriter:
             self._copier = self._copier_of(claim.file, max(view.end, claim.file.manifest.tiered_end))
         self._follow_manifest()
         await sweep(self._store, self._file, everywhere=self._whole is not None)
-        self._looked_at = self._clock.monotonic()
+        self._last_read = self._clock.monotonic()
 
-    def _copier_of(self, file: ManifestFile, log_end: int) -> SegmentCopier | WholeLogCopier:
+    def _copier_of(self, file: ManifestFile, log_end: int) -> SegmentCopier | CompactedLogCopier:
         if self._whole is None:
             return SegmentCopier(self._store, file, self._log, self._pacer, self._in_thread, at=self._at)
-        return WholeLogCopier(
+        return CompactedLogCopier(
             self._store,
             file,
             self._whole,
@@ -221,9 +221,9 @@ class RemoteWriter:
 
     async def _look(self) -> None:
         now = self._clock.monotonic()
-        if self._file is not None and now - self._looked_at >= LOOK_SECONDS:
+        if self._file is not None and now - self._last_read >= POLL_SECONDS:
             await self._file.look()
-            self._looked_at = now
+            self._last_read = now
 
     def _follow_manifest(self) -> None:
         """Pass the manifest's offsets to the log. Repeated in each round: a new leader's high watermark may limit

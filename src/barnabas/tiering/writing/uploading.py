@@ -50,7 +50,7 @@ class SegmentUploads:
         self._in_thread = in_thread
         self._at = at
         self._stall_seconds = stall_seconds
-        self.under_way: UploadProgress | None = None
+        self.in_progress: UploadProgress | None = None
 
     def build(self, segment: SealedSegment, name: str) -> SegmentBuild:
         return SegmentBuild(self._file.folder, segment, self._file.writer.leader_epoch, name)
@@ -58,7 +58,7 @@ class SegmentUploads:
     async def upload(self, segment: SealedSegment, name: str) -> SegmentEntry:
         key = self._file.folder.key(name)
         build = self.build(segment, name)
-        self.under_way = UploadProgress(len(segment.data))
+        self.in_progress = UploadProgress(len(segment.data))
         try:
             async with (
                 self._pacer.uploads,
@@ -71,7 +71,7 @@ class SegmentUploads:
                 f"{key}: the store took nothing for {self._stall_seconds:g} s"
             ) from error
         finally:
-            self.under_way = None
+            self.in_progress = None
         if build.entry is None:
             raise StoreError(f"{key}: the store says it is written, but took only a part of it")
         return build.entry
@@ -90,8 +90,8 @@ class SegmentUploads:
                 await self._pacer.take(len(piece))
                 limit.reschedule(asyncio.get_running_loop().time() + self._stall_seconds)
                 yield piece
-                if self.under_way is not None:
-                    self.under_way.sent += len(piece)
+                if self.in_progress is not None:
+                    self.in_progress.sent += len(piece)
                 if is_first:
                     self._at(Step.FIRST_PART)
                     is_first = False

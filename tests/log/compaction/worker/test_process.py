@@ -17,7 +17,7 @@ import pytest
 from barnabas.broker.worker_process import JobCancelled, JobFailed, WorkerDied, WorkerProcess
 from barnabas.common.pipe_channel import frame
 from barnabas.config.topic import LogConfig
-from barnabas.log.compaction.candidates import CleanedGroup, CompactionPlan, Effort
+from barnabas.log.compaction.candidates import CleanedGroup, CompactionLimits, CompactionPlan
 from barnabas.log.compaction.swap import find_sources, swap_in
 from barnabas.log.compaction.worker.messages import CancelJob, RunJob, encode
 from barnabas.log.compaction.worker.serving import RateLimiter
@@ -26,7 +26,7 @@ from tests.support.builders.compacted_logs import COMPACTED, final_values, plan_
 from tests.support.builders.logs import NOW, new_log
 from tests.support.waiting import async_until
 
-FAST, SLOW = Effort(1 << 20, 1e12), Effort(1 << 20, 1000.0)
+FAST, SLOW = CompactionLimits(1 << 20, 1e12), CompactionLimits(1 << 20, 1000.0)
 DEADLINE = 60.0
 
 
@@ -39,7 +39,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def plan(log: Log, effort: Effort = FAST) -> CompactionPlan:
+def plan(log: Log, effort: CompactionLimits = FAST) -> CompactionPlan:
     found = plan_for(log, effort=effort)
     assert found is not None
     return found

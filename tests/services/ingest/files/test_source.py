@@ -31,7 +31,7 @@ class KnownTopics(BatchTopics):
     def partitions(self, topic: str) -> int:
         return 1
 
-    def most_bytes(self, topic: str) -> int:
+    def max_bytes(self, topic: str) -> int:
         return 1_048_588
 
 

@@ -29,7 +29,7 @@ FIRST_PAUSE, MAX_PAUSE = 0.1, 10.0
 
 
 @dataclass
-class Patience:
+class ProgressTimeout:
     """Maximum time without progress, with backoff between attempts; progress resets both."""
 
     seconds: float
@@ -55,8 +55,8 @@ class Patience:
 
 
 class BulkSender:
-    def __init__(self, session: HttpSession, most_bytes: int, patience: Patience) -> None:
-        self._session, self._most, self._patience = session, most_bytes, patience
+    def __init__(self, session: HttpSession, max_bytes: int, patience: ProgressTimeout) -> None:
+        self._session, self._most, self._patience = session, max_bytes, patience
         self.written = self.known = 0
 
     def send(self, documents: Iterable[Document]) -> list[Refused]:

@@ -15,7 +15,7 @@ from barnabas.connect.endpoints import DELETED, ERROR, ROUTE, ConnectorContext, 
 from barnabas.connect.http_address import HttpAddress, retry_after
 from barnabas.connect.secrets import without_password
 from barnabas.connect.sinks.opensearch.bulk import CONFLICT, DENIED, BulkError, Document
-from barnabas.connect.sinks.opensearch.sending import BulkSender, Patience
+from barnabas.connect.sinks.opensearch.sending import BulkSender, ProgressTimeout
 from barnabas.security.authn import Secret
 from barnabas.spark import PipelineError
 
@@ -51,7 +51,7 @@ class TopicGuard:
         connector: str,
         session: HttpSession,
         look: Callable[[list[str]], Mapping[str, TopicIdentity]],
-        patience: Patience,
+        patience: ProgressTimeout,
     ) -> None:
         self._connector, self._session, self._look, self._patience = connector, session, look, patience
         self._checked: set[str] = set()
@@ -184,8 +184,8 @@ class SendTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         session = self.address.session()
-        sender = BulkSender(session, self.most_bytes, Patience(self.patience))
-        guard = TopicGuard(self.connector, session, self._look, Patience(self.patience))
+        sender = BulkSender(session, self.most_bytes, ProgressTimeout(self.patience))
+        guard = TopicGuard(self.connector, session, self._look, ProgressTimeout(self.patience))
         try:
             for batch in batches:
                 guard.check(set(batch.column("_topic").unique().to_pylist()))

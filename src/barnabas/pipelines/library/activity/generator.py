@@ -44,18 +44,18 @@ def _events(chance: random.Random, start: int, per_second: float) -> Iterator[tu
     numbers = itertools.count()
     between_visits = EVENTS_PER_VISIT / per_second
     arrival = float(start)
-    under_way: list[tuple[int, int, Iterator[tuple[int, dict[str, Any]]], dict[str, Any]]] = []
+    in_progress: list[tuple[int, int, Iterator[tuple[int, dict[str, Any]]], dict[str, Any]]] = []
     while True:
-        while not under_way or arrival <= under_way[0][0]:
+        while not in_progress or arrival <= in_progress[0][0]:
             visit = _visit(chance, int(arrival))
             time, event = next(visit)
-            heapq.heappush(under_way, (time, next(numbers), visit, event))
+            heapq.heappush(in_progress, (time, next(numbers), visit, event))
             arrival += chance.expovariate(1 / (between_visits * 1000))
-        time, _, visit, event = heapq.heappop(under_way)
+        time, _, visit, event = heapq.heappop(in_progress)
         yield time, {"id": f"e{next(numbers)}", **event}
         following = next(visit, None)
         if following is not None:
-            heapq.heappush(under_way, (following[0], next(numbers), visit, following[1]))
+            heapq.heappush(in_progress, (following[0], next(numbers), visit, following[1]))
 
 
 def _visit(chance: random.Random, time: int) -> Iterator[tuple[int, dict[str, Any]]]:

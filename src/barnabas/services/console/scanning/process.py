@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 
-from barnabas.client import Closing
+from barnabas.client import AsyncClosable
 from barnabas.client.schemas import RegistryAccount
 from barnabas.common.child_process import ChildProcess
 from barnabas.common.safe_logging import safe_logger
@@ -141,7 +141,7 @@ def _sentence(code: int) -> str:
 MAX = 4
 
 
-class Pool(Closing):
+class Pool(AsyncClosable):
     def __init__(
         self, size: int | None = None, command: tuple[str, ...] = COMMAND, idle: float = IDLE_SECONDS
     ) -> None:

@@ -17,7 +17,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.records import Header, LineEncoder, Record
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.records.delays import REASON_HEADER
-from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.agent import SourceStatus
 from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.files.contents import UnfinishedError
@@ -92,7 +92,7 @@ class FilesSource:
         read = sum(contents.consumed(offset) for contents, offset in files if contents)
         return read, sum(contents.size for contents, _ in files if contents)
 
-    def observe(self) -> Observed:
+    def observe(self) -> SourceStatus:
         read, there = self.behind()
         counts = {
             "files": sum(1 for _ in self.tracker.files),
@@ -101,7 +101,7 @@ class FilesSource:
             "held": len(self.tracker.held),
             "errors": self.damaged,
         }
-        return Observed(max(0, there - read), counts)
+        return SourceStatus(max(0, there - read), counts)
 
     def collect(self, room: int) -> Collected:
         collected = Collected()
@@ -194,7 +194,7 @@ class FilesSource:
     def _limit(self) -> int:
         """Return the maximum line length such that a batch with one line fits the topic's limit."""
         assert self._topics is not None
-        return min(self.settings.max_line_bytes, self._topics.most_bytes(self.settings.topic) - 8192)
+        return min(self.settings.max_line_bytes, self._topics.max_bytes(self.settings.topic) - 8192)
 
     def _emit(self, file: TrackedFile, events: Events, limit: int, collected: Collected) -> None:
         fitting, too_long = separate_too_long(events, limit)
@@ -206,7 +206,7 @@ class FilesSource:
         key = self._key(file.position.path)
         partition = self._partition(self.settings.topic, key)
         encoder = self._encoder(file.position.path, key)
-        most = self._topics.most_bytes(self.settings.topic) - 4096
+        most = self._topics.max_bytes(self.settings.topic) - 4096
         now = int(time.time() * 1000)
         for batch in encoder.batches(partition, fitting.values, fitting.offsets, now, min(most, PIECE)):
             collected.batches.append(batch)

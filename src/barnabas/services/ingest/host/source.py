@@ -15,7 +15,7 @@ import msgspec
 from barnabas.client.producing import RecordBatch, partition_for_key
 from barnabas.common.types import TopicPartition
 from barnabas.records import Header, Record
-from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.agent import SourceStatus
 from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.host.pages import MetricsPage, Pages
@@ -105,8 +105,8 @@ class HostSource:
     def topics(self) -> list[str]:
         return [self.settings.topic]
 
-    def observe(self) -> Observed:
-        return Observed(counts={"samples": self.samples, "errors": self._pages.failures})
+    def observe(self) -> SourceStatus:
+        return SourceStatus(counts={"samples": self.samples, "errors": self._pages.failures})
 
     def begin(self, positions: Mapping[str, bytes], topics: BatchTopics) -> None:
         self._topics = topics

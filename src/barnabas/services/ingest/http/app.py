@@ -124,7 +124,7 @@ class ProduceApp:
         try:
             sent = await read_body(headers, receive, most, share.grow)
         except BodyEndedError:
-            raise errors.half_there() from None
+            raise errors.incomplete_body() from None
         except BodyTooLargeError:
             raise errors.too_large("the body is larger", most, "max_body_bytes") from None
         data = await asyncio.to_thread(plain_body, sent, headers.get("content-encoding", ""), most)

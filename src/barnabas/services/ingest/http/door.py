@@ -103,7 +103,7 @@ class PublishQueue:
         self._now = now
         self._keys = KeyStore(settings.idempotency_keys, settings.idempotency_ttl)
         self._waiting: deque[PendingRequest] = deque()
-        self._under_way: dict[bytes, PendingRequest] = {}
+        self._in_progress: dict[bytes, PendingRequest] = {}
         """Uncommitted posts by idempotency key."""
 
     def check_open(self) -> None:
@@ -117,14 +117,14 @@ class PublishQueue:
             known = self._keys.find(used.key, self._now())
             if known is not None:
                 return _same(known, used)
-            if (other := self._under_way.get(used.key)) is not None and other.used is not None:
+            if (other := self._in_progress.get(used.key)) is not None and other.used is not None:
                 _same(other.used, used)
                 await self._settled(other)
                 return True
         post = PendingRequest(records, used, asyncio.get_running_loop().create_future())
         self._waiting.append(post)
         if used is not None:
-            self._under_way[used.key] = post
+            self._in_progress[used.key] = post
         self.arrived()
         await self._settled(post)
         return False
@@ -145,8 +145,8 @@ class PublishQueue:
             self._forget(post)
 
     def _forget(self, post: PendingRequest) -> None:
-        if post.used is not None and self._under_way.get(post.used.key) is post:
-            del self._under_way[post.used.key]
+        if post.used is not None and self._in_progress.get(post.used.key) is post:
+            del self._in_progress[post.used.key]
 
     # Called by the agent.
 

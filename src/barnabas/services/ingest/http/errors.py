@@ -25,7 +25,7 @@ def bad_json(line: int, reason: str) -> PublishError:
     )
 
 
-def half_there() -> PublishError:
+def incomplete_body() -> PublishError:
     return PublishError(400, "the body ended in the middle; nothing of it was written")
 
 

@@ -11,7 +11,7 @@ from barnabas.common.clock import SystemClock
 from barnabas.common.safe_logging import safe_logger
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.security.tls import context_of_files
-from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.agent import SourceStatus
 from barnabas.services.ingest.batches import BatchTopics, batches_of, largest_record
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.http.app import ProduceApp
@@ -126,8 +126,8 @@ class HttpSource:
     def close(self) -> None:
         """Nothing to close: `shut` stops the server."""
 
-    def observe(self) -> Observed:
-        return Observed(None, {**asdict(self.counts), "errors": self.counts.failed})
+    def observe(self) -> SourceStatus:
+        return SourceStatus(None, {**asdict(self.counts), "errors": self.counts.failed})
 
     def collect(self, room: int) -> Collected:
         parcel = self._outbox.again() or self.door.take(room)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 from barnabas.client import Address, parse_address
 from barnabas.security.tls import check_files
 
-MIN_MOST = 480
+MIN_LIMIT = 480
 Transport = Literal["udp", "tcp", "tls"]
 _TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp", "tls")
 
@@ -50,9 +50,9 @@ class ListenSettings(Protocol):
 def endpoints_of(settings: ListenSettings) -> list[SocketEndpoint]:
     """Return the endpoints to bind; ValueError or SecuritySettingError for invalid settings."""
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
-    if settings.max_message_bytes < MIN_MOST:
+    if settings.max_message_bytes < MIN_LIMIT:
         raise ValueError(
-            f"max_message_bytes is at least {MIN_MOST}, which every receiver must take (RFC 5424)"
+            f"max_message_bytes is at least {MIN_LIMIT}, which every receiver must take (RFC 5424)"
         )
     if settings.connections < 1 or settings.idle_timeout <= 0:
         raise ValueError("connections and idle_timeout are more than 0")

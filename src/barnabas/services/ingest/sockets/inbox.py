@@ -15,7 +15,7 @@ FRAME_OVERHEAD = 200
 """Memory overhead per message in bytes."""
 
 
-class Received(NamedTuple):
+class ReceivedMessages(NamedTuple):
     frame: Frame
     peer: str
     at: int
@@ -42,7 +42,7 @@ class Inbox:
         self.counts = counts
         self.size = 0
         self._limit = limit
-        self._waiting: deque[Received] = deque()
+        self._waiting: deque[ReceivedMessages] = deque()
         self.on_change: Callable[[bool], None] = lambda is_full: None
         """Called with True when the inbox becomes full and with False when it has room again."""
 
@@ -56,14 +56,14 @@ class Inbox:
     def put(self, peer: str, frames: list[Frame], at: int) -> None:
         was_full = self.is_full
         for frame in frames:
-            self._waiting.append(Received(frame, peer, at))
+            self._waiting.append(ReceivedMessages(frame, peer, at))
             self.size += len(frame.data) + FRAME_OVERHEAD
             self.counts.bytes += len(frame.data)
         self.counts.received += len(frames)
         if self.is_full and not was_full:
             self.on_change(True)
 
-    def take(self, room: int) -> list[Received]:
+    def take(self, room: int) -> list[ReceivedMessages]:
         """Dequeue messages of about `room` bytes, at least one if any is queued."""
         was_full, taken, size = self.is_full, [], 0
         while self._waiting and size < room:

@@ -19,7 +19,7 @@ from barnabas.services.ingest.sockets.inbox import Inbox
 
 # -- UDP: one message per datagram. Reads many datagrams per event loop callback ------------------------
 
-IN_ONE_GO = 200
+MAX_READS = 200
 MAX_DATAGRAM = 64 * 1024
 KERNEL_BUFFER = 8 * 1024 * 1024
 """Requested receive buffer; the kernel caps it at net.core.rmem_max."""
@@ -70,9 +70,9 @@ class DatagramSocket:
             pass
 
     def _read_some(self) -> bool:
-        """Read up to IN_ONE_GO datagrams; return True if more may be available."""
+        """Read up to MAX_READS datagrams; return True if more may be available."""
         now = int(time.time() * 1000)
-        for _ in range(IN_ONE_GO):
+        for _ in range(MAX_READS):
             try:
                 data, extra, _, sender = self._socket.recvmsg(MAX_DATAGRAM, 64)
             except OSError:  # no more datagrams, or an irrelevant ICMP error

@@ -13,7 +13,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.records import Record
 from barnabas.records.compression import CODEC_BY_NAME
 from barnabas.security import is_this_machine
-from barnabas.services.ingest.agent import Observed
+from barnabas.services.ingest.agent import SourceStatus
 from barnabas.services.ingest.batches import BatchTopics, batches_of
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.outbox import Outbox
@@ -94,8 +94,8 @@ class SocketSource:
     def close(self) -> None:
         self.listener.close()
 
-    def observe(self) -> Observed:
-        return Observed(
+    def observe(self) -> SourceStatus:
+        return SourceStatus(
             None, {**asdict(self.counts), "errors": self.counts.framing_errors + self.counts.unparsed}
         )
 

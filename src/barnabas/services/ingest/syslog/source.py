@@ -12,7 +12,7 @@ import msgspec
 from barnabas.records import Header, Record, largest_encoded_size
 from barnabas.services.ingest.batches import largest_record
 from barnabas.services.ingest.sockets.framing import FrameDecoder
-from barnabas.services.ingest.sockets.inbox import Received
+from barnabas.services.ingest.sockets.inbox import ReceivedMessages
 from barnabas.services.ingest.sockets.source import SocketSource
 from barnabas.services.ingest.syslog.parser import SyslogMessage, parse_message, text_of
 
@@ -69,7 +69,7 @@ class SyslogSource(SocketSource):
             self._is_ending or self._inbox.size >= PIECE or self._clock() >= self._next
         )
 
-    def _record(self, received: Received) -> Record:
+    def _record(self, received: ReceivedMessages) -> Record:
         now = datetime.fromtimestamp(received.at / 1000, UTC).astimezone()
         message = parse_message(received.frame.data, now)
         self.counts.unparsed += not message.parsed
@@ -81,7 +81,7 @@ class SyslogSource(SocketSource):
         limit = largest_record(self._topics, self.settings.topic)
         return record if largest_encoded_size(record) <= limit else self._cut(received, message, limit)
 
-    def _cut(self, received: Received, message: SyslogMessage, limit: int) -> Record:
+    def _cut(self, received: ReceivedMessages, message: SyslogMessage, limit: int) -> Record:
         """Truncate a message that exceeds the topic's limit. JSON may escape one byte as six."""
         self.counts.truncated += not message.truncated
         beginning = received.frame.data[: max(0, limit - 2048) // 8]
@@ -95,7 +95,7 @@ class SyslogSource(SocketSource):
         )
         return self._written(received, short, beginning)
 
-    def _written(self, received: Received, message: SyslogMessage, raw: bytes) -> Record:
+    def _written(self, received: ReceivedMessages, message: SyslogMessage, raw: bytes) -> Record:
         host = (message.host or received.peer)[:255]
         key = self.settings.key if self.settings.key is not None else host
         headers = (*self.settings.headers, (PEER_HEADER, received.peer.encode()))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client.access import WordsError, create_acls, delete_acls, describe_acls
+from barnabas.client.access import AclSyntaxError, create_acls, delete_acls, describe_acls
 from barnabas.client.access import acls as words
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.security.authz import CLUSTER_NAME, AclFilter, Operation, ResourceType
@@ -117,7 +117,7 @@ async def remove_acl(context: RequestScope, form: RemovedAcl) -> ActionResult:
     """Remove exactly one rule."""
     try:
         [operation] = words.operations(form.operation)
-    except WordsError as error:
+    except AclSyntaxError as error:
         raise BadInputError(str(error), "operation") from None
     exact = AclFilter(
         KINDS[form.resource],
@@ -159,7 +159,7 @@ def _bindings(form: AclForm) -> list[AclBinding]:
             words.check_hosts([form.host or "*"]),
             Permission[form.permission.upper()],
         )
-    except WordsError as error:
+    except AclSyntaxError as error:
         raise BadInputError(str(error), error.field) from None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from barnabas.client.access import (
-    Judge,
-    WordsError,
+    AclSnapshot,
+    AclSyntaxError,
     action_of,
     because,
     check_principal,
@@ -78,7 +78,7 @@ async def show_may(context: RequestScope, query: MayQuery) -> MayPage:
     try:
         principal = check_principal(query.principal)
         judge = await judge_of(context.client)
-    except WordsError as error:
+    except AclSyntaxError as error:
         raise BadInputError(str(error), "principal") from None
     except KafkaError as error:
         if error.code is not ErrorCode.SECURITY_DISABLED:
@@ -94,16 +94,16 @@ async def show_may(context: RequestScope, query: MayQuery) -> MayPage:
     return page
 
 
-def _answer(judge: Judge, query: MayQuery) -> PermissionCheck:
+def _answer(judge: AclSnapshot, query: MayQuery) -> PermissionCheck:
     try:
         action = action_of(query.operation, query.resource, query.name or None)
-    except WordsError as error:
+    except AclSyntaxError as error:
         raise BadInputError(str(error), error.field or "name") from None
     verdict = judge.verdict(query.principal, query.host, action)
     return PermissionCheck(verdict.is_allowed, because(verdict, action))
 
 
-def _allowed(judge: Judge, query: MayQuery, kind: ResourceType, name: str) -> Allowed:
+def _allowed(judge: AclSnapshot, query: MayQuery, kind: ResourceType, name: str) -> Allowed:
     operations = judge.operations(query.principal, query.host, kind, name)
     return Allowed(_word(kind), name, [operation_word(each) for each in operations])
 

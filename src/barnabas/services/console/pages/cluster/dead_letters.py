@@ -271,7 +271,7 @@ async def _read(context: RequestScope, query: LettersQuery, *, to_send: bool) ->
     wanted = filter_of(query.where, masked=bool(hidden))
     sendable = Sendable(wanted, query.to)
     read = read_letters if query.all else pending_letters
-    bounds = {"limit": query.limit, "most_read": MAX_READ, "most_bytes": MAX_BYTES}
+    bounds = {"limit": query.limit, "max_read": MAX_READ, "max_bytes": MAX_BYTES}
     letters = await read(context.client, query.topic, sendable if to_send else wanted, **bounds)
     return letters, sendable.left_out
 

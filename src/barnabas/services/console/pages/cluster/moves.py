@@ -192,7 +192,7 @@ async def cancel_moves(context: RequestScope, form: CancelForm) -> ActionResult:
         await context.cluster.mover.cancel()
     partitions = [
         tp
-        for tp in await reassignments.under_way(context.client)
+        for tp in await reassignments.in_progress(context.client)
         if form.topic in ("", tp.topic) and form.partition in (None, tp.partition)
     ]
     if partitions:

@@ -14,7 +14,7 @@ from barnabas.client import Producer, ProducerSettings
 from barnabas.client.producing import Delivered
 from barnabas.client.schemas import RegistryAccount
 from barnabas.client.schemas.client import RegistryError
-from barnabas.client.schemas.serdes import Encoder, UnfitValueError
+from barnabas.client.schemas.serdes import Encoder, IncompatibleValueError
 from barnabas.records import Header
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope
@@ -166,7 +166,7 @@ async def _value(context: RequestScope, form: ProduceForm) -> bytes:
     try:
         account = context.cluster.registry.of(context.client)
         return await asyncio.to_thread(_by_schema, account, f"{form.topic}-value", value)
-    except (RegistryError, UnfitValueError) as error:
+    except (RegistryError, IncompatibleValueError) as error:
         raise BadInputError(str(error), "value") from None
 
 

@@ -46,9 +46,9 @@ def visitors() -> DataFrame:
         numItemBlocks=setting("blocks"),
         seed=1,
     ).fit(numbered)
-    most_seen = numbered.groupBy("user").count().agg(F.max("count")).head()
+    max_seen = numbered.groupBy("user").count().agg(F.max("count")).head()
     wanted = setting("items")
-    guesses = model.recommendForAllUsers(wanted + int(most_seen[0] if most_seen else 0))
+    guesses = model.recommendForAllUsers(wanted + int(max_seen[0] if max_seen else 0))
     return unseen(guesses, numbered, wanted)
 
 
