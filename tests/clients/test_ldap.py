@@ -197,7 +197,7 @@ def test_options_that_cannot_work_are_refused(tmp_path: Path, options_text: str,
 
 def test_an_authenticator_that_nobody_has_installed_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"no installed package has an authenticator of that name .*: there is ldap"
+        ConfigError, match=r"no installed package provides that authenticator .*: there is ldap"
     ):
         load_authenticator("os.system", None)
 

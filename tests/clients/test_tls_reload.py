@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(told) == 1
     assert told[0].startswith(
-        "New TLS settings cannot be used, the old ones stay: Listener SSL: ssl.keystore.location"
+        "The new TLS settings are invalid; the previous ones remain in use: Listener SSL: ssl.keystore.location"
     )
 
 

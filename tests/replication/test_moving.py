@@ -238,7 +238,7 @@ def test_a_broker_that_is_not_let_in_again_says_so_and_goes_on_asking(
     assert details["refused"] == "another process has broker id 2"
     until(lambda: not broker.is_fenced, "the broker does not come back")
     assert broker.monitoring.health()[0]
-    assert "cannot join its cluster again" in caplog.text
+    assert "cannot rejoin its cluster" in caplog.text
 
 
 def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers: Brokers) -> None:

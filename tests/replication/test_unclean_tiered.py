@@ -151,7 +151,10 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     assert elect(brokers) is ErrorCode.NONE
     until(lambda: is_recovering(brokers, second), "it does not wait")
     assert brokers.state(TOPIC).leader_recovery_state == RECOVERING
-    assert "it is offline until its leader, this broker, has read what is in the object store" in caplog.text
+    assert (
+        "it is offline until this broker, its leader, has compared the log with the object store"
+        in caplog.text
+    )
     assert fetch_error(brokers, second) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "message.timeout.ms": 1500})
     producer.produce(TOPIC, b"too early")

@@ -131,7 +131,7 @@ def test_a_full_bucket_is_told_as_such_and_what_was_copied_stays(s3: dict[str, s
         before = await everything_in(store)
         leader = Leader(open_store(url, full), Replica(Truth(), 5), 2)
         leader.replica.truth.append(40, 1)
-        with told(StoreDeniedError, "is full (403 QuotaExceeded): make room"):
+        with told(StoreDeniedError, "is full (403 QuotaExceeded): free some space"):
             await leader.work(leader.copy)
         assert await everything_in(store) == before
         assert decode(before[FOLDER.manifest], FOLDER).tiered_end == 20

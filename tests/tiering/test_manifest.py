@@ -290,5 +290,5 @@ def named(manifest: Manifest, pages: Pages) -> set[str]:
 
 def test_a_manifest_of_a_later_barnabas_is_not_called_damaged() -> None:
     later = replace(manifest_of(0, 10), format=2)
-    with pytest.raises(BadManifestError, match="a later one has written it"):
+    with pytest.raises(BadManifestError, match="written by a newer version"):
         decode(encode(later), FOLDER)

@@ -95,8 +95,8 @@ def test_a_missing_bucket_is_not_a_missing_object(
         ("403 Forbidden", "AccessDenied", StoreDeniedError, "check the credentials"),
         ("403 Forbidden", "RequestTimeTooSkewed", StoreDeniedError, "this machine's clock"),
         ("401 Unauthorized", "", StoreDeniedError, "check the credentials"),
-        ("403 Forbidden", "QuotaExceeded", StoreDeniedError, "is full (403 QuotaExceeded): make room"),
-        ("507 Insufficient Storage", "", StoreDeniedError, "is full (507): make room"),
+        ("403 Forbidden", "QuotaExceeded", StoreDeniedError, "is full (403 QuotaExceeded): free some space"),
+        ("507 Insufficient Storage", "", StoreDeniedError, "is full (507): free some space"),
         ("400 Bad Request", "AuthorizationHeaderMalformed", StoreDeniedError, "set rsm.config.region"),
         ("400 Bad Request", "InvalidArgument", StoreDeniedError, "check the URL"),
         ("404 Not Found", "", StoreDeniedError, "check the URL"),
@@ -128,7 +128,7 @@ def test_a_store_that_is_not_there_cannot_be_reached() -> None:
 def test_conditional_writes_that_are_switched_off_are_noticed() -> None:
     async def main() -> None:
         store = open_store("s3://bucket", s3_options(1) | {"conditional_put": "disabled"})
-        with told(StoreDeniedError, "must not switch conditional writes off"):
+        with told(StoreDeniedError, "must not disable conditional writes"):
             await store.create("object", b"1")
 
     asyncio.run(main())

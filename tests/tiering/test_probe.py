@@ -51,18 +51,18 @@ class KeepsWhatIsDeleted(MemoryObjectStore):
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (IgnoresConditions, "8 of 8 concurrent writers got success for their create"),
-        (IgnoresVersions, "8 of 8 concurrent writers got success for their replace"),
-        (LooksThenWrites, "of 8 concurrent writers got success for their replace"),
-        (NeverChangesItsVersion, "not what its one winner wrote"),
-        (KeepsWhatIsDeleted, "still there"),
+        (IgnoresConditions, "8 of 8 concurrent writers succeeded with a create"),
+        (IgnoresVersions, "8 of 8 concurrent writers succeeded with a replace"),
+        (LooksThenWrites, "of 8 concurrent writers succeeded with a replace"),
+        (NeverChangesItsVersion, "does not have the contents of the successful writer"),
+        (KeepsWhatIsDeleted, "still exists"),
     ],
 )
 def test_a_store_that_lies_is_refused(kind: type[MemoryObjectStore], told: str) -> None:
     store = kind()
     with pytest.raises(UnsoundStoreError, match=told) as refusal:
         asyncio.run(probe(store))
-    assert "tiering does not start" in refusal.value.message
+    assert "tiering is not started" in refusal.value.message
     assert kind is KeepsWhatIsDeleted or store.keys == []
 
 

@@ -76,7 +76,7 @@ def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missi
         seen = await manifest_object(store, FOLDER)
         found = await rebuild(store, FOLDER, 0, NOW)
         store.set_contents(FOLDER.manifest, sound)
-        with pytest.raises(StaleVersionError, match="look again"):
+        with pytest.raises(StaleVersionError, match="run the command again"):
             await write_rebuilt(store, FOLDER, found.manifest, NOW, seen)
         assert store.contents(FOLDER.manifest) == sound
 

@@ -188,7 +188,7 @@ class Broker(BrokerParts):
         try:
             self.monitoring.follow(self._image_before, deltas)
         except Exception:  # a metrics failure must not stop the broker
-            logger.exception("metrics do not follow the metadata")
+            logger.exception("cannot update the metrics after a metadata change")
 
     def _fence(self) -> None:
         """Accept no records: another broker may lead the partitions."""
@@ -203,7 +203,7 @@ class Broker(BrokerParts):
 
     def _metadata_failed(self) -> None:
         """Fence this broker and leave the cluster: a broker with a stale image must not serve requests."""
-        logger.critical("this broker cannot follow the metadata any further: it serves nothing, and stops")
+        logger.critical("this broker cannot apply the metadata any further: it is fenced and shuts down")
         self._fence()
         self._lifecycle.stop()
         self._control.stop()

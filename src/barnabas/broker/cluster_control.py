@@ -122,13 +122,13 @@ class ClusterControl:
                     await self._one_round()
                     failures = 0
             except KafkaError as error:
-                logger.warning("the controller failed and retries: %s", error)
+                logger.warning("a round of the controller failed; retrying: %s", error)
             except Exception:
-                logger.exception("the controller failed and retries")
+                logger.exception("a round of the controller failed; retrying")
             failures += 1
             self._controller.resign()
             await asyncio.sleep(RETRY_SECONDS)
-        logger.error("this broker cannot be the controller: it gives others the chance")
+        logger.error("this broker cannot act as the controller and resigns")
         self._membership.step_down()
 
     async def _has_begun(self, epoch: int) -> bool:
@@ -136,7 +136,7 @@ class ClusterControl:
             async with asyncio.timeout(BEGIN_SECONDS):
                 await self._begin(epoch)
         except TimeoutError:
-            logger.exception("the controller could not begin within %g s", BEGIN_SECONDS)
+            logger.exception("the controller could not write its first entry within %g s", BEGIN_SECONDS)
             return False
         return True
 
@@ -213,18 +213,20 @@ class ClusterControl:
         self._begun |= {tp: size.copies.get(tp, 0) for tp in wanted}
 
     def _log_done(self, image: MetadataImage) -> None:
-        """Log the reassignments started here that have completed."""
+        """Log the completed reassignments that this broker started."""
         moving = {tp: size for tp, size in self._begun.items() if _is_moving(image, tp)}
         if done := self._begun.keys() - moving.keys():
             copied = sum(self._begun[tp] for tp in done)
-            logger.info("%d reassignments completed: about %d bytes were to be copied", len(done), copied)
+            logger.info("%d reassignments completed; about %d bytes were copied", len(done), copied)
         self._begun = moving
 
     async def _follow(self, alive: Brokers) -> None:
         policy = self._policy()
         for broker_id, known in list(self._controller.image.brokers.items()):
             if not known.fenced and broker_id not in alive:
-                logger.warning("broker %d has disconnected: other brokers take over its leaders", broker_id)
+                logger.warning(
+                    "broker %d has disconnected: electing other leaders for its partitions", broker_id
+                )
                 await self._controller.submit(_fencing(broker_id, policy))
         for info in alive.values():
             try:

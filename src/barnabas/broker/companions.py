@@ -56,7 +56,7 @@ class Companion:
             try:
                 await asyncio.to_thread(process.wait, STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
-                logger.warning("the %s did not exit in time and is killed", self.name)
+                logger.warning("the %s did not exit in time; killing it", self.name)
                 process.kill()
         if self._task is not None:
             self._task.cancel()
@@ -78,7 +78,7 @@ class Companion:
             if loop.time() - began > LONG_ENOUGH:
                 backoff.reset()
             pause = backoff.next_delay()
-            logger.error("the %s ended with %d; it is started again in %g s", self.name, code, pause)
+            logger.error("the %s exited with status %d; restarting it in %g s", self.name, code, pause)
             await asyncio.sleep(pause)
 
     def _spawn(self) -> subprocess.Popen[bytes]:

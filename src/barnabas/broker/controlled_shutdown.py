@@ -60,7 +60,7 @@ class ControlledShutdown:
                 return True
             if not self._membership.is_connected:
                 break
-        logger.warning("stopping though other leaders could not be elected")
+        logger.warning("stopping although no other leaders could be elected")
         return False
 
     async def _until_others_lead(self) -> None:
@@ -80,7 +80,7 @@ class ControlledShutdown:
         try:
             response: BrokerHeartbeatResponse = await self._ask_controller(request)
         except KafkaError as error:
-            logger.info("the controller does not answer: %s", error)
+            logger.info("the controller does not respond: %s", error)
             return False
         if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
             return True

@@ -174,7 +174,7 @@ class Coordinators:
                 self._by_topic[topic].elected(now.partition)
                 self._led[tp] = now
         except Exception:
-            logger.exception("the coordinator of %s-%d cannot move; it is tried again", topic, index)
+            logger.exception("cannot load or unload the coordinator of %s-%d; retrying", topic, index)
             self.is_behind = True
 
     def _partition_count(self, topic: str) -> int:

@@ -35,7 +35,7 @@ class DynamicConfig:
     def warn_of_overruled(self) -> None:
         for name, (ours, the_clusters) in self.current.overruled.items():
             logger.warning(
-                "%s=%s of this broker's properties has no effect: the cluster has %s. To change that for all brokers: "
+                "%s=%s in this broker's properties has no effect: the cluster uses %s. To change it for all brokers: "
                 "barnabas configs set broker default %s=%s",
                 *(name, ours, the_clusters, name, ours),
             )

@@ -66,7 +66,7 @@ class FailedLogDirs:
             self._on_replicas_lost()
             self.report()
             if len(failed) == len(self._logs.dirs):
-                logger.critical("all log dirs have failed: this broker stops")
+                logger.critical("all log dirs have failed: shutting down")
                 self.on_all_failed()
 
     def report(self) -> None:
@@ -88,7 +88,7 @@ class FailedLogDirs:
                     raise KafkaError(ErrorCode(response.error_code))
                 known |= lost
             except KafkaError as error:
-                logger.info("the controller does not know yet what a failed disk took: %s", error)
+                logger.info("cannot report the offline replicas to the controller: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
         self._reporting = None
 

@@ -103,7 +103,7 @@ class BrokerLifecycle:
 
     def _fenced(self) -> None:
         logger.error(
-            "the session of this broker is lost: no records are accepted until it is registered again"
+            "the session of this broker has expired: no records are accepted until it is registered again"
         )
         self.on_fenced()
         if self._rejoining is None:
@@ -116,9 +116,7 @@ class BrokerLifecycle:
             except Exception as error:
                 # The broker id is in use, or permissions are missing. Keep trying: an operator may fix either.
                 self.refusal = str(error) or repr(error)
-                logger.critical(
-                    "this broker cannot join its cluster again and serves nothing: %s", self.refusal
-                )
+                logger.critical("this broker cannot rejoin its cluster and remains fenced: %s", self.refusal)
                 await asyncio.sleep(REFUSED_SECONDS)
                 continue
             if not self._membership.is_fenced:

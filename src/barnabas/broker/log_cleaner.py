@@ -208,7 +208,7 @@ class LogCleaner:
         """Skip a log until its retry time."""
         wait_ms = RETRY_WITHOUT_ROOM_MS if _says_no_room(error) else RETRY_MS
         logger.error(
-            "%s cannot be compacted: %s. It stays as it is; the next attempt is in %d seconds.",
+            "cannot compact %s: %s. Nothing was changed; the next attempt is in %d seconds.",
             log.topic_partition,
             error,
             wait_ms // 1000,
@@ -223,10 +223,10 @@ class LogCleaner:
         try:
             await self._compact(log, worker, swapping)
         except JobCancelled:
-            logger.info("%s has changed while it was compacted: thrown away", log.topic_partition)
+            logger.info("%s changed during its compaction: the result is discarded", log.topic_partition)
         except Exception as error:
             if not isinstance(error, JobFailed | KafkaError | OSError):
-                logger.exception("the compaction of %s failed as it should not", log.topic_partition)
+                logger.exception("unexpected error during the compaction of %s", log.topic_partition)
             if swapping.is_valid:  # otherwise the failure is a consequence of the deletion or truncation
                 self._give_up(log, error)
         finally:
@@ -276,7 +276,7 @@ class LogCleaner:
     def _report(self, log: Log, result: CompactionResult) -> None:
         self.metrics.compacted(result)
         logger.info(
-            "%s is compact up to %d: %d of %d bytes and %d of %d records stayed, in %.1f s",
+            "compacted %s up to offset %d: retained %d of %d bytes and %d of %d records, in %.1f s",
             log.topic_partition,
             result.cleaned_upto,
             result.bytes_kept,

@@ -83,7 +83,7 @@ def _warn_of_few_descriptors(config: BrokerConfig) -> None:
     room, wanted = room_for_connections(), config["max.connections"]
     if room < wanted and (room < FEW_CONNECTIONS or "max.connections" in config.static):
         logger.warning(
-            "max.connections is %d, but at most %d fit into the files that this process may open: raise the "
+            "max.connections is %d, but the limit of open files allows only %d: raise the "
             "limit (ulimit -n, or LimitNOFILE of systemd) if you need more",
             wanted,
             room,
@@ -122,9 +122,9 @@ async def _serve(
     logger.info("stopping: finishing requests, flushing logs")
     await broker.stop()
     if has_failed.is_set():
-        raise SystemExit("the metadata cannot be followed any further; the reason is in the log above")
+        raise SystemExit("the metadata cannot be applied any further; the reason is in the log above")
     if len(broker.logs.offline_dirs) == len(broker.logs.dirs):
-        raise SystemExit("every log dir has failed; what the disks said is in the log above")
+        raise SystemExit("all log dirs have failed; the disk errors are in the log above")
 
 
 def notify_service_manager(state: str) -> None:

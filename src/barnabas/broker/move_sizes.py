@@ -38,7 +38,7 @@ class MoveSize(NamedTuple):
     def __str__(self) -> str:
         text = f"{self.replicas} replicas copy {sum(self.copies.values()):,} bytes"
         if self.remote_bytes:
-            text += f", {self.remote_bytes:,} stay in the object store"
+            text += f"; {self.remote_bytes:,} in the object store need no copy"
         return text + (f" (without {self.unknown} partitions of unknown size)" if self.unknown else "")
 
 

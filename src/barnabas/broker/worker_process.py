@@ -77,7 +77,7 @@ class WorkerProcess:
         try:
             await self._process.start()
         except OSError as error:
-            raise WorkerDied(f"the worker process could not be started: {error}") from error
+            raise WorkerDied(f"cannot start the worker process: {error}") from error
         self._answers = asyncio.Queue()  # drops messages of a previous process
 
     def _received(self, answer: Answer | int) -> None:
@@ -95,7 +95,7 @@ class WorkerProcess:
 
 def _result(answer: Answer | int) -> Result:
     if isinstance(answer, int):
-        raise WorkerDied(f"the worker process ended unexpectedly (exit code {answer})")
+        raise WorkerDied(f"the worker process exited unexpectedly (exit code {answer})")
     if isinstance(answer, JobDone):
         return answer.result
     if isinstance(answer, Cancelled):

@@ -216,7 +216,7 @@ async def write_rebuilt(
         await store.put(folder.key(f"manifest.replaced-{now_ms}"), instead_of.data)
         await store.replace(folder.manifest, encode(manifest), instead_of.version)
     except (StaleVersionError, ObjectExistsError) as error:
-        raise StaleVersionError(f"{folder.manifest} has changed meanwhile; look again") from error
+        raise StaleVersionError(f"{folder.manifest} has changed meanwhile; run the command again") from error
 
 
 # -- verification ---------------------------------------------------------------------------------------

@@ -87,7 +87,9 @@ Progress = Callable[[SnapshotPartition], None]
 
 def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise SnapshotError(f"{name!r}: a snapshot's name has up to 100 letters, digits, `.`, `_` and `-`")
+        raise SnapshotError(
+            f"not a valid snapshot name: {name!r} (up to 100 letters, digits, `.`, `_` and `-`)"
+        )
 
 
 def pin_of_snapshot(name: str) -> str:
@@ -123,7 +125,7 @@ async def _reserve(store: ObjectStore, cluster_id: str, snapshot: TieredSnapshot
     try:
         await store.create(key, data)
     except ObjectExistsError as error:
-        raise SnapshotError(f"there is a snapshot {snapshot.name} already; delete it first") from error
+        raise SnapshotError(f"snapshot {snapshot.name} already exists; delete it first") from error
     except StoreUnavailableError as error:
         try:
             found = await store.get(key)
@@ -193,7 +195,7 @@ async def snapshot_topics(
     """Topics of a snapshot as of its creation. SnapshotError if it is incomplete."""
     snapshot = await read_snapshot(store, cluster_id, name)
     if snapshot.state is not SnapshotState.COMPLETE:
-        raise SnapshotError(f"the snapshot {name} is not complete ({snapshot.state}): it cannot be read")
+        raise SnapshotError(f"snapshot {name} is incomplete ({snapshot.state}) and cannot be read")
     folders = [_folder(partition.prefix) for partition in snapshot.partitions]
     copies = await asyncio.gather(*(read_copy(store, name, folder) for folder in folders))
     found: dict[TopicFolder, list[BucketPartition]] = {}
@@ -226,7 +228,7 @@ async def clone_partition(
     except (ObjectExistsError, StoreUnavailableError) as error:
         found = await read_manifest(store, target)
         if found is None or found.manifest != manifest:
-            raise SnapshotError(f"{target.manifest} is there already: restore to a new topic") from error
+            raise SnapshotError(f"{target.manifest} already exists: restore to a new topic") from error
     return manifest
 
 

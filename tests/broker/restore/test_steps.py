@@ -145,7 +145,7 @@ def test_a_broker_without_the_store_does_not_lead_what_was_restored(store: Store
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [
-        (lambda bucket: _cut_short(bucket, "*/cluster/*"), "is damaged or cut short"),
+        (lambda bucket: _cut_short(bucket, "*/cluster/*"), "is damaged or truncated"),
         (lambda bucket: _cut_short(bucket, "*/topics/clicks.*/0/manifest"), "clicks.*/0/manifest is damaged"),
         (lambda bucket: _cut_short(bucket, "*/incarnation"), "incarnation is damaged"),
         (lambda bucket: _cut_short(bucket, "*/groups/*-0"), "groups/.* is damaged"),

@@ -67,7 +67,7 @@ def test_no_mechanism_is_refused() -> None:
 def test_plain_without_users_is_refused() -> None:
     settings = sasl_settings()
     del settings[JAAS]
-    with pytest.raises(ConfigError, match=rf"knows no users: write {JAAS}=org.apache"):
+    with pytest.raises(ConfigError, match=rf"no users are configured: set {JAAS}=org.apache"):
         Authentication(
             BrokerConfig.load({"log.dirs": "unused", **settings}),
             lambda: EMPTY_IMAGE,

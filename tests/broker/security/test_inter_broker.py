@@ -61,6 +61,6 @@ def test_brokers_that_could_not_talk_to_each_other_are_not_started(
     with pytest.raises(ConfigError) as refusal:
         peer_security(config(**settings))
 
-    assert "Brokers cannot talk to each other over the listener IN" in str(refusal.value)
+    assert "Brokers cannot communicate over the listener IN" in str(refusal.value)
     assert text in str(refusal.value)
     assert "swordfish" not in str(refusal.value)

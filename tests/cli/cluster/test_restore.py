@@ -87,17 +87,17 @@ def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "full" / "notes.txt").write_text("mine")
     new = ("--data", str(tmp_path / "new"), "--yes")
     refusals = {
-        "holds nothing of Barnabas": (f"file://{tmp_path}/empty", *new),
+        "no data of Barnabas in": (f"file://{tmp_path}/empty", *new),
         "is this the right bucket": (f"file://{tmp_path}/foreign", *new),
-        "several clusters; say which with --cluster-id:\n  one\n  two": (f"file://{tmp_path}/several", *new),
-        "holds nothing of cluster three": (f"file://{tmp_path}/several", *new, "--cluster-id", "three"),
-        "no metadata: it has not written any yet": (
+        "several clusters; choose one with --cluster-id:\n  one\n  two": (f"file://{tmp_path}/several", *new),
+        "no data of cluster three in": (f"file://{tmp_path}/several", *new, "--cluster-id", "three"),
+        "no metadata: the cluster has not written a snapshot yet": (
             f"file://{tmp_path}/several",
             *new,
             "--cluster-id",
             "one",
         ),
-        "is not empty, and is left as it is": (
+        "is not empty and was not changed": (
             f"file://{tmp_path}/several",
             "--data",
             str(tmp_path / "full"),
@@ -109,7 +109,7 @@ def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["notes.txt"]
     assert not (tmp_path / "new").exists()
     gone = cli("cluster", "restore", f"file://{tmp_path}/gone", *new)
-    assert (gone.code, "URL: the folder" in gone.err, "is not there" in gone.err) == (2, True, True), gone
+    assert (gone.code, "URL: the folder" in gone.err, "does not exist" in gone.err) == (2, True, True), gone
     for wrong in (
         ("history", *new),
         (f"file://{tmp_path}/empty",),

@@ -71,7 +71,7 @@ def test_the_bucket_of_another_cluster_is_recognized(cli: Cli, copied: Tiered, t
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("history", "--store begins with none of the known schemes"),
+        ("history", "--store has an unknown scheme"),
         ("file:///no/such/folder", "the folder /no/such/folder is not there"),
         ("s3://key:secret@bucket", "--store must not contain credentials"),
     ],

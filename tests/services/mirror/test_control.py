@@ -106,7 +106,7 @@ def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
             assert mirror.stop() == 0
         source.kill()
         with MirrorProcess(theirs, ours) as waiting:
-            wait_for(lambda: any("Waiting for" in line for line in waiting.lines))
+            wait_for(lambda: any("waiting for" in line for line in waiting.lines))
             assert waiting.stop() == 0
 
 

@@ -98,7 +98,7 @@ def test_a_source_that_ends_before_the_target_fails_it_too() -> None:
     made = partition(50, 3)
     assert made.take(answer(50, error=ErrorCode.OFFSET_OUT_OF_RANGE, end=30), 2.0) is None
     assert made.state is LinkStatus.FAILED
-    assert "cut to offset 30" in made.reason
+    assert "truncated to offset 30" in made.reason
 
 
 def test_following_a_truncation_cuts_the_target_only_if_it_ends_where_it_should() -> None:

@@ -198,7 +198,7 @@ def test_a_topic_that_no_mirror_has_made_is_not_written_into(
 
         def alarms() -> bool:
             found = ask(target, lambda client: read_statuses(client, "mirror"))
-            return any("no mirror made it" in text for status in found for text in status.alarms)
+            return any("exists and is not a mirror" in text for status in found for text in status.alarms)
 
         wait_for(alarms)
     assert ends(target, name) == [1]

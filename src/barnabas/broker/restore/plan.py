@@ -87,14 +87,16 @@ async def choose_cluster(store: ObjectStore, url: str, wanted: str | None) -> st
     """Return the requested cluster, or the only one in the store."""
     there = await find_clusters(store)
     if not there:
-        raise RestoreRefusedError(f"{url} holds nothing of Barnabas: is this the right bucket and prefix?")
+        raise RestoreRefusedError(f"no data of Barnabas in {url}: is this the right bucket and prefix?")
     listed = "\n".join(f"  {each}" for each in there)
     if wanted is None:
         if len(there) > 1:
-            raise RestoreRefusedError(f"{url} holds several clusters; say which with --cluster-id:\n{listed}")
+            raise RestoreRefusedError(
+                f"{url} has data of several clusters; choose one with --cluster-id:\n{listed}"
+            )
         return there[0]
     if wanted not in there:
-        raise RestoreRefusedError(f"{url} holds nothing of cluster {wanted}. It holds:\n{listed}")
+        raise RestoreRefusedError(f"no data of cluster {wanted} in {url}. Available clusters:\n{listed}")
     return wanted
 
 
@@ -141,7 +143,7 @@ async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState,
         raise RestoreRefusedError(error.message) from error
     if state is None:
         raise RestoreRefusedError(
-            f"There are objects of cluster {cluster_id}, but no metadata: it has not written any yet "
+            f"There are objects of cluster {cluster_id}, but no metadata: the cluster has not written a snapshot yet "
             f"({cluster_id}/cluster/ is empty)."
         )
     try:
@@ -150,7 +152,7 @@ async def read_image(store: ObjectStore, cluster_id: str) -> tuple[ClusterState,
         raise RestoreRefusedError(f"{state.key}: {error}") from error
     if len(entries) != 1 or end != len(state.data):
         raise RestoreRefusedError(
-            f"{state.key} is damaged or cut short. It is left as it is. If there is an older one next to it, remove "
+            f"{state.key} is damaged or truncated; it was not changed. If there is an older one next to it, remove "
             "this one, and restore from the older one."
         )
     return state, image_from_snapshot(entries[0].deltas, entries[0].offset)

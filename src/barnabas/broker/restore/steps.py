@@ -108,8 +108,8 @@ async def _take_all(
     errors = [each for each in results if isinstance(each, StoreError)]
     if errors:
         raise RestoreRefusedError(
-            f"{len(errors)} of {len(kept)} partitions could not be claimed; no cluster was made. Run it again.\n"
-            f"The first said: {errors[0].message}"
+            f"{len(errors)} of {len(kept)} partitions could not be claimed; no cluster was created. Retry.\n"
+            f"First error: {errors[0].message}"
         )
     manifests = [each for each in results if isinstance(each, Manifest)]
     return [found._replace(manifest=manifest) for found, manifest in zip(kept, manifests, strict=True)]

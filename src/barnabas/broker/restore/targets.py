@@ -46,11 +46,9 @@ class FolderTarget:
     async def check(self) -> None:
         folder = self._folder
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RestoreRefusedError(
-                f"{folder} is not empty, and is left as it is: name a folder that is new."
-            )
+            raise RestoreRefusedError(f"{folder} is not empty and was not changed: choose a new folder.")
         if not os.access(next(each for each in folder.parents if each.exists()), os.W_OK):
-            raise RestoreRefusedError(f"{folder} cannot be made: its folder is not writable.")
+            raise RestoreRefusedError(f"cannot create {folder}: its parent folder is not writable.")
 
     async def write(self, image: MetadataImage) -> None:
         await self.check()
@@ -90,8 +88,8 @@ class ZooKeeperTarget:
             await zk.close()
         if found is not None:
             raise RestoreRefusedError(
-                f"ZooKeeper at {self._config['zookeeper.connect']} holds cluster {found} already, which is left as it "
-                "is: name another path, such as HOST:PORT/restored."
+                f"ZooKeeper at {self._config['zookeeper.connect']} already holds cluster {found}, which was not "
+                "changed: choose another path, such as HOST:PORT/restored."
             )
 
     async def write(self, image: MetadataImage) -> None:

@@ -76,7 +76,7 @@ class AuditTopic:
         image = self._image()
         state = image.partition(TOPIC, 0)
         if state is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is not there yet")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it does not exist yet")
         now_ms = self._clock.now_ms()
         records = [
             Record(offset, now_ms, None, json.dumps(event).encode()) for offset, event in enumerate(events)
@@ -87,7 +87,7 @@ class AuditTopic:
         response = await self._peers.send(state.leader, request)
         error = ErrorCode(response.responses[0].partition_responses[0].error_code)
         if error:
-            raise KafkaError(error, "its leader refuses events")
+            raise KafkaError(error, "its leader rejects events")
 
 
 DELAY_SECONDS = 0.2
@@ -146,7 +146,7 @@ class AuditWriter:
                 async with asyncio.timeout(LAST_SECONDS):
                     await self._write(self._audit)
             except TimeoutError:
-                logger.warning("the end of the audit log could not be written")
+                logger.warning("the last events of the audit log could not be written")
 
     def abort(self) -> None:
         self._is_stopped = True

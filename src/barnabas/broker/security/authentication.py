@@ -60,9 +60,7 @@ class Authentication:
             try:
                 self.offers = self._mechanisms.offers(config)
             except ConfigError as error:
-                log.error(
-                    "Listeners keep their settings of SASL, because the new ones are invalid: %s", error
-                )
+                log.error("The new SASL settings are invalid and are ignored: %s", error)
         self._config = config
         for listener in listeners:
             listener.offer = self.offers.get(listener.name, NOTHING_OFFERED)

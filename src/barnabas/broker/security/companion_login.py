@@ -73,7 +73,7 @@ def _principal(config: BrokerConfig, listener: ListenerSpec, settings: Mapping[s
 def _trust(config: BrokerConfig, name: str) -> dict[str, str]:
     if not config["barnabas.tls.auto"]:
         raise NoLoginError(
-            "the certificates of this broker are not its own making (--tls auto): say how the registry connects "
+            "this broker did not generate its certificates (--tls auto): configure how the registry connects "
             "with --registry-config FILE (security.protocol, ssl.* and sasl.* settings)"
         )
     authority = authority_of(config)
@@ -88,8 +88,8 @@ async def _sasl(broker: CompanionBroker, listener: ListenerSpec, name: str) -> d
     mechanism = next((one for one in _SCRAM if one in offered), None)
     if mechanism is None:
         raise NoLoginError(
-            f"the listener {listener.name} offers no SCRAM, so the broker cannot make a login for the registry: "
-            "say how it connects with --registry-config FILE"
+            f"the listener {listener.name} does not offer SCRAM, so the broker cannot create a user for the registry: "
+            "configure how it connects with --registry-config FILE"
         )
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
     await add_user(broker, name, password)
@@ -115,4 +115,6 @@ async def _allow(broker: CompanionBroker, rights: Iterable[AclBinding]) -> None:
     assert isinstance(response, CreateAclsResponse)
     for result in response.results:
         if result.error_code:
-            raise NoLoginError(f"no rights for the registry: {result.error_message or result.error_code}")
+            raise NoLoginError(
+                f"cannot create the ACLs of the registry: {result.error_message or result.error_code}"
+            )

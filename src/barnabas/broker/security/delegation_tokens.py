@@ -44,6 +44,6 @@ class DelegationTokens:
         now_ms = self._clock.expiry_ms()  # a token that was removed is lost for good
         try:
             count = await self._controller.submit(lambda image: remove_expired(image, now_ms))
-            logger.info("%d delegation tokens have expired and are removed", count)
+            logger.info("removed %d expired delegation tokens", count)
         except KafkaError as error:
-            logger.warning("delegation tokens that have expired are not removed yet: %s", error)
+            logger.warning("cannot remove expired delegation tokens; will retry: %s", error)

@@ -47,7 +47,7 @@ def peer_tls(config: BrokerConfig) -> TlsSettings | None:
 
 
 def _unusable(listener: str, error: SecuritySettingError) -> ConfigError:
-    return ConfigError(f"Brokers cannot talk to each other over the listener {listener}: {error}")
+    return ConfigError(f"Brokers cannot communicate over the listener {listener}: {error}")
 
 
 def _protocol(config: BrokerConfig) -> SecurityProtocol:

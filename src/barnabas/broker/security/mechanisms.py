@@ -52,16 +52,16 @@ def load_authenticator(name: str, config: str | None) -> PasswordCheck:
     if name not in installed:
         known = ", ".join(sorted(installed)) or "none"
         raise ConfigError(
-            f"{SETTING} is {name}, and no installed package has an authenticator of that name ({GROUP}): "
+            f"{SETTING} is {name}, but no installed package provides that authenticator ({GROUP}): "
             f"there is {known}"
         )
     make: Factory = installed[name].load()
     try:
         return make(_options(config))
     except SecuritySettingError as error:
-        raise ConfigError(f"The authenticator {name} cannot be used: {error}") from None
+        raise ConfigError(f"Cannot use the authenticator {name}: {error}") from None
     except OSError as error:
-        raise ConfigError(f"The authenticator {name} cannot be used: {error.strerror or error}") from None
+        raise ConfigError(f"Cannot use the authenticator {name}: {error.strerror or error}") from None
 
 
 def _options(config: str | None) -> dict[str, str]:
@@ -136,7 +136,7 @@ class SaslMechanisms:
         names: tuple[str, ...] = config.of_listener(listener, "sasl.enabled.mechanisms")
         if not names:
             raise ConfigError(
-                f"sasl.enabled.mechanisms is empty, and the listener {listener} has SASL: name some"
+                f"sasl.enabled.mechanisms is empty, but the listener {listener} uses SASL: set at least one"
             )
         return {
             name: Offered(
@@ -150,7 +150,7 @@ class SaslMechanisms:
     def _new_exchange(self, config: BrokerConfig, listener: str, name: str) -> NewExchange:
         if name not in self._makers:
             raise ConfigError(
-                f"The listener {listener} offers {name} (sasl.enabled.mechanisms), which Barnabas does not speak: "
+                f"The listener {listener} offers {name} (sasl.enabled.mechanisms), which Barnabas does not support: "
                 f"set listener.name.{listener.lower()}.sasl.enabled.mechanisms to one of {', '.join(MECHANISMS)}"
             )
         return self._makers[name](config, listener)
@@ -183,7 +183,7 @@ class SaslMechanisms:
             value = config.of_listener(listener, name, "OAUTHBEARER")
             if not value:
                 raise ConfigError(
-                    f"The listener {listener} offers OAUTHBEARER, which needs {name}: a token of anybody would do "
+                    f"The listener {listener} offers OAUTHBEARER, which needs {name}: any token would be accepted "
                     f"without it. Set listener.name.{listener.lower()}.oauthbearer.{name}"
                 )
             return value
@@ -254,12 +254,12 @@ def kerberos_acceptor(config: BrokerConfig, listener: str) -> Acceptor:
     keytab, principal = options.get("keyTab"), options.get("principal", "")
     if not keytab or "@" not in principal:
         raise ConfigError(
-            f"{_jaas_setting(listener, 'GSSAPI')} must have keyTab and principal: write {example}"
+            f"{_jaas_setting(listener, 'GSSAPI')} must have keyTab and principal (example: {example})"
         )
     service = config.of_listener(listener, "sasl.kerberos.service.name", "GSSAPI")
     if service and principal.partition("/")[0] != service:
         raise ConfigError(
-            f"sasl.kerberos.service.name is {service}, and the principal of the keytab is {principal}"
+            f"sasl.kerberos.service.name is {service}, but the principal of the keytab is {principal}"
         )
     try:
         rules = parse_rules(config.of_listener(listener, "sasl.kerberos.principal.to.local.rules", "GSSAPI"))
@@ -279,12 +279,12 @@ def _module(config: BrokerConfig, listener: str, mechanism: str, name: str, exam
     text = config.of_listener(listener, "sasl.jaas.config", mechanism)
     if text is None:
         raise ConfigError(
-            f"The listener {listener} offers {mechanism} and knows no users: write {setting}={example}"
+            f"The listener {listener} offers {mechanism}, but no users are configured: set {setting}={example}"
         )
     try:
         module = parse_jaas(text)
     except SecuritySettingError as error:
         raise ConfigError(f"{setting} {error.problem}") from None
     if module.name != name:
-        raise ConfigError(f"{setting} must name {name}: write {setting}={example}")
+        raise ConfigError(f"{setting} must contain {name} (example: {setting}={example})")
     return module

@@ -175,6 +175,6 @@ async def _take_over(controller: Controller, membership: Membership, config: Bro
     except TimeoutError:
         raise KafkaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            "a broker of this cluster is running and decides: ask it (--bootstrap-server), or stop all of them",
+            "a broker of this cluster is running and is the controller: use --bootstrap-server, or stop all brokers",
         ) from None
     await controller.take_over(epoch)

@@ -142,7 +142,7 @@ class TlsReload:
     def _log_once(self, where: str, problem: str) -> None:
         if problem != self._problems.get(where):
             self._problems[where] = problem
-            log.error("New TLS settings cannot be used, the old ones stay: %s", problem)
+            log.error("The new TLS settings are invalid; the previous ones remain in use: %s", problem)
 
     def _warn_of_expiry(self) -> None:
         now = self._now()
@@ -155,8 +155,8 @@ class TlsReload:
 
 
 def _expiry(left: float) -> str:
-    what = f"expires in {left / 86400:.0f} days" if left > 0 else "has expired: clients refuse it"
-    return f"its certificate {what}. Put a new one into the key store; no restart is needed."
+    what = f"expires in {left / 86400:.0f} days" if left > 0 else "has expired: clients reject it"
+    return f"its certificate {what}. Replace it in the key store; no restart is needed."
 
 
 def _change(config: BrokerConfig, listener: TlsListener, wanted: ListenerTls) -> TlsChange:
@@ -172,11 +172,11 @@ def _check_same_host(config: BrokerConfig, listener: TlsListener, new: OwnCertif
     if new.subject != old.subject and not config.of_listener(name, "ssl.allow.dn.changes"):
         raise ConfigError(
             f"Listener {name}: the new certificate is for {new.subject} and the old one for {old.subject}. Set "
-            "ssl.allow.dn.changes=true in the broker's properties if that is right, or restart it"
+            "ssl.allow.dn.changes=true in the broker's properties if that is intended, or restart it"
         )
     missing = ", ".join(sorted(old.names - new.names))
     if missing and not config.of_listener(name, "ssl.allow.san.changes"):
         raise ConfigError(
-            f"Listener {name}: the new certificate is not for {missing} any more. Set ssl.allow.san.changes=true in "
-            "the broker's properties if that is right, or restart it"
+            f"Listener {name}: the new certificate does not cover {missing}. Set ssl.allow.san.changes=true in "
+            "the broker's properties if that is intended, or restart it"
         )

@@ -83,18 +83,18 @@ class StateRecorder:
             try:
                 if await self._is_over(image):
                     logger.error(
-                        "cluster %s was restored from the object store elsewhere: nothing of it is copied from here "
-                        "any more",
+                        "cluster %s was restored from the object store elsewhere: no more snapshots are written here",
+                        "",
                         image.cluster_id,
                     )
                     return
                 await self.record(image, groups)
                 self._has_recorded = True
             except StoreError as error:
-                logger.warning("the cluster snapshot was not written: %s", error)
+                logger.warning("cannot write the cluster snapshot: %s", error)
 
     def _pause(self) -> float:
-        """Seconds to the next snapshot. The first is written at once: without it the store cannot be restored."""
+        """Seconds until the next snapshot. The first is written immediately: a restore needs one."""
         interval: float = self._config()["barnabas.remote.state.interval.ms"] / 1000
         return interval if self._has_recorded else min(interval, FIRST_SNAPSHOT_SECONDS)
 

@@ -81,9 +81,11 @@ class RemoteDeletions:
                     backoff.reset()
                 except StoreError as error:
                     seconds = backoff.after(error)
-                    logger.warning("objects of deleted topics stay: %s; again in %g s", error, seconds)
+                    logger.warning(
+                        "cannot delete the objects of deleted topics: %s; retrying in %g s", error, seconds
+                    )
                 except KafkaError as error:
-                    logger.info("it is not noted that objects are deleted: %s", error)
+                    logger.info("cannot record the completed deletion of objects: %s", error)
                 await self._wait(seconds)
         finally:
             self._task = None
@@ -114,7 +116,7 @@ class RemoteDeletions:
             index for index in range(deletion.partitions) if not await self._delete_partition(deletion, index)
         ]
         if kept:
-            logger.info("%s: snapshots keep objects of %d partitions", deletion.name, len(kept))
+            logger.info("%s: objects of %d partitions are retained for snapshots", deletion.name, len(kept))
         elif now - first >= self._linger_seconds:
             await self._controller.submit(lambda image: end_deletion(image, deletion.topic_id))
             self._first_look.pop(deletion.topic_id, None)

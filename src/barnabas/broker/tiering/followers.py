@@ -92,7 +92,7 @@ class TieredFollowers:
             await work(partition)
         except KafkaError as error:
             partition.counters.failed_remote_aux.value += 1
-            logger.warning("%s cannot begin behind its remote part: %s", partition.topic_partition, error)
+            logger.warning("%s cannot start at its tiered end: %s", partition.topic_partition, error)
 
     async def _begin_new(self, partition: Partition) -> None:
         epoch = partition.leader_epoch
@@ -115,7 +115,7 @@ class TieredFollowers:
         said = answers.get(partition.topic_partition)
         code = ErrorCode(said.error_code) if said is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if said is None or code:
-            raise KafkaError(code, f"broker {leader} does not say where its log begins")
+            raise KafkaError(code, f"broker {leader} did not return its log start offset")
         return said.offset
 
     # -- tiered offsets of leaders --------------------------------------------------------------------
@@ -135,7 +135,7 @@ class TieredFollowers:
         try:
             answers = await self._list_offsets(leader, followed, LATEST_TIERED)
         except KafkaError as error:
-            logger.debug("broker %d does not say what is copied: %s", leader, error)
+            logger.debug("broker %d did not return its tiered offsets: %s", leader, error)
             return
         for each in followed:
             said = answers.get(each.topic_partition)
@@ -170,7 +170,7 @@ def _start_at(partition: Partition, found: Bootstrap) -> None:
     if found.tiered_end <= log.log_end_offset:
         return  # the manifest is older than the leader's response
     logger.info(
-        "%s begins at %d: what is before is in the object store",
+        "%s starts at offset %d; earlier records are in the object store",
         partition.topic_partition,
         found.tiered_end,
     )

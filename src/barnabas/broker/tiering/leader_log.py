@@ -39,19 +39,19 @@ async def take_back(
     interruption it starts over (`rebuilding.is_unfinished`). Raises StoreError if the copy cannot be read."""
     found = await remote.bootstrap()
     logger.warning(
-        "%s takes its records back from the object store, up to %d", log.topic_partition, found.tiered_end
+        "restoring %s from the object store up to offset %d", log.topic_partition, found.tiered_end
     )
     rebuilding.begin(log)
     async for batches in remote.all_batches():
         view = memoryview(batches)
         for piece in pieces(list(iterate_headers(view))):
             if not is_ours():
-                raise StoreError(f"{log.topic_partition} is not led here any more")
+                raise StoreError(f"this broker no longer leads {log.topic_partition}")
             log.append_as_follower(view, clock.now_ms(), piece)
             await written(log)
     if log.log_end_offset != found.tiered_end:
         raise StoreError(
-            f"{log.topic_partition} ends at {log.log_end_offset}, its copy at {found.tiered_end}"
+            f"{log.topic_partition} ends at {log.log_end_offset}, but its remote copy at {found.tiered_end}"
         )
     write_lost_markers(log, found.open_transactions, leader_epoch, clock.now_ms(), found.tiered_end)
     await written(log)
@@ -102,9 +102,9 @@ class TieredLeaderLog:
             await self._start_at(claim.start_at)
         elif not log.lower_tiered(claim.file.manifest.tiered_end):
             raise StoreError(
-                f"{partition.topic_partition}: the remote part ends at {claim.file.manifest.tiered_end}, the local one "
-                f"begins at {log.local_start_offset}: what is between is lost. kafka-delete-records up to "
-                f"{log.local_start_offset} gives it up, and copying continues"
+                f"{partition.topic_partition}: remote segments end at {claim.file.manifest.tiered_end}, the local log "
+                f"starts at {log.local_start_offset}: the records between are lost. kafka-delete-records up to "
+                f"{log.local_start_offset} accepts the loss, and copying continues"
             )
         if lost_markers(log):
             await self._end_transactions()
@@ -125,13 +125,13 @@ class TieredLeaderLog:
         found = await self._remote.bootstrap()
         if log.log_end_offset != end or found.tiered_end != tiered_end:
             raise StoreError(
-                f"{self._partition.topic_partition} has accepted records while its remote part was read"
+                f"{self._partition.topic_partition} accepted records while its manifest was read"
             )
         epoch = self._partition.leader_epoch
         log.start_at(found.tiered_end, found.log_start, found.epochs, found.producers, in_background=True)
         await settled(log)
         if self._partition.leader_epoch != epoch or self._partition.is_retired:
-            raise StoreError(f"{self._partition.topic_partition} is not led here any more")
+            raise StoreError(f"this broker no longer leads {self._partition.topic_partition}")
         self._partition.begin_again()
 
     async def _end_transactions(self) -> None:
@@ -139,9 +139,7 @@ class TieredLeaderLog:
         found = await self._remote.bootstrap()
         epoch, now_ms = self._partition.leader_epoch, self._clock.now_ms()
         ended = write_lost_markers(self._log, found.open_transactions, epoch, now_ms)
-        logger.info(
-            "%s: %d transactions have lost their ends, and are ended", self._log.topic_partition, ended
-        )
+        logger.info("%s: wrote the missing markers of %d transactions", self._log.topic_partition, ended)
         self._partition.begin_again()
 
     def note_log_start(self, offset: int) -> None:
@@ -154,19 +152,17 @@ class TieredLeaderLog:
 def _log_claim(partition: Partition, claim: Claim) -> None:
     tp, end = partition.topic_partition, partition.log.log_end_offset
     if claim.decision is Decision.START_AT:
-        logger.warning(
-            "%s ends at %d, below the end in the object store: it resumes at %d", tp, end, claim.start_at
-        )
+        logger.warning("%s ends at %d, below its tiered end: restarting at %d", tp, end, claim.start_at)
     elif claim.cut_at is not None:
         logger.error(
-            "%s has other records from offset %d on than the object store: those there are in quarantine now, "
+            "%s differs from the object store from offset %d on: the objects were moved to quarantine, "
             "until `barnabas tier quarantine %s --delete` deletes them",
             tp,
             claim.cut_at,
             partition.topic,
         )
     elif partition.is_recovering:
-        logger.info("%s has all that is in the object store: it is online", tp)
+        logger.info("%s has all records of the object store and is online", tp)
 
 
 class CompactedLeaderLog(TieredLeaderLog):

@@ -82,8 +82,8 @@ def end_tiering(partition: Partition) -> None:
 
 def log_recovering(partition: Partition) -> None:
     logger.error(
-        "%s %s: it is offline until its leader, this broker, has read what is in the object store. "
-        "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it take records without",
+        "%s %s: it is offline until this broker, its leader, has compared the log with the object store. "
+        "`barnabas configs set topic %s barnabas.remote.unclean.wait=false` makes it accept records without that",
         partition.topic_partition,
         "has lost its log" if partition.has_lost_log else "was elected uncleanly",
         partition.topic,
@@ -148,8 +148,8 @@ class NoTiering:
         if tp not in self._told:
             self._told.add(tp)
             logger.error(
-                "%s was restored from an object store, and this broker has none: it is not led. Set "
-                "remote.log.storage.system.enable and barnabas.remote.storage.url, and start the broker again.",
+                "%s was restored from an object store, but this broker has no access to one and does not lead it. Set "
+                "remote.log.storage.system.enable and barnabas.remote.storage.url, and restart the broker.",
                 tp,
             )
         return False

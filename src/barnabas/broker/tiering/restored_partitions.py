@@ -78,10 +78,12 @@ class RestoredPartitions:
             try:
                 await begin(partition, state)
             except LogDirError as error:
-                logger.error("%s cannot begin: %s", partition.topic_partition, error)
+                logger.error("cannot initialize %s: %s", partition.topic_partition, error)
                 return
             except KafkaError as error:
-                logger.warning("%s is not led before it has begun: %s", partition.topic_partition, error)
+                logger.warning(
+                    "cannot initialize %s yet, so it has no leader: %s", partition.topic_partition, error
+                )
                 await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
             else:
                 if awaits_store(self._image(), partition):
@@ -100,7 +102,7 @@ class RestoredPartitions:
             return
         if found.epochs and found.epochs[-1][0] >= state.leader_epoch:
             raise StoreError(
-                f"its records have leader epoch {found.epochs[-1][0]}, and leader epoch {state.leader_epoch} has begun"
+                f"its records have leader epoch {found.epochs[-1][0]}, but the current one is {state.leader_epoch}"
             )
         if stays_whole(log):
             if found.tiered_end:
@@ -113,7 +115,7 @@ class RestoredPartitions:
                 return
         ended = write_lost_markers(log, found.open_transactions, state.leader_epoch, self._clock.now_ms())
         logger.info(
-            "%s begins at %d, with %d ends of transactions: what is before is in the object store",
+            "%s starts at offset %d, with markers for %d open transactions; earlier records are in the object store",
             partition.topic_partition,
             found.tiered_end,
             ended,
@@ -124,7 +126,7 @@ class RestoredPartitions:
         if remembered is not None and remembered.offsets and self._is_ours(partition, state):
             await write_offsets(partition.log, remembered.offsets, state.leader_epoch, self._clock.now_ms())
             logger.info(
-                "%s begins with %d committed offsets", partition.topic_partition, len(remembered.offsets)
+                "restored %s with %d committed offsets", partition.topic_partition, len(remembered.offsets)
             )
 
     async def stop(self) -> None:
@@ -168,11 +170,14 @@ class MissingLogs:
             try:
                 found = self._known[tp, topic_id] = await self._tiered_end(tp, topic_id)
             except KafkaError as error:
-                logger.warning("%s has lost its folder, and its remote part cannot be read: %s", tp, error)
+                logger.warning("the folder of %s is missing, and its manifest cannot be read: %s", tp, error)
                 await asyncio.sleep(min(backoff.after(error), MAX_WAIT_SECONDS))
         if found < end:
             logger.error(
-                "%s has lost its folder: of offsets below %d the store has those below %d", tp, end, found
+                "the folder of %s is missing: it had offsets up to %d, the object store up to %d",
+                tp,
+                end,
+                found,
             )
         self._settle(tp)
 
@@ -199,7 +204,7 @@ async def written(log: Log) -> None:
     while log.has_pending:  # noqa: ASYNC110 - the log has no event
         await asyncio.sleep(WRITE_PAUSE)
     if log.log_end_offset != end:
-        raise StoreError(f"{log.topic_partition} could not be written up to {end}")
+        raise StoreError(f"cannot write {log.topic_partition} up to offset {end}")
 
 
 async def write_offsets(

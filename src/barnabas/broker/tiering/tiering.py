@@ -183,8 +183,8 @@ class Tiering:
         except UnsoundStoreError:
             raise
         except (StoreError, TimeoutError) as error:
-            self._note_problem(str(error) or f"the object store has not answered in {PROBE_SECONDS:g} s")
-            logger.warning("nothing is copied until the object store answers: %s", self.problem.text)
+            self._note_problem(str(error) or f"the object store did not respond within {PROBE_SECONDS:g} s")
+            logger.warning("nothing is copied until the object store responds: %s", self.problem.text)
             self._run(self._probe_until_it_answers())
         else:
             self._is_sound = True
@@ -358,7 +358,7 @@ class Tiering:
         try:
             await writer.run()
         except Exception:
-            logger.exception("the remote part of %s is not written any more", partition.topic_partition)
+            logger.exception("the remote writer of %s has stopped", partition.topic_partition)
 
     def _stop_writing(self, tp: TopicPartition) -> None:
         led = self.led.pop(tp, None)

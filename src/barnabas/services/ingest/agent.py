@@ -43,7 +43,7 @@ class NoProcError(IngestError):
     """/proc is missing: not a Linux machine."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(f"there is no {folder}/stat: `ingest host` reads what Linux counts; run it on Linux")
+        super().__init__(f"{folder}/stat does not exist: `ingest host` needs the counters of a Linux kernel")
 
 
 TRANSACTION_BYTES = 4 * 1024 * 1024
@@ -184,7 +184,7 @@ class Agent:
         self.state = "retrying"
         for listening in self._listening:
             listening.interrupted(error)
-        _logger.warning("%s begins again from the stored positions: %s", self.name, error)
+        _logger.warning("%s restarts from the stored positions: %s", self.name, error)
 
     async def _term(self, stop: asyncio.Event, *, exit_at_end: bool) -> None:
         delivery = Delivery(self._client, self.name)

@@ -143,7 +143,7 @@ class SourceKind(NamedTuple):
 
 def make_files(words: FilesConfig, common: Common) -> FilesSource:
     if words.max_line_bytes < MIN_LIMIT:
-        raise ValueError(f"max_line_bytes is at least {MIN_LIMIT}")
+        raise ValueError(f"max_line_bytes must be at least {MIN_LIMIT}")
     multiline = words.multiline
     settings = FilesSettings(
         patterns=_several(words.paths),
@@ -255,7 +255,7 @@ def read_agent(path: Path, host: str) -> ConfiguredAgent:
         source = _source(node, words, words.host or host)
         if source.name in sources:
             node.fail(
-                f"two sources are named {source.name}: give this one a `name`, under which its positions are stored."
+                f"two sources are named {source.name}: set `name`, under which the positions are stored."
             )
         sources[source.name] = source
     return ConfiguredAgent(words.agent or f"{host}-{path.stem}", list(sources.values()), words.metrics)
@@ -265,7 +265,7 @@ def _source(node: DocumentNode, agent: AgentConfig, host: str) -> IngestSource:
     fields = node.fields
     if len(fields) != 1:
         node.fail(
-            f"a source is one of {', '.join(KINDS)} with its words below it, as `- files: {{paths: ...}}`."
+            f"a source must be one of {', '.join(KINDS)} with its settings, for example `- files: {{paths: ...}}`."
         )
     [(kind, (word, value))] = fields.items()
     node.known(word, kind, list(KINDS))
@@ -280,7 +280,7 @@ def _source(node: DocumentNode, agent: AgentConfig, host: str) -> IngestSource:
 def _common(kind: str, words: SourceConfig, agent: AgentConfig, host: str) -> Common:
     topic = words.topic or agent.topic
     if topic is None:
-        raise ValueError("neither the source nor the agent says to which `topic`")
+        raise ValueError("`topic` is missing: set it for the source or the agent")
     headers = {**agent.headers, **words.headers}
     return Common(
         words.name or kind,

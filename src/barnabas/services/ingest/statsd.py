@@ -244,7 +244,7 @@ class StatsdSource(SocketSource):
         self, name: str, settings: StatsdSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if settings.every <= 0:
-            raise ValueError("every is more than 0")
+            raise ValueError("every must be greater than 0")
         super().__init__(name, settings, lambda: FrameDecoder(settings.max_message_bytes, counted=False))
         self.settings = settings
         self._clock = clock

@@ -139,7 +139,7 @@ class AppendingTarget:
     def _target_tp(self, tp: TopicPartition) -> TopicPartition:
         topic = self._topics.get(tp.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is not mirrored any more")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp} is no longer mirrored")
         return TopicPartition(topic.target, tp.partition)
 
     def _target_id(self, tp: TopicPartition) -> bytes:

@@ -79,7 +79,7 @@ async def follow_settings(target: Client, name: str, wanted: Sequence[ConfigChan
         return []
     except KafkaError as error:
         if len(wanted) == 1:
-            return [f"the setting {wanted[0].name} of {name} is refused by the target: {error}"]
+            return [f"the target rejects the setting {wanted[0].name} of {name}: {error}"]
     refused: list[str] = []
     for change in wanted:
         refused += await follow_settings(target, name, [change])

@@ -111,7 +111,7 @@ class MirrorFetchSession:
         if code in SESSION_LOST:
             self.reset()
             return
-        raise_for(code, f"broker {self._leader} of the source refuses to be read from")
+        raise_for(code, f"broker {self._leader} of the source rejects fetches")
         if response.session_id == 0:
             self.reset()  # no session available on the broker: send full requests
         else:
@@ -161,7 +161,7 @@ async def check_speaks_topic_ids(client: Client) -> None:
     if connection.version_for(FetchRequest) < WITH_TOPIC_IDS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"the source at {connection.address} is older than Kafka 3.1 and knows no topic ids: upgrade it first",
+            f"the source at {connection.address} is older than Kafka 3.1 and has no topic ids: upgrade it first",
         )
 
 

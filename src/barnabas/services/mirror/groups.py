@@ -121,7 +121,9 @@ async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[
             response: OffsetFetchResponse = await client.send_to_broker(coordinator, request)
             for answer in response.groups:
                 if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-                    raise_for(answer.error_code, f"no right to read the offsets of group {answer.group_id}")
+                    raise_for(
+                        answer.error_code, f"not authorized to read the offsets of group {answer.group_id}"
+                    )
                 if not answer.error_code:
                     found[answer.group_id] = _commits(answer, names)
     return found
@@ -188,7 +190,9 @@ class GroupFollower:
         written = self._written(group)
         others = foreign({tp: each for tp, each in current.items() if tp in wanted}, written)
         if others:
-            report.left_alone[group] = f"it has offsets that the mirror did not write, of {others[0]}"
+            report.left_alone[group] = (
+                f"it has committed offsets that the mirror did not write, for {others[0]}"
+            )
             return
         differing = {tp: each for tp, each in wanted.items() if current.get(tp) != each}
         if differing:

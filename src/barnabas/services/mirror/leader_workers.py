@@ -159,7 +159,7 @@ class LeaderWorker:
         try:
             standings = await self._target.append(payloads)
         except (ClientError, KafkaError) as error:
-            _logger.warning("the target did not take batches: %s", error)
+            _logger.warning("the target rejected batches; retrying: %s", error)
             standings = {}
         behind: dict[TopicPartition, int] = {}
         for payload in payloads:
@@ -199,7 +199,7 @@ async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
         if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
             partition.fail(standing.message or "the topic was deleted and created again at the source")
         elif standing.error in FORBIDDEN:
-            partition.fail(f"the target forbids it: {standing.message or standing.error.name}")
+            partition.fail(f"the target denies it: {standing.message or standing.error.name}")
         elif not standing.error and tp in starts:
             partition.begin(starts[tp], -1, now)
         elif not standing.error:
@@ -223,7 +223,7 @@ class LeaderWorkers:
                 del self._tasks[leader]
         for leader in leaders - self._tasks.keys():
             self._tasks[leader] = asyncio.create_task(
-                self._make(leader).run(), name=f"lane of broker {leader}"
+                self._make(leader).run(), name=f"worker of broker {leader}"
             )
 
     async def stop(self) -> None:

@@ -118,8 +118,8 @@ class LinkTopics:
             return False
         self._fail_topic(
             planned.source.name,
-            f"topic {planned.source.name} was deleted and created again at the source; delete {planned.target} in the "
-            "target, or rename it, to mirror the new one",
+            f"topic {planned.source.name} was deleted and recreated at the source; delete {planned.target} at the "
+            "target, or rename it, to mirror the new topic",
         )
         return True
 
@@ -127,7 +127,7 @@ class LinkTopics:
         for name in self.book.topics:
             if name not in topics:
                 self._fail_topic(
-                    name, f"topic {name} was deleted at the source; the target keeps what was mirrored"
+                    name, f"topic {name} was deleted at the source; the mirror is kept at the target"
                 )
 
     def _fail_topic(self, name: str, reason: str) -> None:
@@ -204,7 +204,7 @@ class LinkTopics:
         self._reported &= failed.keys()
         news = {tp: each.reason for tp, each in failed.items() if tp not in self._reported}
         for reason in sorted(set(news.values())):
-            _logger.error("a partition is not mirrored any more: %s", reason)
+            _logger.error("a partition is no longer mirrored: %s", reason)
         if news:
             await self._administration.report_failed(news)
             self._reported |= news.keys()
@@ -233,7 +233,7 @@ class LinkTopics:
         try:
             await self._administration.raise_epochs(wanted)
         except (ClientError, KafkaError) as error:
-            _logger.warning("the target's leader epoch was not raised: %s", error)
+            _logger.warning("cannot raise the leader epoch of the target: %s", error)
             await asyncio.sleep(0.1)
 
     def target_tp(self, tp: TopicPartition) -> TopicPartition:

@@ -57,7 +57,7 @@ class PlainTopics:
                     await self._create(topic, settings.get(topic.source.name, {}))
                 elif note is None and not self._merge and not await self._is_empty(topic.target):
                     refused[topic.target] = (
-                        f"topic {topic.target} is there and no mirror made it: rename (--rename), or merge (--merge)"
+                        f"topic {topic.target} exists and is not a mirror: use --rename or --merge"
                     )
                     continue
                 elif len(known.partitions) < len(topic.source.partitions):

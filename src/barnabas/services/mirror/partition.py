@@ -180,10 +180,10 @@ class SourcePartition:
         elif code in _DIVERGED or (
             code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
         ):
-            self.fail(f"the target refuses what the source has at offset {payload.first}: {standing.message}")
+            self.fail(f"the target rejects the batch at offset {payload.first}: {standing.message}")
         elif code == ErrorCode.CORRUPT_MESSAGE:
             self._restart(standing)
-            self._garbage(f"a batch that is damaged: {standing.message}")
+            self._garbage(f"a damaged batch: {standing.message}")
         elif standing.log_end >= 0 and code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._restart(standing)
         else:
@@ -239,7 +239,7 @@ class SourcePartition:
         if fetched.error in RETRIABLE or fetched.error in GONE:
             self.unavailable(fetched.error.name)
         else:
-            self.fail(f"the source refuses: {fetched.error.name}")
+            self.fail(f"the source rejects the fetch: {fetched.error.name}")
         return None
 
     def _out_of_range(self, fetched: FetchResult, now: float) -> Payload | None:
@@ -249,7 +249,7 @@ class SourcePartition:
             lost = f"the source has deleted offsets {self.position} to {last} before they were mirrored"
             if not self.following.gaps:
                 self.fail(
-                    f"{lost}; `barnabas mirror run --on-gap=follow` empties the target and continues after them"
+                    f"{lost}; `barnabas mirror run --on-gap=follow` truncates the target and continues after them"
                 )
                 return None
             return self._cut(fetched, fetched.log_start, now)
@@ -260,8 +260,8 @@ class SourcePartition:
     def _truncated(self, fetched: FetchResult, end: int, now: float) -> Payload | None:
         if not self.following.truncation:
             self.fail(
-                f"the source was cut to offset {end} (an unclean election, or a source that went back in time) and the "
-                f"target ends at {self.position}; `barnabas mirror run --on-truncation=follow` cuts the target too"
+                f"the source was truncated to offset {end} (an unclean election, or a restored backup), but the "
+                f"target ends at {self.position}; `barnabas mirror run --on-truncation=follow` truncates the target too"
             )
             return None
         return self._cut(fetched, end, now)
@@ -289,7 +289,7 @@ class SourcePartition:
                 break
             if base + last_delta < position or (base < position and position != fetched.fetch_offset):
                 return self._garbage(
-                    f"a batch of offsets {base} to {base + last_delta} where {position} was due"
+                    f"a batch of offsets {base} to {base + last_delta} instead of {position}"
                 )
             if batch_epoch < epoch:
                 return self._garbage(
@@ -314,9 +314,7 @@ class SourcePartition:
     def _garbage(self, what: str) -> Payload | None:
         self.damaged += 1
         if self.damaged >= DAMAGED_MOST:
-            self.fail(
-                f"the source answers with {what}, {DAMAGED_MOST} times; `barnabas mirror resume` tries again"
-            )
+            self.fail(f"the source returned {what}, {DAMAGED_MOST} times; `barnabas mirror resume` retries")
         return None
 
     def _payload(self, fetched: FetchResult, size: int, position: int, epoch: int, now: float) -> Payload:

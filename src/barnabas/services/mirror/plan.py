@@ -75,8 +75,8 @@ class MirrorRules:
             ) from None
         if len(name) > MAX_NAME or not set(name) <= _LETTERS:
             raise PlanError(
-                f"topic {topic!r} would be called {name!r}, which no topic can be: letters, digits, '.', '_' and '-' "
-                f"only, at most {MAX_NAME} of them"
+                f"topic {topic!r} would be named {name!r}, which is invalid: letters, digits, '.', '_' and '-' "
+                f"only, at most {MAX_NAME}"
             )
         return name
 
@@ -109,9 +109,7 @@ class MirrorPlanner:
     def __init__(self, rules: MirrorRules, source_cluster: str, target_cluster: str) -> None:
         rules.check()
         if source_cluster == target_cluster:
-            raise PlanError(
-                f"source and target are the same cluster, {source_cluster}: a mirror of itself would never end"
-            )
+            raise PlanError(f"source and target are the same cluster, {source_cluster}")
         self.rules = rules
         self.source_cluster = source_cluster
         self._target_cluster = target_cluster
@@ -141,7 +139,7 @@ class MirrorPlanner:
     ) -> str:
         path = (*(origin.path if origin else ()), self.source_cluster)
         if self._target_cluster in path:
-            return f"a loop: its records come from the target, by way of {' > '.join(path)}"
+            return f"a loop: its records come from the target, via {' > '.join(path)}"
         try:
             name = self.rules.target_name(topic.name)
         except PlanError as error:

@@ -164,7 +164,9 @@ class ProducingTarget:
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
         if self._has_twin:
-            text = f"another mirror of the link {self._link} runs: stop it, or give this one another alias (--from)"
+            text = (
+                f"another mirror of the link {self._link} is running: stop it, or use another alias (--from)"
+            )
             raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
         if self._producer is None:
             await self.begin()
@@ -175,7 +177,7 @@ class ProducingTarget:
         if position is None:
             return NOTHING
         if position.topic_id != topic.source_id.hex():
-            text = f"topic {tp.topic} was deleted and created again at the source"
+            text = f"topic {tp.topic} was deleted and recreated at the source"
             return TargetPosition(-1, -1, False, ErrorCode.INCONSISTENT_TOPIC_ID, text)
         return TargetPosition(position.offset, position.epoch, False)
 
@@ -207,7 +209,7 @@ class ProducingTarget:
         for payload in payloads:
             tp = payload.tp
             if payload.truncate_to >= 0:
-                text = "the source was cut, and what was mirrored from it cannot be taken back out of this target"
+                text = "the source was truncated, but a plain topic at the target cannot be truncated"
                 refused[tp] = TargetPosition(-1, -1, False, ErrorCode.FENCED_STATE_EPOCH, text)
                 continue
             try:
@@ -246,7 +248,8 @@ class ProducingTarget:
         for batch, appended in zip(batches, where, strict=True):
             if appended.base_offset < 0:
                 raise KafkaError(
-                    ErrorCode.NETWORK_EXCEPTION, f"{batch.tp} does not say where a batch was appended"
+                    ErrorCode.NETWORK_EXCEPTION,
+                    f"the target did not return the offset of a batch in {batch.tp}",
                 )
             runs += runs_of((record.offset for record in batch.records), appended.base_offset)
         return runs

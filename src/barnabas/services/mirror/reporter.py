@@ -82,7 +82,7 @@ def status_of(link: ReportedLink, now: float) -> ProcessStatus:
     parts = [_part(topics, name, own, now) for name, own in _by_topic(topics.book)]
     alarms = [f"{part.name}: {part.reason}" for part in parts if part.state == "failed"]
     alarms += [f"{name} is not mirrored: {why}" for name, why in sorted(notices.refused.items())]
-    alarms += [f"group {name} is left alone: {why}" for name, why in sorted(notices.groups.items())]
+    alarms += [f"group {name} is skipped: {why}" for name, why in sorted(notices.groups.items())]
     alarms += [*notices.settings, *([notices.acls] if notices.acls else [])]
     return ProcessStatus(
         "mirror",

@@ -211,7 +211,7 @@ class LinkRunner:
         if isinstance(error, KafkaError) and error.code in FINAL:
             raise error
         if self._errors.get(name) != str(error):
-            _logger.warning("link %s tries again: %s", self.name, error)
+            _logger.warning("retrying link %s: %s", self.name, error)
         self._errors[name] = str(error)
 
     def give_up(self, error: Exception) -> None:
@@ -258,7 +258,7 @@ def _patient(
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + AGAIN_SECONDS
-            say(f"Waiting for {side}: {error}")
+            say(f"waiting for {side}: {error}")
 
     return lambda ask: retry(ask, RetryPolicy(math.inf), tell)
 

@@ -45,7 +45,7 @@ def parse_source(text: str, security: ClientSecurity = PLAINTEXT) -> SourceAddre
     except ValueError as error:
         raise PlanError(f"--from {text}: {error}") from None
     if equals and not alias:
-        raise PlanError(f"--from {text} has no alias before the equals sign, as in a={addresses}")
+        raise PlanError(f"--from {text} has no alias before the equals sign (example: a={addresses})")
     name = alias or first.host.strip("[]").replace(":", "-")
     MirrorRules(name).check()
     return SourceAddress(name, addresses, security)
@@ -56,4 +56,4 @@ def check_sources(sources: list[SourceAddress]) -> None:
     names = [source.alias for source in sources]
     for name in names:
         if names.count(name) > 1:
-            raise PlanError(f"two sources are called {name}: give them aliases, as in --from a=HOST:PORT")
+            raise PlanError(f"two sources are named {name}: set aliases, for example --from a=HOST:PORT")

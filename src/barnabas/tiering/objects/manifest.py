@@ -246,8 +246,8 @@ def decode(data: bytes, folder: PartitionFolder) -> Manifest:
         check(manifest)
     except (DamagedError, ValueError) as error:
         raise BadManifestError(
-            f"{folder.manifest} is damaged: {error}. Nothing is read or written remotely for this partition; "
-            f"`barnabas tier repair {folder.topic}` makes a new manifest from the segments."
+            f"{folder.manifest} is damaged: {error}. Remote reads and writes of this partition are disabled; "
+            f"`barnabas tier repair {folder.topic}` rebuilds the manifest from the segments."
         ) from error
     theirs = manifest.cluster_id, manifest.topic_id, manifest.partition
     if theirs != (folder.cluster_id, uuid_to_text(folder.topic_id), folder.partition):
@@ -265,7 +265,7 @@ class _Format(msgspec.Struct):
 def _check_format(found: int, folder: PartitionFolder) -> None:
     if found != FORMAT:
         raise ForeignManifestError(
-            f"{folder.manifest} has format {found}, and this Barnabas knows format {FORMAT}: a later one has written it"
+            f"{folder.manifest} has format {found}, written by a newer version; this one supports format {FORMAT}"
         )
 
 

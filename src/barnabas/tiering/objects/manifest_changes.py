@@ -95,7 +95,7 @@ def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, n
         return manifest
     if not wanted or wanted[-1].end < manifest.tiered_end:
         raise ImpossibleChangeError(
-            f"segments up to {manifest.tiered_end} cannot be replaced by some that end below"
+            f"segments up to {manifest.tiered_end} cannot be replaced by segments with a lower end"
         )
     kept = {entry.key for entry in wanted}
     gone = [_segment(entry) for entry in live if entry.key not in kept]
@@ -112,7 +112,7 @@ def raise_log_start(
         return manifest
     partly = manifest.page_at(offset)
     if (partly is None) != (page is None):
-        raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
+        raise ImpossibleChangeError(f"the page with offset {offset} is not loaded")
     gone = [_whole_page(manifest, each) for each in manifest.pages if each.end <= offset]
     dropped = [each for each in page or () if manifest.log_start < each.end <= offset]
     dropped += [entry for entry in manifest.entries if entry.end <= offset]
@@ -138,7 +138,7 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
         return manifest
     partly = manifest.page_at(offset)
     if (partly is None) != (page is None):
-        raise ImpossibleChangeError(f"the page that holds offset {offset} is needed")
+        raise ImpossibleChangeError(f"the page with offset {offset} is not loaded")
     limit = offset if offset > manifest.log_start else -1  # no live segment would remain
     is_split = partly is not None and partly.base < limit
     listed_again = [each for each in page or () if is_split and each.end > manifest.log_start]

@@ -126,7 +126,7 @@ async def change_manifest(
             seen = await read_manifest(store, folder)
         if seen is not None and seen.data == data:
             return seen
-    raise StoreUnavailableError(f"{folder.manifest} was replaced by others in {ATTEMPTS} attempts")
+    raise StoreUnavailableError(f"{folder.manifest} was changed concurrently in all of {ATTEMPTS} attempts")
 
 
 class ManifestFile:

@@ -139,7 +139,7 @@ class SegmentBuild:
     def _read(self, start: int, end: int, crc: int) -> tuple[bytes, int]:
         piece = self._segment.data.read(end - start, start)
         if len(piece) != end - start:
-            raise BadObjectError(f"{self._segment.data.file.path} is shorter than it was")
+            raise BadObjectError(f"{self._segment.data.file.path} was truncated meanwhile")
         return piece, crc32c(piece, crc)
 
     # -- the end of the object ------------------------------------------------------------------------

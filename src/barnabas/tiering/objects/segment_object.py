@@ -119,7 +119,9 @@ def footer_length(end_of_object: bytes, key: str) -> int:
         raise BadObjectError(f"{key}: {len(end_of_object)} bytes are too few for a segment")
     length, magic = _TRAILER.unpack(end_of_object[-TRAILER_SIZE:])
     if magic != MAGIC:
-        raise BadObjectError(f"{key} does not end as a segment of Barnabas does: truncated, or not ours")
+        raise BadObjectError(
+            f"{key} does not end like a segment of Barnabas: truncated, or written by another program"
+        )
     return int(length)
 
 
@@ -131,7 +133,7 @@ async def read_footer(store: ObjectReader, key: str, entry: SegmentEntry) -> Foo
 def footer_of(data: bytes, key: str, entry: SegmentEntry) -> Footer:
     """Decode footer and trailer; BadObjectError if they do not match the entry."""
     if crc32c(data[:-TRAILER_SIZE]) != entry.crc:
-        raise BadObjectError(f"{key}: the footer is not the one that the manifest names")
+        raise BadObjectError(f"{key}: the footer does not match the manifest")
     footer = Footer.decode(data, key)
     if (footer.base, footer.size) != (entry.base, entry.size) or footer.end < entry.end:
         raise BadObjectError(f"{key} holds [{footer.base}, {footer.end}), not [{entry.base}, {entry.end})")

@@ -89,7 +89,7 @@ def _states(segment: SegmentIndexes, snapshot: bytes, now_ms: int) -> ProducerSt
     try:
         states.restore(decode_snapshot(snapshot, now_ms))
     except ProducerSnapshotError as error:
-        raise BadObjectError(f"{segment.key}: the producers are damaged: {error}") from error
+        raise BadObjectError(f"{segment.key}: the producer snapshot is damaged: {error}") from error
     return states
 
 

@@ -53,11 +53,11 @@ async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
     inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
     found = [name for name, below in zip(names, inside, strict=True) if TOPICS in below]
     if wanted is not None and wanted not in found:
-        raise BucketError(f"There is nothing of cluster {wanted} here, but of {_listed(found) or 'none'}.")
+        raise BucketError(f"No data of cluster {wanted}. Available clusters: {_listed(found) or 'none'}.")
     if not found:
-        raise BucketError("There is nothing of any cluster here: is this the right bucket and prefix?")
+        raise BucketError("No data of Barnabas: is this the right bucket and prefix?")
     if wanted is None and len(found) > 1:
-        raise BucketError(f"There are several clusters here, {_listed(found)}: say which one is meant.")
+        raise BucketError(f"There are several clusters: {_listed(found)}. Choose one.")
     return wanted or found[0]
 
 
@@ -93,7 +93,7 @@ def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, li
             continue  # being deleted
         if topic.topic in found:
             both = _listed([found[topic.topic].name, topic.name])
-            raise BucketError(f"There are two topics {topic.topic} here, {both}: name the one that is meant.")
+            raise BucketError(f"There are two topics {topic.topic}: {both}. Choose one.")
         found[topic.topic] = topic
     return {name: topics[topic] for name, topic in found.items()}
 

@@ -270,7 +270,7 @@ class ChunkCache:
         if on_disk and (file := await self._write(chunk, data)) is not None:
             return file
         if on_disk and not self.memory.reserve(chunk.size, for_nowhere_else=True):
-            raise StoreError(f"{chunk.key} cannot be kept: the disk of the cache is full")
+            raise StoreError(f"cannot cache {chunk.key}: the disk of the cache is full")
         self.downloaded_bytes += chunk.size
         return self.memory.keep(chunk, data)
 
@@ -280,7 +280,9 @@ class ChunkCache:
         try:
             file = await self._threads.call(lambda: self._files.create(path, data))
         except OSError as error:
-            logger.warning("chunks of remote segments are sent from memory: %s", error)
+            logger.warning(
+                "cannot write chunks of remote segments to the cache; sending them from memory: %s", error
+            )
             return None
         kept = ChunkFile(path, chunk.size, file)
         self._files.keep_open(kept, file)
@@ -337,7 +339,7 @@ def _check(chunk: RemoteChunk, data: Bytes) -> None:
         checksum = crc32c(view[start : start + CHECKED_AT_ONCE], checksum)
     if len(data) != chunk.size or checksum != chunk.crc:
         raise BadObjectError(
-            f"{chunk.key} has other bytes at {chunk.position} than were written ({chunk.size} bytes, CRC32C)"
+            f"{chunk.key}: wrong checksum of {chunk.size} bytes at position {chunk.position} (CRC32C)"
         )
 
 

@@ -73,7 +73,7 @@ class ManifestReader:
     async def _read(self) -> Manifest:
         seen = await read_manifest(self._store, self._folder)
         if seen is None:
-            raise MissingObjectError(f"{self._folder.manifest} is not there")
+            raise MissingObjectError(f"{self._folder.manifest} does not exist")
         return seen.manifest
 
     def _has_read(self, task: asyncio.Task[Manifest]) -> None:
@@ -189,12 +189,14 @@ class RemoteLog:
             try:
                 return await self._load(offset)
             except (BadObjectError, MissingObjectError) as error:
-                logger.warning("a remote segment is read again, with its manifest: %s", error.message)
+                logger.warning(
+                    "reloading the manifest and retrying the read of a remote segment: %s", error.message
+                )
                 await self.manifest.refresh()
                 return await self._load(offset)
         except StoreError as error:
             prefix = self.folder.prefix
-            logger.error("offset %d of %s cannot be read: %s", offset, prefix, error.message)
+            logger.error("cannot read offset %d of %s: %s", offset, prefix, error.message)
             raise
 
     async def _load(self, offset: int) -> RemoteBatch:

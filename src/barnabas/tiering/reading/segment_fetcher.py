@@ -164,7 +164,7 @@ class SegmentFetcher:
 
     def _lose(self, part: SegmentRange) -> None:
         offsets = f"offsets {part.first} to {part.until - 1} of {part.tp}"
-        self._on_loss(f"{offsets} are lost: {part.key} does not exist any more")
+        self._on_loss(f"{offsets} are lost: {part.key} no longer exists")
 
 
 async def _twice(read: Callable[[], Awaitable[T]]) -> T:

@@ -98,18 +98,18 @@ class StoreReader:
             return ATTEMPTS
         now = self._clock.monotonic()
         if now < self._next_trial:
-            raise StoreUnavailableError(f"{key} is not read: the object store does not answer at present")
+            raise StoreUnavailableError(f"cannot read {key}: the object store is down")
         self._next_trial = now + TRIAL_SECONDS
         return 1
 
     def _note_down(self, key: str, error: Exception) -> StoreUnavailableError:
         if self._next_trial is None:
-            logger.warning("the object store does not answer (%s: %s); it is tried once a second", key, error)
+            logger.warning("the object store does not respond (%s: %s); retrying once a second", key, error)
         self._next_trial = self._clock.monotonic() + TRIAL_SECONDS
-        reason = str(error) or f"no answer in {self._attempt_seconds:g} s"
-        return StoreUnavailableError(f"{key} cannot be read from the object store: {reason}")
+        reason = str(error) or f"no response within {self._attempt_seconds:g} s"
+        return StoreUnavailableError(f"cannot read {key} from the object store: {reason}")
 
     def _note_up(self) -> None:
         if self._next_trial is not None:
             self._next_trial = None
-            logger.info("the object store answers again")
+            logger.info("the object store responds again")

@@ -70,7 +70,7 @@ async def raise_incarnation(store: ObjectStore, cluster_id: str, now_ms: int) ->
         except (ObjectExistsError, StaleVersionError, StoreUnavailableError):
             continue
         return number + 1
-    raise StoreUnavailableError(f"{key} was replaced by others, or did not answer, in {ATTEMPTS} attempts")
+    raise StoreUnavailableError(f"{key}: all {ATTEMPTS} attempts met concurrent changes or timeouts")
 
 
 async def _read(store: ObjectStore, cluster_id: str) -> tuple[int, str | None]:

@@ -122,7 +122,7 @@ async def _first_missing(
                 continue
             key = entry_key(folder, entry)
             if await there.size(key) != entry.total:
-                return entry.base, f"{key} is missing, or not whole"
+                return entry.base, f"{key} is missing or incomplete"
             last = entry
     return await _check_footer(store, folder, last) if last is not None else None
 

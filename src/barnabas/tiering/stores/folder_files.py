@@ -72,7 +72,7 @@ class FolderFiles:
             file.seek(start)
             data = file.read(end - start)
         if len(data) < end - start:
-            raise StoreError(f"{key} ends at {start + len(data)}, before {end}: it has been cut short.")
+            raise StoreError(f"{key} ends at {start + len(data)}, before {end}: it was truncated.")
         return data
 
     def entries(self, folder: str, after: str) -> list[ObjectInfo | str]:
@@ -166,20 +166,22 @@ class FolderFiles:
 
     def _path(self, key: str) -> str:
         if not key or any(not part or part.startswith(".") for part in key.split("/")):
-            raise StoreError(f"{key!r} cannot be the key of an object in a folder.")
+            raise StoreError(f"not a valid object key for a folder: {key!r}")
         return f"{self.root}/{key}"
 
     def described(self, error: OSError, key: str) -> StoreError:
         """Translate a file system error into a StoreError with advice."""
         if not os.path.isdir(self.root):
-            return StoreUnavailableError(f"The folder {self.root} is not there: is its disk mounted?")
+            return StoreUnavailableError(f"The folder {self.root} does not exist: is its disk mounted?")
         if isinstance(error, FileNotFoundError):
             return MissingObjectError(f"{key} is not in {self.root}.")
         if error.errno in _FULL:
-            return StoreDeniedError(f"The disk of {self.root} is full: make room, or give it a larger one.")
+            return StoreDeniedError(
+                f"The disk of {self.root} is full: free some space, or use a larger disk."
+            )
         if error.errno in _DENIED:
             return StoreDeniedError(
-                f"{key} in {self.root}: {error.strerror}. Give the broker's account the right to read and write there."
+                f"{key} in {self.root}: {error.strerror}. Allow the broker's account to read and write there."
             )
         return StoreUnavailableError(f"{key} in {self.root}: {error.strerror}. Check the disk.")
 
@@ -190,7 +192,7 @@ def always(key: str, current: os.stat_result | None) -> None:
 
 def if_missing(key: str, current: os.stat_result | None) -> None:
     if current is not None:
-        raise ObjectExistsError(f"{key} is there already.")
+        raise ObjectExistsError(f"{key} already exists.")
 
 
 def if_version(version: str) -> Condition:

@@ -128,7 +128,7 @@ class ObstoreStore:
         )
         if len(found) < end - start:
             raise StoreError(
-                f"{key} in {self._bucket} ends at {start + len(found)}, before {end}: it has been cut."
+                f"{key} in {self._bucket} ends at {start + len(found)}, before {end}: it was truncated."
             )
         return found.to_bytes() if end - start < LARGE else memoryview(found)
 
@@ -148,7 +148,7 @@ class ObstoreStore:
     # -- writing --------------------------------------------------------------------------------------
 
     async def create(self, key: str, data: bytes) -> str:
-        lost = ObjectExistsError(f"{key} in {self._bucket} is there already.")
+        lost = ObjectExistsError(f"{key} in {self._bucket} already exists.")
         return await self._write_if(key, data, "create", lost, None)
 
     async def replace(self, key: str, data: bytes, version: str) -> str:
@@ -232,8 +232,8 @@ class ObstoreStore:
         if lost is not None and isinstance(error, CONDITION_FAILED):
             return lost
         if isinstance(error, (exceptions.NotSupportedError, NotImplementedError)):
-            told = f"{self._bucket} cannot do what is asked about {key}"
-            return StoreDeniedError(f"{told}: rsm.config.* must not switch conditional writes off.")
+            refused = f"{self._bucket} does not support the operation on {key}"
+            return StoreDeniedError(f"{refused}: rsm.config.* must not disable conditional writes.")
         return failure(answer, key, str(self._bucket))
 
     def _missing(self, key: str) -> MissingObjectError:
@@ -242,7 +242,7 @@ class ObstoreStore:
     def _version(self, key: str, meta: Mapping[str, Any]) -> str:
         version: str | None = meta["version" if self._bucket.scheme == "gs" else "e_tag"]
         if version is None:
-            raise StoreError(f"{self._bucket} gives no version of {key}: it cannot be used for tiering.")
+            raise StoreError(f"{self._bucket} returns no version of {key}: it cannot be used for tiering.")
         return version
 
 
@@ -273,7 +273,7 @@ def _is_plain(options: Mapping[str, str]) -> bool:
 
 def _client(bucket: BucketUrl, options: Mapping[str, str], seconds: float, repeats: Mapping[str, Any]) -> Any:
     if IN_THE_URL & options.keys():
-        raise UnknownOptionError("The bucket is named by barnabas.remote.storage.url alone.")
+        raise UnknownOptionError("Set the bucket in barnabas.remote.storage.url only.")
     _end_quietly()
     client = {"connect_timeout": timedelta(seconds=CONNECT_SECONDS), "timeout": timedelta(seconds=seconds)}
     given = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}

@@ -125,7 +125,7 @@ def open_store(url: str, options: Mapping[str, str]) -> BrowsableStore:
         return _folder(parts)
     if parts.scheme in BUCKETS:
         return _bucket(parts, options)
-    raise ConfigError(f"{URL} begins with none of the known schemes; write {FORMS}.")
+    raise ConfigError(f"{URL} has an unknown scheme; use {FORMS}.")
 
 
 def _split(url: str) -> SplitResult:
@@ -133,32 +133,30 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         has_credentials = "@" in parts.netloc
     except ValueError:
-        raise ConfigError(f"{URL} is not a URL; write {FORMS}.") from None
+        raise ConfigError(f"{URL} is not a valid URL; use {FORMS}.") from None
     if has_credentials:
         raise ConfigError(f"{URL} must not contain credentials: set rsm.config.* or the environment instead.")
     if parts.query or parts.fragment:
-        raise ConfigError(f"{URL} must not contain ? or #: options are rsm.config.* .")
+        raise ConfigError(f"{URL} must not contain ? or #: set options as rsm.config.* .")
     return parts
 
 
 def _folder(parts: SplitResult) -> BrowsableStore:
     folder = os.path.normpath(unquote(parts.path)) if parts.path else ""
     if parts.netloc not in ("", "localhost") or not folder.startswith("/") or folder.strip("/") == "":
-        raise ConfigError(
-            f"{URL}={parts.geturl()} names no folder: write file:///FOLDER, with three slashes."
-        )
+        raise ConfigError(f"{URL}={parts.geturl()} has no folder: use file:///FOLDER, with three slashes.")
     if not os.path.isdir(folder):
-        raise ConfigError(f"{URL}: the folder {folder} is not there. Create it, or mount its disk.")
+        raise ConfigError(f"{URL}: the folder {folder} does not exist. Create it, or mount its disk.")
     return FolderStore(folder)
 
 
 def _bucket(parts: SplitResult, options: Mapping[str, str]) -> BrowsableStore:
     prefix = parts.path.strip("/")
     if not _NAME.fullmatch(parts.netloc):
-        raise ConfigError(f"{URL}={parts.geturl()} names no bucket: write {FORMS}.")
+        raise ConfigError(f"{URL}={parts.geturl()} has no bucket: use {FORMS}.")
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ConfigError(
-            f"{URL}={parts.geturl()}: the prefix may have letters, digits, and . _ = - between its slashes."
+            f"{URL}={parts.geturl()}: the prefix may contain letters, digits, / and . _ = - only."
         )
     try:
         from barnabas.tiering.stores.obstore_store import BucketUrl, ObstoreStore, UnknownOptionError
@@ -170,5 +168,5 @@ def _bucket(parts: SplitResult, options: Mapping[str, str]) -> BrowsableStore:
         return ObstoreStore(BucketUrl(parts.scheme, parts.netloc, prefix), options)
     except UnknownOptionError as error:
         raise ConfigError(
-            f"rsm.config.* does not suit {parts.scheme}: {error} See docs/tiering.md for the options."
+            f"invalid rsm.config.* for {parts.scheme}: {error} See docs/tiering.md for the options."
         ) from None

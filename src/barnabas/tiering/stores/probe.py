@@ -64,7 +64,7 @@ async def _round(store: ObjectStore, key: str) -> None:
         store, key, "replace", contents, [store.replace(key, data, created) for data in contents]
     )
     if replaced == created:
-        raise _unsound(key, "two contents have one version")
+        raise _unsound(key, "two different contents have the same version")
     await _expect_refusal(key, "replace", store.replace(key, b"again", created))
 
 
@@ -82,9 +82,9 @@ async def _race(
         if isinstance(result, str)
     ]
     if len(winners) != 1:
-        raise _unsound(key, f"{len(winners)} of {WRITERS} concurrent writers got success for their {what}")
+        raise _unsound(key, f"{len(winners)} of {WRITERS} concurrent writers succeeded with a {what}")
     if await store.get(key) != winners[0]:
-        raise _unsound(key, f"after a {what} the object is not what its one winner wrote")
+        raise _unsound(key, f"after a {what} the object does not have the contents of the successful writer")
     return winners[0].version
 
 
@@ -93,7 +93,7 @@ async def _expect_refusal(key: str, what: str, writing: Awaitable[str]) -> None:
         await writing
     except LOST:
         return
-    raise _unsound(key, f"a {what} that must fail succeeded")
+    raise _unsound(key, f"a {what} succeeded although it must fail")
 
 
 async def _expect_none(store: ObjectStore, key: str) -> None:
@@ -101,11 +101,11 @@ async def _expect_none(store: ObjectStore, key: str) -> None:
         await store.get(key)
     except MissingObjectError:
         return
-    raise _unsound(key, "an object that was deleted is still there")
+    raise _unsound(key, "a deleted object still exists")
 
 
 def _unsound(key: str, observed: str) -> UnsoundStoreError:
     return UnsoundStoreError(
-        f"{key}: {observed}. Conditional writes do not work in this store, so two brokers could both believe that they "
-        "own a partition's history: tiering does not start with it. Use a store that has If-None-Match and If-Match."
+        f"{key}: {observed}. Conditional writes do not work in this store, so two brokers could write the same "
+        "partition: tiering is not started. Use a store that supports If-None-Match and If-Match."
     )

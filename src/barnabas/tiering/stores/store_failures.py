@@ -37,7 +37,7 @@ class StoreErrorDetails(NamedTuple):
     def __str__(self) -> str:
         if self.status:
             return f"{self.status} {self.code}".strip()
-        return {"Connect": "no connection", "Timeout": "no answer in time"}.get(self.connection, "no answer")
+        return {"Connect": "no connection", "Timeout": "timeout"}.get(self.connection, "no answer")
 
 
 def answer_in(text: str) -> StoreErrorDetails:
@@ -54,7 +54,7 @@ def failure(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
     """Return the error for failures other than a failed condition or a missing object."""
     if answer.is_about_credentials:
         return StoreUnavailableError(
-            f"{bucket}: no credentials are set, and this machine's metadata service gave none ({answer}). "
+            f"{bucket}: no credentials are set, and this machine's metadata service has none ({answer}). "
             "Set them in the environment of the broker, or as rsm.config.* ."
         )
     if not answer.status or answer.status >= 500 or answer.status in TRY_LATER:
@@ -76,16 +76,14 @@ def _refused(answer: StoreErrorDetails, key: str, bucket: str) -> StoreError:
     if answer.status in (301, 307) or answer.code in ELSEWHERE:
         return StoreDeniedError(f"{bucket} is in another region ({answer}): set rsm.config.region.")
     if answer.status == 416:
-        return StoreError(
-            f"{key} in {bucket} is shorter than it should be: it has been cut, or is another object."
-        )
+        return StoreError(f"{key} in {bucket} is shorter than expected: it was truncated or replaced.")
     if answer.status in (401, 403):
         return StoreDeniedError(
-            f"{bucket} refuses access to {key} ({answer}): check the credentials, their rights to get, put, delete and "
-            "list, and this machine's clock."
+            f"{bucket} denies access to {key} ({answer}): check the credentials, their permissions (get, put, delete, "
+            "list), and this machine's clock."
         )
     return StoreDeniedError(
-        f"{bucket} refuses a request about {key} ({answer}): check the URL and rsm.config.* ."
+        f"{bucket} rejects a request for {key} ({answer}): check the URL and rsm.config.* ."
     )
 
 
@@ -94,7 +92,7 @@ def _is_full(answer: StoreErrorDetails) -> bool:
 
 
 def _full(bucket: str, answer: StoreErrorDetails) -> StoreError:
-    return StoreDeniedError(f"{bucket} is full ({answer}): make room, or raise its quota.")
+    return StoreDeniedError(f"{bucket} is full ({answer}): free some space, or raise its quota.")
 
 
 def _unavailable(bucket: str, key: str, answer: StoreErrorDetails) -> StoreError:

@@ -113,7 +113,7 @@ async def _create(
     if log.local_start > log.start:
         raise BadManifestError(
             f"{folder.manifest} is missing, though records from offset {log.start} to {log.local_start} are only "
-            f"in the store: is this the right bucket? `barnabas tier repair {folder.topic}` makes a new manifest "
+            f"in the store: is this the right bucket? `barnabas tier repair {folder.topic}` rebuilds the manifest "
             f"from the segments."
         )
     manifest = new_manifest(folder, writer, log.start, now_ms)
@@ -132,7 +132,7 @@ def _check_fence(manifest: Manifest, writer: ManifestWriter, folder: PartitionFo
     if theirs != writer and (writer.incarnation, writer.leader_epoch) <= manifest.fence:
         raise FencedError(
             f"{folder.manifest} is claimed by {manifest.writer} in leader epoch {manifest.leader_epoch} "
-            f"(incarnation {manifest.incarnation}); epoch {writer.leader_epoch} is over"
+            f"(incarnation {manifest.incarnation}); epoch {writer.leader_epoch} is stale"
         )
 
 
@@ -142,9 +142,9 @@ def _lost_from(manifest: Manifest, log: LogView, folder: PartitionFolder) -> int
         return None
     if log.end <= manifest.log_start:
         raise BadManifestError(
-            f"{folder.manifest} lists records up to offset {manifest.tiered_end}, and the log is empty: nothing is "
-            f"written for this partition, so that they are not replaced. Stop the broker and remove the folder of the "
-            f"partition: then they are brought back."
+            f"{folder.manifest} lists records up to offset {manifest.tiered_end}, but the log is empty: nothing is "
+            f"uploaded, which would replace them. Stop the broker and delete the folder of the "
+            f"partition: the records are then restored."
         )
     return log.end
 

@@ -68,12 +68,12 @@ class SegmentUploads:
                 await self._store.upload(key, pieces)
         except TimeoutError as error:
             raise StoreUnavailableError(
-                f"{key}: the store took nothing for {self._stall_seconds:g} s"
+                f"{key}: the upload made no progress for {self._stall_seconds:g} s"
             ) from error
         finally:
             self.in_progress = None
         if build.entry is None:
-            raise StoreError(f"{key}: the store says it is written, but took only a part of it")
+            raise StoreError(f"{key}: the store confirmed the upload, but read only a part of it")
         return build.entry
 
     async def check(self, name: str, entry: SegmentEntry) -> None:

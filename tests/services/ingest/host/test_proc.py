@@ -86,7 +86,7 @@ def test_a_sample_is_what_happened_between_two_looks() -> None:
 
 
 def test_without_proc_a_sentence_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(NoProcError, match="run it on Linux"):
+    with pytest.raises(NoProcError, match="counters of a Linux kernel"):
         read_machine(tmp_path)
 
 

@@ -89,7 +89,7 @@ def test_a_bad_count_closes_the_connection_and_keeps_what_came_before(
         assert texts(embedded.bootstrap_servers, topic, 1) == ["good"]
         assert syslog.counts.framing_errors == 1
         assert syslog.counts.connections == 0
-    assert "was closed: a count of octets has more than 5 digits" in caplog.text
+    assert ": an octet count has more than 5 digits" in caplog.text
 
 
 def _is_closed(connection: socket.socket) -> bool:

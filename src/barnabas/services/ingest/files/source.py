@@ -130,7 +130,9 @@ class FilesSource:
             except UnfinishedError as error:
                 self.damaged += 1
                 file.damaged = file.changed  # skip it until it changes
-                _logger.warning("%s is damaged or not complete, and is left alone: %s", before.path, error)
+                _logger.warning(
+                    "%s is damaged or incomplete; skipping it until it changes: %s", before.path, error
+                )
                 return
             if file.contents is None or file.position == before:
                 collected.unfinished |= file.scanned > 0 and self._has_more(file, file.scanned)
@@ -250,7 +252,7 @@ class FilesSource:
         path, topic = file.position.path, self.settings.dead_letters
         key = self._key(path)
         reason = (
-            f"a line of {length} bytes is longer than max.line.bytes or the topic allow ({self._limit()})"
+            f"a line of {length} bytes exceeds the limit of max.line.bytes or of the topic ({self._limit()})"
         )
         headers = (
             *self._headers(path),
@@ -263,7 +265,7 @@ class FilesSource:
         collected.records += 1
         collected.bytes += len(shown)
         self.too_long += 1
-        _logger.warning("%s: %s; its beginning is in topic %s", path, reason, topic)
+        _logger.warning("%s: %s; its first bytes are in topic %s", path, reason, topic)
 
     def _partition(self, topic: str, key: bytes) -> TopicPartition:
         assert self._topics is not None

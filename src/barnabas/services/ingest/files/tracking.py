@@ -65,7 +65,7 @@ class Discovery:
         if path not in self._refused:
             self._refused.add(path)
             _logger.warning(
-                "%s may not be read by this user: give the agent the right, or change the pattern", path
+                "no permission to read %s: grant it to the agent's user, or change the pattern", path
             )
         return False
 
@@ -318,5 +318,5 @@ def _opened(path: str) -> OpenFile | None:
     try:
         return open_contents(path)
     except OSError as error:
-        _logger.warning("%s cannot be opened: %s", path, error.strerror)
+        _logger.warning("cannot open %s: %s", path, error.strerror)
         return None

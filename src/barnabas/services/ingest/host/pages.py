@@ -146,7 +146,7 @@ class Pages:
         except PageError as error:
             self.failures += 1
             if page not in self._silent:
-                _logger.warning("%s has no counters for us, and is asked again: %s", page.url, error)
+                _logger.warning("cannot scrape %s; retrying: %s", page.url, error)
                 self._silent.add(page)
             return None
         self._silent.discard(page)

@@ -70,8 +70,8 @@ class ProduceApp:
         except PublishError as error:
             status, document, more = error.status, error.document, error.headers
         except Exception:
-            _logger.exception("a request could not be answered")
-            status, document, more = 500, PublishError(500, "the log of the agent says more").document, ()
+            _logger.exception("unexpected error while handling a request")
+            status, document, more = 500, PublishError(500, "see the log of the agent").document, ()
         counts.dropped += status == 429
         counts.refused += 400 <= status < 500
         counts.failed += status >= 500
@@ -82,9 +82,9 @@ class ProduceApp:
         if path == HEALTH:
             return self._health()
         if path not in self._paths:
-            raise PublishError(404, f"records are posted to / or {self._paths[1]}; there is {HEALTH}, too")
+            raise PublishError(404, f"not found: POST records to / or {self._paths[1]}, or GET {HEALTH}")
         if method != "POST":
-            raise PublishError(405, "records are posted", headers=(("allow", "POST"),))
+            raise PublishError(405, "method not allowed; use POST", headers=(("allow", "POST"),))
         self._let_in(headers)
         self._door.check_open()
         return await self._produce(headers, receive)
@@ -97,12 +97,12 @@ class ProduceApp:
 
     def _let_in(self, headers: Mapping[str, str]) -> None:
         if "origin" in headers:
-            raise PublishError(403, "pages in browsers may not write here")
+            raise PublishError(403, "requests from browser pages are rejected")
         if self._tokens is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._tokens.accepts(token.strip().encode("latin-1")):
-            text = "a token is needed: Authorization: Bearer TOKEN, with one of the lines of the token file"
+            text = "authentication required: Authorization: Bearer TOKEN, with a token of the token file"
             raise PublishError(401, text, headers=(("www-authenticate", "Bearer"),))
 
     async def _produce(self, headers: Mapping[str, str], receive: Receive) -> Answer:
@@ -126,7 +126,7 @@ class ProduceApp:
         except BodyEndedError:
             raise errors.incomplete_body() from None
         except BodyTooLargeError:
-            raise errors.too_large("the body is larger", most, "max_body_bytes") from None
+            raise errors.too_large("the body is too large", most, "max_body_bytes") from None
         data = await asyncio.to_thread(plain_body, sent, headers.get("content-encoding", ""), most)
         if data is not sent:
             share.grow(len(data))
@@ -142,7 +142,7 @@ class ProduceApp:
         most = self._door.largest_record
         for number, record in enumerate(records, 1):
             if most and largest_encoded_size(record) > most:
-                text = f"record {number} is larger than the topic takes (max.message.bytes)"
+                text = f"record {number} exceeds max.message.bytes of the topic"
                 raise PublishError(413, f"{text}; nothing of this body was written", line=number)
         return records
 
@@ -158,5 +158,5 @@ def _idempotency_key(headers: Mapping[str, str]) -> str | None:
     if key is None:
         return None
     if not 0 < len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
-        raise PublishError(400, f"an Idempotency-Key has 1 to {MAX_KEY} characters of ASCII")
+        raise PublishError(400, f"an Idempotency-Key must have 1 to {MAX_KEY} ASCII characters")
     return key

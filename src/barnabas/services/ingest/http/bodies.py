@@ -43,7 +43,7 @@ def media_of(content_type: str) -> str:
         return JSON
     if kind in LINES:
         return LINES[0]
-    text = f"the Content-Type is {kind or 'missing'}; send {JSON} or {LINES[0]}"
+    text = f"unsupported Content-Type: {kind or 'missing'}; use {JSON} or {LINES[0]}"
     raise PublishError(415, text)
 
 
@@ -53,11 +53,11 @@ def plain_body(body: bytes, encoding: str, most: int) -> bytes:
     if word in ("", "identity"):
         return body
     if word not in _GZIP:
-        raise PublishError(415, f"the Content-Encoding is {word}; send gzip, or leave it out")
+        raise PublishError(415, f"unsupported Content-Encoding: {word}; use gzip or none")
     try:
         return bytes(unpack(Codec.GZIP, body, most))
     except BeyondLimitError:
-        raise too_large("the body decompresses to more bytes", most, "max_body_bytes") from None
+        raise too_large("the decompressed body is too large", most, "max_body_bytes") from None
     except CompressionError as error:
         raise PublishError(400, f"the body is not valid gzip: {error}; nothing of it was written") from None
 
@@ -72,7 +72,7 @@ def read_values(body: bytes, media: str, most: int) -> list[bytes]:
     if len(values) > most:
         raise too_large(f"the body has {len(values)} records", most, "max_records")
     if not values:
-        raise PublishError(400, "the body has no record")
+        raise PublishError(400, "the body has no records")
     return values
 
 
@@ -93,7 +93,7 @@ def _document(body: bytes, most: int) -> list[bytes]:
             ]
         return [bytes(_one.decode(body)).strip()]
     except msgspec.ValidationError:
-        raise too_large("the body has more records", most, "max_records") from None
+        raise too_large("the body has too many records", most, "max_records") from None
     except msgspec.DecodeError as error:
         raise bad_json(_line_of(body, _offset_of(error, len(body))), _reason(error)) from None
     except RecursionError:
@@ -138,7 +138,7 @@ def _offset_of(error: Exception, end: int) -> int:
 
 def _reason(error: Exception) -> str:
     text = str(error).removeprefix("JSON is malformed: ")
-    return "it ends in the middle" if "truncated" in text else text
+    return "unexpected end" if "truncated" in text else text
 
 
 def key_reader(field: str | None) -> Callable[[bytes], bytes | None]:

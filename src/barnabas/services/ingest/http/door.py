@@ -23,8 +23,7 @@ from barnabas.services.ingest.http.keys import KeyStore, Used
 from barnabas.services.ingest.http.settings import HttpSettings
 
 NOT_KNOWN = (
-    "the broker did not confirm in time, and it is not known whether it was written: send it again with the "
-    "Idempotency-Key that it had"
+    "the broker did not acknowledge in time, so the outcome is unknown: retry with the same Idempotency-Key"
 )
 NOT_WRITTEN = "the broker is not reachable; nothing was written"
 
@@ -96,7 +95,7 @@ class PublishQueue:
     def __init__(self, settings: HttpSettings, now: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.counts = HttpCounts()
-        self.closed: str | None = "it has not reached a broker yet"
+        self.closed: str | None = "not connected to a broker yet"
         """Reason why requests are rejected; None: accepting."""
         self.largest_record = 0
         self.arrived: Callable[[], None] = lambda: None
@@ -186,5 +185,5 @@ class PublishQueue:
 
 def _same(known: Used, used: Used) -> bool:
     if known.body != used.body:
-        raise errors.PublishError(422, "this Idempotency-Key was used for another body; take a new one")
+        raise errors.PublishError(422, "this Idempotency-Key was used for another body; use a new one")
     return True

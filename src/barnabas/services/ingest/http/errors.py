@@ -26,15 +26,15 @@ def bad_json(line: int, reason: str) -> PublishError:
 
 
 def incomplete_body() -> PublishError:
-    return PublishError(400, "the body ended in the middle; nothing of it was written")
+    return PublishError(400, "the body is incomplete; nothing of it was written")
 
 
 def too_large(what: str, most: int, setting: str) -> PublishError:
-    return PublishError(413, f"{what}, and {most} are allowed ({setting}); send it in several requests")
+    return PublishError(413, f"{what}: at most {most} are allowed ({setting}); split the request")
 
 
 def full() -> PublishError:
-    text = "too much is waiting for the broker; send this again after a while"
+    text = "too many requests wait for the broker; retry later"
     return PublishError(429, text, headers=(("retry-after", "1"),))
 
 

@@ -74,20 +74,20 @@ def check_settings(settings: HttpSettings) -> Address:
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     for name in POSITIVE:
         if getattr(settings, name) <= 0:
-            raise ValueError(f"{name} is more than 0")
+            raise ValueError(f"{name} must be greater than 0")
     _ = settings.limits  # ValueError if invalid
     if settings.queue_bytes < 2 * settings.max_body_bytes:
         raise ValueError(
-            "queue_bytes is at least twice max_body_bytes: a body is there compressed and decompressed"
+            "queue_bytes must be at least twice max_body_bytes: it holds a body compressed and decompressed"
         )
     if settings.key is not None and settings.key_field is not None:
-        raise ValueError("key and key_field exclude each other: give one of them")
+        raise ValueError("key and key_field are mutually exclusive")
     lacking = [] if settings.insecure or is_this_machine(address.host) else _lacking(settings)
     if lacking:
         raise SecuritySettingError(
             "listen",
-            f"is {address}, which other machines can reach, and there is {' and '.join(lacking)}: give what is "
-            "missing, listen on 127.0.0.1, or say that it is meant so (insecure)",
+            f"is {address}, which other machines can reach, and lacks {' and '.join(lacking)}: add what is "
+            "missing, listen on 127.0.0.1, or set insecure",
         )
     return address
 
@@ -95,7 +95,7 @@ def check_settings(settings: HttpSettings) -> Address:
 def _lacking(settings: HttpSettings) -> list[str]:
     lacking = []
     if settings.tls_certificate is None:
-        lacking.append("no TLS (tls_certificate)")
+        lacking.append("TLS (tls_certificate)")
     if settings.token_file is None and settings.tls_client_ca is None:
-        lacking.append("nothing that says who may write (token_file or tls_client_ca)")
+        lacking.append("authentication (token_file or tls_client_ca)")
     return lacking

@@ -52,7 +52,7 @@ class ProduceServer:
             listening.close()
             raise
         self.address = Address(self._address.host, listening.getsockname()[1])
-        _logger.info("records are taken on %s", self.url)
+        _logger.info("accepting records on %s", self.url)
 
     def stop_accepting(self) -> None:
         if self._http is not None:
@@ -64,7 +64,7 @@ class ProduceServer:
             self._http = None
 
 
-STOPPING = "the agent is being stopped"
+STOPPING = "the agent is stopping"
 
 
 class HttpSource:

@@ -52,10 +52,10 @@ def endpoints_of(settings: ListenSettings) -> list[SocketEndpoint]:
     check_files(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     if settings.max_message_bytes < MIN_LIMIT:
         raise ValueError(
-            f"max_message_bytes is at least {MIN_LIMIT}, which every receiver must take (RFC 5424)"
+            f"max_message_bytes must be at least {MIN_LIMIT}, the minimum for receivers (RFC 5424)"
         )
     if settings.connections < 1 or settings.idle_timeout <= 0:
-        raise ValueError("connections and idle_timeout are more than 0")
+        raise ValueError("connections and idle_timeout must be greater than 0")
     texts = [settings.listen] if isinstance(settings.listen, str) else settings.listen
     found = [
         endpoint for text in texts for endpoint in _endpoints(text, settings.tls_certificate is not None)
@@ -64,7 +64,7 @@ def endpoints_of(settings: ListenSettings) -> list[SocketEndpoint]:
         raise ValueError("nothing to listen on; write HOST:PORT, for example 127.0.0.1:5514")
     if settings.tls_certificate is None and any(each.transport == "tls" for each in found):
         raise ValueError(
-            "TLS needs a certificate: give tls_certificate, and tls_key if the key is in another file"
+            "TLS needs a certificate: set tls_certificate, and tls_key if the key is in another file"
         )
     return found
 
@@ -78,4 +78,4 @@ def _endpoints(text: str, has_certificate: bool) -> list[SocketEndpoint]:
     for transport in _TRANSPORTS:
         if scheme.lower() == transport:
             return [SocketEndpoint(transport, address)]
-    raise ValueError(f"{text!r}: listen with udp://, tcp:// or tls://, not {scheme}://")
+    raise ValueError(f"{text!r}: unknown scheme {scheme}://; use udp://, tcp:// or tls://")

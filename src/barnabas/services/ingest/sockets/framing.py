@@ -123,14 +123,14 @@ class FrameDecoder:
         while here < len(data) and here - position <= most and data[here] in _DIGITS:
             here += 1
         if here - position > most:
-            raise FramingError(f"a count of octets has more than {most} digits")
+            raise FramingError(f"an octet count has more than {most} digits")
         if here == len(data):
             return position
         if data[here] != SPACE:
             raise FramingError("a message begins with a digit, but not with an octet count")
         count = int(data[position:here])
         if count > self._longest:
-            raise FramingError(f"a message of {count} octets is announced, and {self._longest} are allowed")
+            raise FramingError(f"a message of {count} octets; at most {self._longest} are allowed")
         begin, end = here + 1, here + 1 + count
         if end > len(data):
             return position

@@ -167,7 +167,7 @@ class SocketListener:
         if len(self.connections) >= self.settings.connections:
             self.counts.refused += 1
             _logger.warning(
-                "a connection from %s was closed: there are %d, and more are not allowed (connections)",
+                "closed a connection from %s: the limit of %d is reached (connections)",
                 *(connection.peer, len(self.connections)),
             )
             return False
@@ -213,7 +213,7 @@ class SocketListener:
     def _close_idle(self) -> None:
         oldest = time.monotonic() - self.settings.idle_timeout
         for connection in [each for each in self.connections if each.heard_at < oldest]:
-            _logger.info("the connection from %s was closed: nothing came for a while", connection.peer)
+            _logger.info("closed the connection from %s: idle timeout", connection.peer)
             connection.finish()
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_idle)
 
@@ -251,7 +251,7 @@ class SenderConnection(asyncio.Protocol):
             )
         except (OSError, TimeoutError) as error:  # an SSLError is an OSError
             self._listener.counts.refused += 1
-            _logger.warning("no TLS with %s: %s", self.peer, error)
+            _logger.warning("the TLS handshake with %s failed: %s", self.peer, error)
             self._transport = None
             self._listener.leave(self)
             stream.abort()
@@ -271,7 +271,7 @@ class SenderConnection(asyncio.Protocol):
         self._put(self._decoder.feed(data))
         if self._decoder.error is not None:
             self._listener.counts.framing_errors += 1
-            _logger.warning("the connection from %s was closed: %s", self.peer, self._decoder.error)
+            _logger.warning("closed the connection from %s: %s", self.peer, self._decoder.error)
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:

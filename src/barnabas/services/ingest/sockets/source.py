@@ -64,7 +64,7 @@ class SocketSource:
 
     async def open(self, arrived: Callable[[], None]) -> None:
         await self.listener.open()
-        _logger.info("%s is taken on %s", self.kind, ", ".join(map(str, self.endpoints)))
+        _logger.info("accepting %s on %s", self.kind, ", ".join(map(str, self.endpoints)))
         for endpoint in self.endpoints:
             if not is_this_machine(endpoint.address.host) and not (
                 endpoint.transport == "tls" and self._listening.tls_client_ca
@@ -89,7 +89,7 @@ class SocketSource:
     async def shut(self) -> None:
         self.listener.close()
         if lost := len(self._inbox) + sum(map(len, self._outbox.unsettled)):
-            _logger.error("%d messages were taken and are lost: the broker did not take them in time", lost)
+            _logger.error("%d received messages were lost: the broker did not acknowledge them in time", lost)
 
     def close(self) -> None:
         self.listener.close()

@@ -77,12 +77,12 @@ def parse_rfc5424(priority: int, frame: bytes, position: int) -> SyslogMessage:
     """Parse the frame from `position`, just after the version; NotSyslogError if it is malformed."""
     words = frame[position:].split(b" ", _HEADER_WORDS)
     if len(words) <= _HEADER_WORDS:
-        raise NotSyslogError("a header of RFC 5424 has five fields, and structured data follow")
+        raise NotSyslogError("expected five header fields and structured data (RFC 5424)")
     time, host, app, procid, msgid = (_field(word) for word in words[:_HEADER_WORDS])
     rest = words[_HEADER_WORDS]
     data, end = read_structured_data(rest)
     if rest[end : end + 1] not in (b"", b" "):
-        raise NotSyslogError("structured data are followed by a space")
+        raise NotSyslogError("expected a space after structured data")
     return SyslogMessage(
         time=None if time is None else check_time(time),
         host=host,
@@ -116,7 +116,7 @@ def read_structured_data(text: bytes) -> tuple[StructuredData, int]:
     while text[position : position + 1] == b"[":
         position = _element(text, position + 1, found)
     if not position:
-        raise NotSyslogError("structured data are - or begin with [")
+        raise NotSyslogError("expected - or [ for structured data")
     return found, position
 
 
@@ -127,12 +127,12 @@ def _element(text: bytes, position: int, found: StructuredData) -> int:
     while text[position : position + 1] == b" ":
         equals = text.find(b'="', position)
         if equals < 0:
-            raise NotSyslogError('a parameter is NAME="VALUE"')
+            raise NotSyslogError('expected a parameter NAME="VALUE"')
         name = _name(text[position + 1 : equals])
         value, position = _value(text, equals + 2)
         _add(parameters, name, value)
     if text[position : position + 1] != b"]":
-        raise NotSyslogError("an element ends with ]")
+        raise NotSyslogError("expected ] at the end of an element")
     return position + 1
 
 
@@ -146,7 +146,7 @@ def _value(text: bytes, position: int) -> tuple[str, int]:
         if (end - before) % 2 == 0:
             return text_of(_unescaped(text[position:end])), end + 1
         end += 1
-    raise NotSyslogError("a value has no end")
+    raise NotSyslogError("unterminated value")
 
 
 def _unescaped(value: bytes) -> bytes:
@@ -159,7 +159,7 @@ def _unescaped(value: bytes) -> bytes:
 def _end_of_name(text: bytes, position: int) -> int:
     bracket = text.find(b"]", position)
     if bracket < 0:
-        raise NotSyslogError("an element has no end")
+        raise NotSyslogError("unterminated element")
     space = text.find(b" ", position, bracket)
     return bracket if space < 0 else space
 
@@ -182,7 +182,7 @@ def _add(parameters: dict[str, str | list[str]], name: str, value: str) -> None:
 
 def _field(word: bytes) -> str | None:
     if not word:
-        raise NotSyslogError("a field of the header is empty")
+        raise NotSyslogError("empty header field")
     text = text_of(word)
     return None if text == NIL else text
 
