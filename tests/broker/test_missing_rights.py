@@ -93,10 +93,10 @@ def test_a_store_without_rights_is_told_once_and_stops_nothing_else(
             assert isinstance(tiering, Tiering)
             told = tiering.problem.text
             assert f"s3://{BUCKET}" in told
-            assert "refuses access" in told
+            assert "denies access" in told
             assert SECRET not in caplog.text
             assert len(local_bases(broker, topic)) > 1, "nothing leaves the disk that is not copied"
-            warnings = [each for each in caplog.records if "refuses access" in each.getMessage()]
+            warnings = [each for each in caplog.records if "denies access" in each.getMessage()]
             assert len(warnings) == 1, [each.getMessage() for each in warnings]
             grant()
             until(lambda: len(local_bases(broker, topic)) == 1, "what was not copied is copied")

@@ -47,12 +47,12 @@ def test_a_command_that_is_not_let_in_says_why(secured: Cli, file: Path) -> None
     file.write_text(file.read_text().replace("al=", "hush="))
     ended = secured("topics", "list", "--command-config", str(file))
     assert ended.code == 1
-    assert "does not accept this client (SCRAM-SHA-512)" in ended.err
+    assert "rejected this client (SCRAM-SHA-512)" in ended.err
     assert "hush=" not in ended.err
 
     ended = secured("topics", "list")
     assert ended.code == 1
-    assert "speaks TLS on this port: security.protocol must be SSL or SASL_SSL" in ended.err
+    assert "uses TLS on this port: set security.protocol to SSL or SASL_SSL" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
 
 
 def test_a_refused_connection_says_that_nothing_listens() -> None:
-    with pytest.raises(CannotConnectError, match="nothing listens on that port"):
+    with pytest.raises(CannotConnectError, match="no process listens on that port"):
         asyncio.run(BrokerConnection.connect("127.0.0.1", free_port()))
 
 

@@ -78,4 +78,4 @@ def test_records_that_are_gone_are_reported_and_the_rest_is_read(
             assert [offset for _, offset, _ in await read_all(fetcher)] == list(range(60, 100))
 
     asyncio.run(main())
-    assert lost == [f"offset 0 of {topic}-0 is not there any more: its first record is 60"]
+    assert lost == [f"offset 0 of {topic}-0 was deleted: the log starts at 60"]

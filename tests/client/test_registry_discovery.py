@@ -58,7 +58,7 @@ def test_a_login_is_sent_to_the_host_of_the_broker_only() -> None:
     assert (found.user, found.discovered) == ("ann", True)
     with pytest.raises(RegistryError, match=r"not on the host of the broker .* set schema\.registry\.url"):
         located(LOGIN, "http://elsewhere:8081", BROKER, PLAINTEXT)
-    with pytest.raises(RegistryError, match="does not speak TLS, although the brokers do"):
+    with pytest.raises(RegistryError, match="does not use TLS, although the brokers do"):
         located(LOGIN, "http://:8081", BROKER, TLS)
     local = located(LOGIN, "http://127.0.0.1:8081", Address("localhost", 9092), PLAINTEXT)
     assert local is not None

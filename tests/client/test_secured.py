@@ -215,7 +215,7 @@ def test_a_token_is_got_with_a_client_id_and_its_secret(
 
         login["sasl_oauthbearer_client_secret"] = "oops"
         said = asyncio.run(fails(client_of(secured_kafka, "SECURE", oauth(secured_kafka, **login))))
-    assert "refuses a token to 'me' (HTTP 401)" in said
+    assert "denied a token to 'me' (HTTP 401)" in said
     assert "oops" not in said
 
 
@@ -254,12 +254,12 @@ def test_what_does_not_fit_a_listener_is_said_in_a_sentence(
     mine = stranger.sign("client")
     keys = {"ssl.keystore.certificate.chain": mine.certificate_pem, "ssl.keystore.key": mine.key_pem()}
     wrong = [
-        ("TLS", {}, "speaks TLS on this port: security.protocol must be SSL or SASL_SSL"),
-        ("TLS", secured_kafka.settings("NAMED", **plain), "speaks TLS on this port"),
+        ("TLS", {}, "uses TLS on this port: set security.protocol to SSL or SASL_SSL"),
+        ("TLS", secured_kafka.settings("NAMED", **plain), "uses TLS on this port"),
         ("TLS", {"security.protocol": "SSL"}, "authority that is not trusted here"),
         ("TLS", {**tls, "ssl.truststore.location": str(tmp_path / "other.pem")}, "not trusted here"),
-        ("MUTUAL", tls, "wants a certificate of this client"),
-        ("MUTUAL", {**tls, "ssl.enabled.protocols": "TLSv1.2"}, "wants a certificate of this client"),
+        ("MUTUAL", tls, "requires a client certificate"),
+        ("MUTUAL", {**tls, "ssl.enabled.protocols": "TLSv1.2"}, "requires a client certificate"),
         ("MUTUAL", {**tls, **keys}, "does not accept the certificate of this client"),
         (
             "SHORT",
@@ -269,7 +269,7 @@ def test_what_does_not_fit_a_listener_is_said_in_a_sentence(
         (
             "SECURE",
             oauth(secured_kafka, sasl_oauthbearer_token="nonsense"),
-            "does not accept this client (OAUTHBEARER)",
+            "rejected this client (OAUTHBEARER)",
         ),
     ]
     for listener, settings, text in wrong:
@@ -282,7 +282,7 @@ def test_what_does_not_fit_a_listener_is_said_in_a_sentence(
             )
         )
     )
-    assert "wants no SASL on this port" in said
+    assert "does not use SASL on this port" in said
 
 
 def test_a_listener_that_hangs_up_brings_a_hint(secured_kafka: SecuredKafka) -> None:
@@ -292,7 +292,7 @@ def test_a_listener_that_hangs_up_brings_a_hint(secured_kafka: SecuredKafka) -> 
             with pytest.raises(CannotConnectError, match=r"ended the TLS handshake .*security\.protocol"):
                 await client.all_topics()
         async with Client(secured_kafka.address("NAMED")) as client:
-            with pytest.raises(ConnectionLostError, match="does it want SASL on this port"):
+            with pytest.raises(ConnectionLostError, match="does this port require SASL"):
                 await client.all_topics()
 
     asyncio.run(main())

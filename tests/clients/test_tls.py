@@ -217,7 +217,7 @@ def test_a_client_with_a_certificate_is_called_as_the_rules_say(
 
 
 def test_a_client_without_a_certificate_is_told_so(mutual: Mutual) -> None:
-    with pytest.raises(ClientError, match="wants a certificate of this client"):
+    with pytest.raises(ClientError, match="requires a client certificate"):
         mutual.ask()
 
 

@@ -386,7 +386,7 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda request: send(request, 407)) as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "")
-        with pytest.raises(OSError, match="the proxy refuses the connection: HTTP status 407"):
+        with pytest.raises(OSError, match="the proxy rejects the connection: HTTP status 407"):
             fetch("https://127.0.0.1:1/", timeout=TIMEOUT, use_proxy=True)
 
 

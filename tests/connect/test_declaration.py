@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
         read_connector(tmp_path / "nothing.yml")
     assert "line 2: invalid YAML" in complaint(tmp_path, "name: [a\nfrom: b")
     assert "needs at least `name, from, to`" in complaint(tmp_path, "")
-    assert "at least `name`, `from` and `to`" in complaint(tmp_path, "[a]")
+    assert "needs `name`, `from` and `to`" in complaint(tmp_path, "[a]")
 
 
 def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: 
 
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
     said = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
-    assert "line 4: ${env:TOPIC} is in a field that logs and the status show" in said
+    assert "line 4: ${env:TOPIC} is in a field that appears in logs" in said
 
 
 def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_a_database_that_goes_away_in_a_merge_is_told_and_nothing_is_lost(
     writer.write(rows(spark, 1), "q", 0)
     writer.passed = away
     try:
-        with pytest.raises(DatabaseError, match="nothing is lost, and the batch is tried again") as caught:
+        with pytest.raises(DatabaseError, match="nothing is lost, and the batch is retried") as caught:
             writer.write(rows(spark, 2), "q", 1)
         assert shop.location in str(caught.value)
         with pytest.raises(DatabaseError, match="No connection to the database at"):
@@ -193,8 +193,11 @@ def test_a_table_gains_the_columns_that_it_lacks(
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"mode": "upsert"}, "wants `keys`"),
-        ({"mode": "upsert", "keys": ("number",)}, "The sink's key number is none of the fields: id, total"),
+        ({"mode": "upsert"}, "requires `keys`"),
+        (
+            {"mode": "upsert", "keys": ("number",)},
+            "The rows have no key field number; their fields are id, total",
+        ),
         ({"create": False}, "Table orders does not exist at jdbc:postgresql://"),
     ],
 )

@@ -37,9 +37,9 @@ def test_offsets_are_shown_and_set(tmp_path: Path) -> None:
 
 
 def test_offsets_are_not_set_in_the_middle_of_a_batch(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="Batch 4 of c was begun and not finished"):
+    with pytest.raises(PipelineError, match="Batch 4 of c is incomplete"):
         checkpoint(tmp_path, begun=4).set({TopicPartition("orders", 1): 2})
-    with pytest.raises(PipelineError, match="has not done a batch yet"):
+    with pytest.raises(PipelineError, match="has not completed a batch yet"):
         Positions(LocalFolder(tmp_path / "nothing"), "c").set({TopicPartition("orders", 1): 2})
     with pytest.raises(PipelineError, match="does not read carts-1"):
         checkpoint(tmp_path / "other").set({TopicPartition("carts", 1): 2})

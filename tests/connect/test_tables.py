@@ -41,7 +41,7 @@ errors: {{topic: {name}.dead}}
     assert sorted((row["id"], row["day"]) for row in found) == [(0, "mon"), (1, "tue"), (2, "mon")]
     [letter] = consume(broker.bootstrap_servers, f"{name}.dead")
     assert letter.value() == b"no json"
-    assert headers_of(letter)["errors.reason"] == "the line is not the json that its schema says"
+    assert headers_of(letter)["errors.reason"] == "the line is not valid json for the schema"
 
 
 @requires_iceberg

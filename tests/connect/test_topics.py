@@ -63,10 +63,10 @@ def test_rows_are_transformed_and_routed_and_bad_ones_become_letters(
     assert json.loads(de.value())["card"] == "***"
     letters = {one.key(): one for one in consume(servers, f"{name}.dead")}
     assert {key: headers_of(one)["errors.reason"] for key, one in letters.items()} == {
-        b"4": "cast: amount is no decimal(10,2): much",
-        b"5": "the value is not the json that its schema says",
+        b"4": "cast: amount is not a valid decimal(10,2): much",
+        b"5": "the value is not valid json for the schema",
         b"6": "route: country is null",
-        b"8": f"route: no name of a topic: {name}.?",
+        b"8": f"route: not a valid topic name: {name}.?",
     }
     assert letters[b"5"].value() == b"no json"
     assert headers_of(letters[b"5"])["errors.topic"] == source
@@ -112,11 +112,11 @@ to: {{topic: {{topic: {target}, {sink}}}}}
     [
         (
             "rename: {nothing: x}",
-            "`rename` names the field nothing, which the rows do not have; they have id, name",
+            "`rename`: the rows have no field nothing; they have id, name",
         ),
-        ("rename: {name: id}", "`rename` makes a second column id"),
-        ('filter: "amount > 0"', "`filter` does not fit the rows"),
-        ('cast: {id: "lots"}', "`cast` does not fit the rows"),
+        ("rename: {name: id}", "`rename` would duplicate the column id"),
+        ('filter: "amount > 0"', "cannot apply `filter` to the rows"),
+        ('cast: {id: "lots"}', "cannot apply `cast` to the rows"),
     ],
 )
 def test_a_transform_that_does_not_fit_is_told_before_anything_runs(

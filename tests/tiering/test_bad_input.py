@@ -55,7 +55,7 @@ def test_missing_rights_are_told_as_such() -> None:
     async def main(options: dict[str, str]) -> None:
         store = open_store(new_prefix(), options)
         for attempt in (copy(store), everything_in(store)):
-            with told(StoreDeniedError, f"s3://{BUCKET}", "refuses access", "check the credentials"):
+            with told(StoreDeniedError, f"s3://{BUCKET}", "denies access", "check the credentials"):
                 await attempt
 
     with moto_server({"INITIAL_NO_AUTH_ACTION_COUNT": "1"}) as options:

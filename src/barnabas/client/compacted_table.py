@@ -86,7 +86,7 @@ class CompactedTable:
         """Read up to the end offset at the time of the call.
 
         The high watermark of a fetch is not enough: that of a new leader may be below records that were
-        acknowledged. ListOffsets refuses to answer until it has caught up (KIP-207).
+        acknowledged. ListOffsets rejects to answer until it has caught up (KIP-207).
         """
         tp = self._tp
         end = (await list_offsets_once(self._client, {tp: LATEST}))[tp].offset
@@ -106,7 +106,7 @@ class CompactedTable:
                 raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{tp} cannot be read to its end, {end}")
 
     async def _start_over(self) -> None:
-        """The topic was deleted and created again."""
+        """The topic was deleted and recreated."""
         found = await list_offsets(self._client, {self._tp: EARLIEST})
         self._position, self._settled, self._unsettled = found[self._tp].offset, {}, {}
 

@@ -90,7 +90,7 @@ class BrokerConnection:
         except TimeoutError:
             connection.close()
             raise CannotConnectError(
-                str(connection.address), f"no answer within {timeout_seconds:g} seconds"
+                str(connection.address), f"no response within {timeout_seconds:g} seconds"
             ) from None
         except (OSError, ConnectionLostError, BrokenResponseError) as error:
             connection.close()
@@ -108,12 +108,12 @@ class BrokerConnection:
         """The newest version that both sides support."""
         theirs = self.versions.get(request_class.api_key)
         if theirs is None:
-            raise UnsupportedApiError(f"the broker at {self.address} does not know {request_class.NAME}")
+            raise UnsupportedApiError(f"the broker at {self.address} does not support {request_class.NAME}")
         version = min(theirs.last, request_class.max_version)
         if version < max(theirs.first, request_class.min_version):
             raise UnsupportedApiError(
-                f"the broker at {self.address} speaks {request_class.NAME} {theirs.first}-{theirs.last}, "
-                f"we speak {request_class.min_version}-{request_class.max_version}"
+                f"the broker at {self.address} supports {request_class.NAME} {theirs.first}-{theirs.last}, "
+                f"this client {request_class.min_version}-{request_class.max_version}"
             )
         return version
 
@@ -128,7 +128,7 @@ class BrokerConnection:
                 return await answer
         except TimeoutError:
             late = RequestTimeoutError(
-                f"{self.address} did not answer {message.NAME} within {timeout_seconds:g} seconds"
+                f"{self.address} did not respond to {message.NAME} within {timeout_seconds:g} seconds"
             )
             self._finish(late)
             raise late from None
@@ -148,7 +148,7 @@ class BrokerConnection:
         await self._receiver.drain()
 
     def close(self) -> None:
-        self._finish(ConnectionLostError(f"the connection to {self.address} was closed by this side"))
+        self._finish(ConnectionLostError(f"the connection to {self.address} was closed locally"))
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -209,7 +209,7 @@ class BrokerConnection:
             response = _decode(waiting, frame)
         except ProtocolError as error:
             broken = BrokenResponseError(
-                f"{self.address} sent a broken {waiting.response_class.NAME}: {error}"
+                f"{self.address} sent a malformed {waiting.response_class.NAME}: {error}"
             )
             _fail(waiting.answer, broken)
             self._finish(broken)
@@ -233,14 +233,14 @@ class BrokerConnection:
     def _hint(self) -> str:
         """Likely cause: Kafka closes a connection silently if the security protocol does not match the port."""
         if not self.versions:
-            return " (does it speak another security.protocol on this port?)"
+            return " (does this port use another security.protocol?)"
         if self._guard.mechanism is None and self._next_id <= _WITHOUT_NAME:
-            return " on the first request (does it want SASL on this port? see security.protocol)"
+            return " on the first request (does this port require SASL? see security.protocol)"
         return ""
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, ConnectionRefusedError):
-            return "connection refused (nothing listens on that port)"
+            return "connection refused (no process listens on that port)"
         if isinstance(error, socket.gaierror):
             return "the host name cannot be resolved"
         if isinstance(error, ConnectionError) and self._guard.context is not None:

@@ -117,8 +117,6 @@ class FrameReceiver(asyncio.BufferedProtocol):
         self._filled = 0
         self.transport.abort()
         if is_alert:
-            self._on_end(
-                TlsAlertError("speaks TLS on this port: security.protocol must be SSL or SASL_SSL there")
-            )
+            self._on_end(TlsAlertError("uses TLS on this port: set security.protocol to SSL or SASL_SSL"))
             return
-        self._on_end(ValueError(f"a frame of {size} bytes was announced: this is not a Kafka broker"))
+        self._on_end(ValueError(f"sent a frame length of {size} bytes: this is not a Kafka broker"))

@@ -173,11 +173,11 @@ class RangeFetcher:
     def _stalled(self, answer: FetchedPartition) -> None:
         tp, until = answer.partition, self._ends[answer.partition]
         if answer.high_watermark < until:
-            self._lose(tp, f"{tp} ends at {answer.high_watermark}, and {until} was its end before", None)
+            self._lose(tp, f"{tp} ends at {answer.high_watermark}, below its former end {until}", None)
             return
         raise StalledError(
-            f"{tp} gave no records from offset {answer.fetch_offset} on for {self._timeout:g} s, and there "
-            f"must be some up to {until}"
+            f"{tp} returned no records from offset {answer.fetch_offset} on for {self._timeout:g} s, although it "
+            f"ends at {until}"
         )
 
     async def _recover(self, answer: FetchedPartition) -> None:
@@ -186,10 +186,10 @@ class RangeFetcher:
             return
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
             earliest = (await list_offsets(self._client, {tp: EARLIEST}))[tp].offset
-            what = f"offset {position} of {tp} is not there any more: its first record is {earliest}"
+            what = f"offset {position} of {tp} was deleted: the log starts at {earliest}"
             self._lose(tp, what, earliest if earliest > position else None)
         elif answer.error in UNKNOWN and self._is_gone():
-            self._lose(tp, f"{tp} is not there any more", None)
+            self._lose(tp, f"{tp} no longer exists", None)
         else:
             await self._wait_or_raise(KafkaError(answer.error, f"cannot read {tp}"))
 

@@ -130,9 +130,7 @@ class StatusReporter:
             self._refused = False
         except (KafkaError, ClientError, TimeoutError) as error:
             if not self._refused:
-                _logger.warning(
-                    "the status is not reported to %s: %s", STATUS_TOPIC, error or "no answer in time"
-                )
+                _logger.warning("cannot report the status to %s: %s", STATUS_TOPIC, error or "timeout")
             self._refused = True
 
     async def _write(self, status: ProcessStatus) -> None:

@@ -140,7 +140,7 @@ async def _ask_once(client: Client, partitions: list[TopicPartition]) -> dict[To
 
 
 async def ask_brokers(client: Client, brokers: Iterable[int]) -> dict[int, BrokerTiers | str]:
-    """Tiered storage of each broker that has some; a text for one that does not answer. KafkaError
+    """Tiered storage of each broker that has some; a text for one that does not respond. KafkaError
     (CLUSTER_AUTHORIZATION_FAILED) without the right to describe the cluster."""
     found: dict[int, BrokerTiers | str] = {}
     for broker in brokers:

@@ -46,7 +46,7 @@ SECURITY_LEVEL = 3
 TIERING_LEVEL = 4
 """From this level on, topics may be tiered: every broker supports tiered logs and the deletion of their objects."""
 MIRROR_LEVEL = 5
-"""From this level on, topics may be mirrors: every broker refuses writes of clients to them."""
+"""From this level on, topics may be mirrors: every broker rejects writes of clients to them."""
 NEWEST_LEVEL = MIRROR_LEVEL
 
 _OF_SECURITY = (

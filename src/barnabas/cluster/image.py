@@ -161,7 +161,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
     mirrors: Mapping[Uuid, MirrorTopic] = {}
     """By the topic id in this cluster."""
     incarnation: int = 0
-    """Number of restores from an object store; the store refuses writes of earlier incarnations."""
+    """Number of restores from an object store; the store rejects writes of earlier incarnations."""
 
     def topic_by_id(self, topic_id: Uuid) -> TopicState | None:
         name = self.topic_names_by_id.get(topic_id)

@@ -125,7 +125,7 @@ class NetworkPeers:
             return await connection.send(request, version, within)
         except ClientError as error:
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not respond: {error}"
             ) from error
 
     async def serves(self, broker_id: int, api_key: ApiKey) -> bool:
@@ -136,7 +136,7 @@ class NetworkPeers:
             connection = await self._connection(broker_id, _PURPOSES.get(api_key, _Purpose.OTHERS))
         except ClientError as error:
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not answer: {error}"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} does not respond: {error}"
             ) from error
         return api_key in connection.versions
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 
 SPARE = 64  # listeners, the metadata log, checkpoints and temporary files
-ENOUGH = 65_536  # 10,000 connections, the segments and a reserve; macOS refuses values above its limit
+ENOUGH = 65_536  # 10,000 connections, the segments and a reserve; macOS rejects values above its limit
 MAX_SEGMENTS = 16384  # open indexes take memory too: a few KB each, megabytes for the largest
 
 

@@ -309,7 +309,7 @@ def _open_tunnel(proxy: SplitResult, host: str, port: int, deadline: Deadline) -
         with http.client.HTTPResponse(timed, method="CONNECT") as response:  # type: ignore[arg-type]  # only reads
             response.begin()
             if response.status != 200:
-                raise OSError(f"the proxy refuses the connection: HTTP status {response.status}")
+                raise OSError(f"the proxy rejects the connection: HTTP status {response.status}")
     except BaseException:
         sock.close()
         raise

@@ -93,7 +93,7 @@ class ConnectorPlan:
                 rows = transform.apply(rows)
                 rows.schema  # noqa: B018 - forces analysis, which reports the error
             except AnalysisException as error:
-                raise PipelineError(f"`{transform.kind}` does not fit the rows.", error) from None
+                raise PipelineError(f"cannot apply `{transform.kind}` to the rows.", error) from None
         return rows
 
     def _writer(self, checkpoint: str) -> ConnectorWriter:

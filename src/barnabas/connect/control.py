@@ -45,7 +45,7 @@ def connectors_session(connectors: Sequence[Connector], master: str | None) -> I
         for name, value in one.configuration.items():
             if name.startswith("spark.") and configuration.setdefault(name, value) != value:
                 raise PipelineError(
-                    f"The connectors say different things about {name}: run them apart, or let them say the same."
+                    f"The connectors have different values of {name}: use the same value, or run them separately."
                 )
     jars = {jar.strip() for one in connectors for jar in one.configuration.get(JARS, "").split(",")}
     configuration[JARS] = ",".join(sorted(jars - {""}))
@@ -60,7 +60,7 @@ def check_together(connectors: Sequence[Connector]) -> None:
         counted = Counter(getattr(one, what) for one in connectors)
         twice = [value for value, number in counted.items() if number > 1]
         if twice:
-            raise PipelineError(f"Two connectors have the {what} {twice[0]}; give each its own.")
+            raise PipelineError(f"Two connectors have the same {what}: {twice[0]}.")
     for one in connectors:
         StateLock(one.name, state_url(one)).check()
 
@@ -171,7 +171,7 @@ class RunningConnector:
         elif self.life.state == "paused":
             self.life.begin_again()
         if self._orders.take_restart() and self.life.state != "paused":
-            logger.info("%s is started again, as it was asked to", self.connector.name)
+            logger.info("restarting %s as requested", self.connector.name)
             self._close()
             self._tolerance.forgive()
             self.life.begin_again()
@@ -216,8 +216,8 @@ class RunningConnector:
         stalled = self.life.stalled_for(now)
         if stalled is not None:
             raise PipelineError(
-                f"{self.connector.name} has done no batch for {stalled:.0f} s, although {self.flow.lag:,} records wait:"
-                " its query is stuck, and is started again."
+                f"{self.connector.name} completed no batch for {stalled:.0f} s, although its lag is {self.flow.lag:,}:"
+                " its query is stuck and is restarted."
             )
 
     def _check_tolerance(self) -> None:
@@ -309,4 +309,4 @@ def _quietly(work: Callable[[], Any], name: str) -> None:
     try:
         work()
     except Exception as error:  # including any error of the JVM
-        logger.warning("%s did not end in order: %s", name, words_of(error))
+        logger.warning("error while stopping %s: %s", name, words_of(error))

@@ -133,4 +133,4 @@ def require_stopped(connector: Connector) -> None:
     try:
         StateLock(connector.name, state_url(connector)).check()
     except PipelineError as error:
-        raise PipelineError(f"{connector.name} runs: stop it first.", str(error)) from None
+        raise PipelineError(f"{connector.name} is running: stop it first.", str(error)) from None

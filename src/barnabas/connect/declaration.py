@@ -163,7 +163,7 @@ def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Co
     """Read NAME.yml; PipelineError with file and line if invalid. `overrides` take precedence over `configuration`."""
     document = _read(path)
     if not isinstance(document.value, dict):
-        raise document.error((), "a connector has at least `name`, `from` and `to`.")
+        raise document.error((), "a connector needs `name`, `from` and `to`.")
     said: _Document = _convert(document, document.value, _Document, ())
     if not _NAME.fullmatch(said.name):
         raise document.error(
@@ -202,7 +202,7 @@ def _check(document: _LinedDocument, connector: Connector) -> None:
     if not connector.sink.is_routed and any(one.kind == "route" for one in connector.transforms):
         raise document.error(
             ("transforms",),
-            "`route` chooses a topic for each row, and this sink has one place for all of them.",
+            "`route` chooses a topic for each row, but this sink has a single target.",
         )
 
 
@@ -212,7 +212,7 @@ def _end(
     """Parse a source or sink such as `{topic: {...}}`: one kind with its settings."""
     if len(said) != 1:
         raise document.error(
-            (section,), f"`{section}` has one of {_listed(known)}, with its settings below it."
+            (section,), f"`{section}` must be one of {_listed(known)}, with its settings below it."
         )
     kind, settings = next(iter(said.items()))
     if kind not in known:
@@ -225,7 +225,7 @@ def _end(
     for reference in references_in(end):
         raise document.error(
             _line_of(document, reference, path),
-            f"{reference} is in a field that logs and the status show; use secrets in fields such as `password` "
+            f"{reference} is in a field that appears in logs and the status; use it in fields such as `password` "
             "and `url`.",
         )
     return end
@@ -234,7 +234,7 @@ def _end(
 def _transform(document: _LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
     path: DocumentPath = ("transforms", number)
     if len(said) != 1:
-        raise document.error(path, f"a transform is one of {_listed(TRANSFORMS)}.")
+        raise document.error(path, f"a transform must be one of {_listed(TRANSFORMS)}.")
     kind, value = next(iter(said.items()))
     if kind not in TRANSFORMS:
         raise document.error((*path, kind), _unknown(kind, TRANSFORMS, "`transforms`"))

@@ -79,8 +79,8 @@ class DeltaTable:
             elif there.get(name) != kind:
                 has = there.get(name, "no such column")
                 raise PipelineError(
-                    f"The Delta table at {self._url} does not fit the rows: {name} is {kind} there, and {has} in the "
-                    "table. Cast or drop the field, or change the table."
+                    f"The rows do not match the Delta table at {self._url}: {name} is {kind} in the rows and {has} in "
+                    "the table. Cast or drop the field, or change the table."
                 )
         return new
 
@@ -178,7 +178,7 @@ def kernel_of(session: SparkSession) -> Any:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.delta.kernel.Table")
     except Py4JJavaError:
         raise PipelineError(
-            "Delta's library is not there: say `barnabas.jars: delta` in the connector's `configuration`."
+            "Delta's library is missing: set `barnabas.jars: delta` in the connector's `configuration`."
         ) from None
     return jvm.io.delta.kernel
 

@@ -44,11 +44,11 @@ class Positions:
         last, begun = self.last_batch(), _last(self._checkpoint.below("offsets"))
         if last is None:
             raise PipelineError(
-                f"{self._connector} has not done a batch yet: say where it begins with `start` of its source."
+                f"{self._connector} has not completed a batch yet: set the start position with `start` of its source."
             )
         if begun is not None and begun > last:
             raise PipelineError(
-                f"Batch {begun} of {self._connector} was begun and not finished: `barnabas connect run --once` "
+                f"Batch {begun} of {self._connector} is incomplete: `barnabas connect run --once` "
                 "finishes it; then its offsets can be set."
             )
         lines = self._entry(last)
@@ -91,7 +91,7 @@ def _move(sources: list[Any], tp: TopicPartition, offset: int) -> None:
             parts[str(tp.partition)] = offset
             return
     raise PipelineError(
-        f"The connector does not read {tp.topic}-{tp.partition}; `connect offsets` shows what it does."
+        f"The connector does not read {tp.topic}-{tp.partition}; `connect offsets` lists its partitions."
     )
 
 

@@ -40,13 +40,15 @@ class Rename:
 
     def problem(self) -> str | None:
         reserved = [new for new in self.names.values() if new in (ERROR, ROUTE)]
-        return f"`{reserved[0]}` is a name of ours" if reserved else None
+        return f"`{reserved[0]}` is a reserved name" if reserved else None
 
     def apply(self, rows: DataFrame) -> DataFrame:
         _require(self.kind, self.names, rows)
         taken = set(self.names.values()) & (set(rows.columns) - set(self.names))
         if taken:
-            raise PipelineError(f"`rename` makes a second column {min(taken)}: drop the other one first.")
+            raise PipelineError(
+                f"`rename` would duplicate the column {min(taken)}: drop the other one first."
+            )
         return rows.withColumnsRenamed(self.names)
 
 
@@ -65,10 +67,10 @@ class MaskTransform:
 
     def problem(self) -> str | None:
         if not self.settings.fields:
-            return "`fields` names the fields to mask"
+            return "`fields` is required: the fields to mask"
         if self.settings.keep_last < 0:
-            return "`keep_last` is a number of letters, 0 or more"
-        return None if len(self.settings.letter) == 1 else "`letter` is one letter"
+            return "`keep_last` must be 0 or more"
+        return None if len(self.settings.letter) == 1 else "`letter` must be a single character"
 
     def apply(self, rows: DataFrame) -> DataFrame:
         _require(self.kind, self.settings.fields, rows)
@@ -115,7 +117,7 @@ class RouteTransform:
     def problem(self) -> str | None:
         rest = _FIELD.sub("", self.pattern)
         if "{" in rest or "}" in rest:
-            return f"{self.pattern!r}: write fields in braces, as in orders.{{country}}"
+            return f"{self.pattern!r}: put fields in braces, for example orders.{{country}}"
         return None
 
     def apply(self, rows: DataFrame) -> DataFrame:
@@ -130,7 +132,7 @@ class RouteTransform:
         rows = rows.withColumn(ROUTE, F.concat(*parts))
         lacks = F.concat(F.lit("route: "), F.lit(", ".join(names)), F.lit(" is null"))
         named = F.coalesce(F.regexp_replace(ROUTE, "[^a-zA-Z0-9._-]", "?"), F.lit(""))
-        odd = F.concat(F.lit("route: no name of a topic: "), F.substring(named, 1, MAX_SHOWN))
+        odd = F.concat(F.lit("route: not a valid topic name: "), F.substring(named, 1, MAX_SHOWN))
         right = F.col(ROUTE).rlike("^[a-zA-Z0-9._-]{1,249}$") & ~F.col(ROUTE).isin(".", "..")
         return _with_error(rows, F.when(F.col(ROUTE).isNull(), lacks).when(~right, odd))
 
@@ -154,7 +156,7 @@ class Cast:
             column = F.col(_quoted(name))
             wrong = column.isNotNull() & column.try_cast(kind).isNull()
             shown = F.substring(column.cast("string"), 1, MAX_SHOWN)
-            reasons.append(F.when(wrong, F.concat(F.lit(f"cast: {name} is no {kind}: "), shown)))
+            reasons.append(F.when(wrong, F.concat(F.lit(f"cast: {name} is not a valid {kind}: "), shown)))
         rows = _with_error(rows, *reasons)
         return rows.withColumns(
             {name: F.col(_quoted(name)).try_cast(kind) for name, kind in self.types.items()}
@@ -169,7 +171,7 @@ class Drop:
     names: list[str]
 
     def problem(self) -> str | None:
-        return None if ERROR not in self.names else f"`{ERROR}` is a name of ours"
+        return None if ERROR not in self.names else f"`{ERROR}` is a reserved name"
 
     def apply(self, rows: DataFrame) -> DataFrame:
         _require(self.kind, self.names, rows)
@@ -196,9 +198,7 @@ def _require(kind: str, names: Any, rows: DataFrame) -> None:
     for name in names:
         if name not in rows.columns:
             there = ", ".join(column for column in rows.columns if column != ERROR)
-            raise PipelineError(
-                f"`{kind}` names the field {name}, which the rows do not have; they have {there}."
-            )
+            raise PipelineError(f"`{kind}`: the rows have no field {name}; they have {there}.")
 
 
 def _quoted(name: str) -> str:

@@ -174,7 +174,7 @@ class ConnectWorker:
     def check(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             raise PipelineError(
-                f"Kafka Connect has ended with exit code {self._process.returncode}; its log is above."
+                f"Kafka Connect exited with status {self._process.returncode}; its log is above."
             )
 
     def submit(self, name: str, config: Mapping[str, str]) -> None:
@@ -183,7 +183,7 @@ class ConnectWorker:
             self._ask("PUT", f"/connectors/{name}/config", dict(config))
         except HttpError as error:
             said = json.loads(error.body or b"{}").get("message", error)
-            raise PipelineError(f"Kafka Connect refuses the connector {name}.", str(said)) from None
+            raise PipelineError(f"Kafka Connect rejects the connector {name}.", str(said)) from None
 
     def look(self, now: float) -> list[ProcessStatus]:
         """Return the status of all connectors; restart failed ones whose backoff has expired."""
@@ -236,7 +236,7 @@ def read_configs(files: Sequence[Path]) -> dict[str, dict[str, str]]:
     for file in files:
         name, config = _config_in(file)
         if name in found:
-            raise PipelineError(f"{file}: there are two connectors with the name {name}.")
+            raise PipelineError(f"{file}: duplicate connector name {name}.")
         found[name] = config
     return found
 

@@ -18,7 +18,7 @@ ANY_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ProposedIsr:
-    """The ISR a leader wants, as (broker id, broker epoch), and the state it wants to change."""
+    """The ISR a leader requires, as (broker id, broker epoch), and the state it wants to change."""
 
     topic_id: Uuid
     index: int

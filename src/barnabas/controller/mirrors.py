@@ -350,7 +350,7 @@ def _check_topic_id(change: MirrorChange, mirror: MirrorTopic) -> None:
     if change.source_topic_id != mirror.source_topic_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID,
-            f"{mirror.source_name} was deleted and created again in cluster {mirror.source_cluster_id}: delete "
+            f"{mirror.source_name} was deleted and recreated in cluster {mirror.source_cluster_id}: delete "
             f"{change.name} here, or promote it, and mirror the new one under another name",
         )
 

@@ -227,7 +227,7 @@ async def update_features(
     broker: ClusterNeeds, request: Request, message: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     named = {update.feature: update for update in message.feature_updates}  # the last one counts, as in Kafka
-    enough = len(broker.supported_features) + 1  # one of so many is not supported, which refuses them all
+    enough = len(broker.supported_features) + 1  # one of so many is not supported, which rejects them all
     try:
         problem = await broker.controller.submit(
             lambda image: features.update_features(

@@ -1,7 +1,7 @@
 """Deployment of Spark: chosen by the caller, spark-submit, SPARK_REMOTE, spark-defaults.conf or the environment.
 
 The first of these that names a master decides, in Spark's order. Masters are checked before Spark starts: Spark itself
-waits a minute for one that does not answer, and then fails with a Java stack.
+waits a minute for one that does not respond, and then fails with a Java stack.
 """
 
 from __future__ import annotations

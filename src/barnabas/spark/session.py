@@ -66,7 +66,7 @@ def session_builder(
 ) -> SparkSession.Builder:
     """A builder with our settings, except those configured outside of the program; `settings` come last.
 
-    PipelineError if this Spark is not supported, or if the master does not answer.
+    PipelineError if this Spark is not supported, or if the master does not respond.
     """
     require_supported_spark()
     deployment = deployment_of(master, settings or {})

@@ -72,4 +72,4 @@ class BrokerTableSource:
 
 
 def _lose(what: str) -> None:
-    raise TableError(f"{what}. It was deleted during the read; read again")
+    raise TableError(f"{what}. It was deleted during the read; retry")

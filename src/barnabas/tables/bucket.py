@@ -127,4 +127,4 @@ class BucketSource:
 
 
 def _lose(what: str) -> None:
-    raise TableError(f"{what}. It was deleted during the read; read again")
+    raise TableError(f"{what}. It was deleted during the read; retry")

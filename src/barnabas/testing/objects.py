@@ -204,7 +204,7 @@ class MemoryObjectStore:
         if fault in (Fault.FAIL, Fault.LATE_EFFECT):
             raise StoreUnavailableError(f"{kind} {key}: the store is unreachable.")
         if fault is Fault.DENY:
-            raise StoreDeniedError(f"{kind} {key}: the store refuses access.")
+            raise StoreDeniedError(f"{kind} {key}: the store denies access.")
         result = effect(fault)
         if fault is Fault.LOSE_ANSWER:
             raise StoreUnavailableError(f"{kind} {key}: the response was lost.")

@@ -54,7 +54,7 @@ def test_a_value_that_does_not_fit_is_refused(broker: EmbeddedBroker) -> None:
         client.register(f"{topic}-value", Schema("AVRO", AVRO))
     wrong = cli("produce", topic, *asked, "--value", '{"id": "seven"}')
     assert wrong.code == 1
-    assert "does not fit schema" in wrong.err
+    assert "does not match schema" in wrong.err
 
 
 def test_a_value_without_a_schema_id_is_shown_as_it_is(broker: EmbeddedBroker) -> None:

@@ -48,7 +48,7 @@ def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_p
     create = ("snapshot", "create", "twice", "--topics", topic)
     cli.ok(*create, "--store", tiered.url)
     refusals = {
-        "there is a snapshot twice already": (*create, "--store", tiered.url),
+        "snapshot twice already exists": (*create, "--store", tiered.url),
         "snapshot never does not exist": ("snapshot", "delete", "never", "--yes", "--store", tiered.url),
         "not a valid snapshot name": ("snapshot", "create", "a/b", "--store", tiered.url),
         "it is empty": (*create, "--store", f"file://{tmp_path}"),

@@ -150,7 +150,7 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
         ({**JAVAS, "sasl.login.callback.handler.class": "my.Handler"}, "Java class"),
         (
             {**JAVAS, "sasl.password": "${env:NOT_SET_HERE}"},
-            "which is not looked up for settings from a program",
+            "which is not resolved for settings from a program",
         ),
         (OAUTH, "sasl.oauthbearer.token must be given"),
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "id/token"}, "must be an https address"),
@@ -195,7 +195,7 @@ def test_cve_2024_31141_a_program_that_takes_settings_from_others_gives_nothing_
     monkeypatch.setenv("KAFKA_PASSWORD", "hush")
     if allowed:
         monkeypatch.setenv("BARNABAS_REFERENCES", allowed)
-    with pytest.raises(SecuritySettingError, match=r"refers to .*, which is not looked up") as refusal:
+    with pytest.raises(SecuritySettingError, match=r"refers to .*, which is not resolved") as refusal:
         parse_security({**LIBRDKAFKAS, "sasl.password": "${env:KAFKA_PASSWORD}"})
     assert "hush" not in str(refusal.value)
 

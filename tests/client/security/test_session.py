@@ -88,7 +88,7 @@ def test_a_client_that_is_not_believed_any_more_is_told_and_nothing_is_written()
         assert broker.session.holds(FETCH, [0])
         await renewed(broker)
         assert [type(error) for error in broker.ended] == [AuthenticationError]
-        assert "broker:1 does not accept this client (PLAIN): no longer" in str(broker.ended[0])
+        assert "broker:1 rejected this client (PLAIN): no longer" in str(broker.ended[0])
         assert not broker.written
 
     run(work)

@@ -161,7 +161,7 @@ def test_whatever_breaks_off_the_batch_is_there_once_in_the_end(
         with monkeypatch.context() as patched:
             patched.setattr(RedisConnection, "ask", asking)
             patched.setattr(RedisConnection, "send", sending)
-            with pytest.raises(PipelineError, match="it is tried again, and written once"):
+            with pytest.raises(PipelineError, match="it is retried and written exactly once"):
                 writer(server, tmp_path, kind="stream", stream="orders").write(some, "q", 0)
         server.start()
         assert entries(server) == (["1", "2"] if when == "after EXEC" else [])
@@ -230,7 +230,7 @@ def test_what_redis_refuses_is_told(spark: SparkSession, server: RedisServer, tm
         ({"stream": "orders"}, "either `key`"),
         ({"kind": "stream", "stream": "s", "ttl": "1 hour"}, "`ttl` of a sink `redis`"),
         ({"ttl": "soon"}, "`ttl`"),
-        ({"key": "nothing"}, "key nothing is none of the fields"),
+        ({"key": "nothing"}, "no key field nothing"),
     ],
 )
 def test_settings_that_cannot_be_are_told(

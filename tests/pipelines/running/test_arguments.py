@@ -187,7 +187,7 @@ def test_a_table_gains_the_new_columns_of_its_flow(make: MakeRunner, tmp_path: P
     found = runner.session.table("warm").select("heat", "unit").orderBy("heat").collect()
     assert found == [(5.0, None), (6.0, "C")]
     changed = MEASURES.replace('.where("heat > 0")', '.withColumn("heat", F.col("heat").cast("INT"))')
-    sentence = r"has other types .*heat is double, not int.*`--full-refresh warm` computes it again"
+    sentence = r"has other types .*heat is double, not int.*`--full-refresh warm` recomputes it"
     with pytest.raises(PipelineError, match=sentence):
         make(python=changed)
     again = make(python=changed, selection=FlowSelection(full=frozenset({"warm"})))

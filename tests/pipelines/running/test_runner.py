@@ -160,7 +160,7 @@ def test_a_definition_that_fails_is_told_before_anything_is_written(
         ),
         (
             "alarms: [{dataset: DATASET, name: hot, value: max(heat), above: 80, window: 10s}]",
-            "The alarm 'hot' watches DATASET, which is computed again each time",
+            "The alarm 'hot' watches DATASET, which is recomputed each time",
         ),
         ("lake: {DATASET: {path: 'file:///tmp/no-such-lake'}}", "or remove it from `lake`"),
     ],

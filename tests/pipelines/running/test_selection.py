@@ -192,7 +192,7 @@ def test_an_error_of_the_data_source_is_the_first_sentence(make: MakeRunner, bro
     sent(broker, source, "b")
     with pytest.raises(PipelineError) as caught:
         make(python=python, sql="", bootstrap=broker.bootstrap_servers).run_once()
-    assert f"has failed: topic {source} was deleted and created again." in caught.value.sentence
+    assert f"has failed: topic {source} was deleted and recreated." in caught.value.sentence
     assert caught.value.sentence.endswith("after a restart it continues from here.")
     assert "Traceback" not in str(caught.value)
 

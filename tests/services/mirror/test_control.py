@@ -99,7 +99,7 @@ def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
         source.kill()
         with MirrorProcess(theirs, ours, "--topics", name) as mirror:
             wait_for(
-                lambda: any("Waiting for the source src: cannot connect" in line for line in mirror.lines)
+                lambda: any("waiting for the source src: cannot connect" in line for line in mirror.lines)
             )
             source.start()
             wait_for(lambda: ends(ours, name) == [0])
@@ -119,10 +119,10 @@ def test_a_mirror_waits_for_a_source_that_goes_down_while_it_waits_for_the_targe
         ask(theirs, lambda client: create_topic(client, name, partitions=1))
         target.kill()
         with MirrorProcess(theirs, ours, "--topics", name) as mirror:
-            wait_for(lambda: any("Waiting for the target" in line for line in mirror.lines))
+            wait_for(lambda: any("waiting for the target" in line for line in mirror.lines))
             source.kill()
             target.start()
-            wait_for(lambda: any("Waiting for the source" in line for line in mirror.lines))
+            wait_for(lambda: any("waiting for the source" in line for line in mirror.lines))
             source.start()
             wait_for(lambda: ends(ours, name) == [0])
             assert mirror.stop() == 0

@@ -282,7 +282,7 @@ def test_a_record_that_the_state_stumbles_over_is_logged_and_skipped(
             await register(server, "good", enum(2))
 
     asyncio.run(work())
-    assert "is skipped, it cannot be understood: ZeroDivisionError: on purpose" in caplog.text
+    assert "ZeroDivisionError: on purpose" in caplog.text
 
 
 def test_a_task_that_dies_ends_the_registry(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,5 +210,5 @@ def test_peers_are_urls() -> None:
         "http://one:1/path",
         "http://me:pw@one:1",
     ):
-        with pytest.raises(InvalidPeerError, match="not the address of a registry"):
+        with pytest.raises(InvalidPeerError, match="not a valid registry address"):
             parse_peers(text)

@@ -87,7 +87,7 @@ def test_a_request_that_came_by_https_is_not_forwarded_in_plain_text(
         settings = {"url": url, "ssl.ca.location": str(authority.certificate), "max.retries": 0}
         with (
             SchemaRegistryClient(settings) as client,
-            pytest.raises(SchemaRegistryError, match="does not speak https") as refused,
+            pytest.raises(SchemaRegistryError, match="does not use https") as refused,
         ):
             client.register_schema("https-value", Schema('"long"', "AVRO"))
         assert refused.value.http_status_code == 503

@@ -217,7 +217,7 @@ def test_records_that_were_deleted_are_not_read(tiers: Tiers) -> None:
     lossy = tiers.options(topic, failOnDataLoss="false")  # a read may plan segments that are then deleted
     until(lambda: read(lossy)[0][1] == 1234, "the manifest has the new log start")
     asked = tiers.options(topic, startingOffsets=json.dumps({topic: {"0": 5}}))
-    with pytest.raises(DataLossError, match=f"offset 5 of {topic}-0 is not in the object store any more"):
+    with pytest.raises(DataLossError, match=f"offset 5 of {topic}-0 is no longer in the object store"):
         read(asked)
     assert read({**asked, "failOnDataLoss": "false"})[0][1] == 1234
 

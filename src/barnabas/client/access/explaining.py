@@ -59,7 +59,7 @@ def action_of(operation: str, kind: str, name: str | None) -> Action:
     if kinds[kind] is ResourceType.CLUSTER:
         return Action(Operation(number), ResourceType.CLUSTER, CLUSTER_NAME)
     if not name:
-        raise AclSyntaxError(f"say which {kind}")
+        raise AclSyntaxError(f"the name of the {kind} is missing")
     return Action(Operation(number), kinds[kind], name)
 
 

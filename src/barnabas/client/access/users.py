@@ -126,7 +126,7 @@ def hmac_in(password: str) -> bytes:
     except binascii.Error:
         raise KafkaError(
             ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
-            "the HMAC of a token is in base64, as it was printed when it was made",
+            "not a valid token HMAC: expected base64, as printed at its creation",
         ) from None
 
 

@@ -66,7 +66,7 @@ class ConsumerCore(ConsumerPositions):
         self._check_open()
         if self._is_manual:
             raise ValueError(
-                "the consumer has partitions by assign(); subscribe() and assign() exclude each other"
+                "the consumer has partitions by assign(); subscribe() and assign() are mutually exclusive"
             )
         self._topics, self._pattern, self._callbacks = list(topics), pattern, callbacks
         found = await self._subscribed_topics()
@@ -87,7 +87,7 @@ class ConsumerCore(ConsumerPositions):
         self._check_open()
         if self.session is not None:
             raise ValueError(
-                "the consumer has subscribed to topics; subscribe() and assign() exclude each other"
+                "the consumer has subscribed to topics; subscribe() and assign() are mutually exclusive"
             )
         self._is_manual = True
         wanted = frozenset(partitions)

@@ -223,7 +223,7 @@ def _encoder(options: CheckedOptions, what: str) -> Encode | None:
     serializer, schema = options.function(f"{what}_serializer"), options.text(f"{what}_schema")
     if schema is not None:
         if serializer is not None:
-            raise ValueError(f"{what}_serializer and {what}_schema exclude each other")
+            raise ValueError(f"{what}_serializer and {what}_schema are mutually exclusive")
         return registry_serializer(options.text("schema_registry_url"), schema, what)
     if serializer is None:
         return None

@@ -249,7 +249,7 @@ async def reverse(new: Client, old: Client, link: str, topics: str | None) -> li
     if not promoted:
         raise KafkaError(
             ErrorCode.RESOURCE_NOT_FOUND,
-            "the new primary has no topic that was promoted and came from the old one",
+            "the new primary has no promoted topics of the old one",
         )
     name = LinkName(link, new_id)
     for start in range(0, len(promoted), AT_ONCE):

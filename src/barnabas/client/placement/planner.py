@@ -234,7 +234,7 @@ def _replace_leaving(placement: ReplicaPlacement, partition: TopicPartition, lea
     free = [broker for broker in placement.sites if broker not in replicas]
     if not free:
         raise NoPlanError(
-            f"{partition} has replicas on {', '.join(map(str, replicas))} and no other broker can take "
+            f"{partition} has replicas on {', '.join(map(str, replicas))}, and no other broker can host "
             f"the replica of {leaving}: start another broker, or reduce the replicas of the topic with "
             "`barnabas cluster move`"
         )

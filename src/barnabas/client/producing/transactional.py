@@ -130,7 +130,7 @@ class TransactionRequests:
             if connection.version_for(InitProducerIdRequest) < FIRST_WITH_EPOCH:
                 raise KafkaError(
                     ErrorCode.INVALID_PRODUCER_EPOCH,
-                    f"a request of {transactional_id} got no answer and may still arrive: initialize the id again",
+                    f"a request of {transactional_id} got no response and may still arrive: initialize the id again",
                 )
             request = InitProducerIdRequest(
                 transactional_id=transactional_id,

@@ -239,11 +239,11 @@ class SchemaClient:
                 status, _, text = self._session.request(method, path, data)
         except OSError as error:
             reason = _reason(error)
-            raise RegistryError(f"the schema registry at {self._url} did not answer: {reason}") from error
+            raise RegistryError(f"the schema registry at {self._url} did not respond: {reason}") from error
         try:
             document = json.loads(text) if text else None
         except ValueError:
-            raise RegistryError(f"{self._url} answers HTTP {status} without JSON", status) from None
+            raise RegistryError(f"{self._url} returned HTTP {status} without JSON", status) from None
         if status >= 300:
             raise _refusal(self._url, status, document)
         return document
@@ -309,14 +309,14 @@ def _document(schema: Schema) -> dict[str, Any]:
 def _refusal(url: str, status: int, document: Any) -> RegistryError:
     known = document if isinstance(document, dict) else {}
     text = known.get("message") or f"HTTP {status}"
-    return RegistryError(f"{url} refuses: {text}", status, known.get("error_code") or status)
+    return RegistryError(f"{url} rejected the request: {text}", status, known.get("error_code") or status)
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 28:
-            raise NotFramedError("the path of the Protobuf message is cut off")
+            raise NotFramedError("the path of the Protobuf message is truncated")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift

@@ -87,9 +87,9 @@ def located(
     url = f"{parts.scheme}://{Address(host, parts.port)}"
     is_same_host = host.lower() == broker.host.lower() or (is_loopback(host) and is_loopback(broker.host))
     if account.has_credentials and not is_same_host:
-        raise _withheld(url, f"it is not on the host of the broker that names it, {broker}")
+        raise _withheld(url, f"it is not on the host of the broker that advertises it, {broker}")
     if account.has_credentials and security.tls is not None and parts.scheme != "https":
-        raise _withheld(url, "it does not speak TLS, although the brokers do")
+        raise _withheld(url, "it does not use TLS, although the brokers do")
     return replace(account, url=url, tls=_tls(account, url, security), discovered=True)
 
 
@@ -107,6 +107,6 @@ def _tls(account: RegistryAccount, url: str, security: ClientSecurity) -> TlsSet
 
 def _withheld(url: str, reason: str) -> RegistryError:
     return RegistryError(
-        f"the login is not sent to the schema registry {url} that the cluster names: {reason}; "
+        f"credentials are not sent to the schema registry {url} that the cluster advertises: {reason}; "
         f"set {REGISTRY_URL} to confirm it"
     )

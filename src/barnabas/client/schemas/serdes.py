@@ -46,7 +46,7 @@ class SchemaDecoder:
         except (NotFramedError, ClientError):
             raise
         except Exception as error:  # any library error for malformed bytes
-            raise IncompatibleValueError(f"the value does not fit schema {schema_id}: {error}") from error
+            raise IncompatibleValueError(f"the value does not match schema {schema_id}: {error}") from error
 
     def _make(self, schema_id: int) -> Callable[[bytes], Any]:
         schema = self.client.schema(schema_id)
@@ -70,7 +70,7 @@ class Encoder:
             return encode(self.schema_id, self._write(value))
         except Exception as error:
             raise IncompatibleValueError(
-                f"the value does not fit schema {self.schema_id}: {error}"
+                f"the value does not match schema {self.schema_id}: {error}"
             ) from error
 
     def _make(self, client: SchemaClient, subject: str, schema: Schema) -> Callable[[Any], bytes]:

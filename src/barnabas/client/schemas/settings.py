@@ -35,7 +35,7 @@ UNDERSTOOD = {
         "brokers can be used with this prefix."
     ),
     f"{REGISTRY_PREFIX}ssl.certificate.location": (
-        "PEM file with the certificate of this client, for a registry that wants one."
+        "PEM file with the certificate of this client, for a registry that requires one."
     ),
     f"{REGISTRY_PREFIX}ssl.key.location": "PEM file with its key.",
 }
@@ -147,7 +147,7 @@ def _with_login(access: RegistryAccount, values: Mapping[str, str]) -> RegistryA
     info, token = values.get(BASIC_LOGIN), values.get(BEARER_TOKEN)
     if info and token:
         raise SecuritySettingError(
-            REGISTRY_PREFIX + BEARER_TOKEN, f"cannot be combined with {BASIC_LOGIN}: give one of them"
+            REGISTRY_PREFIX + BEARER_TOKEN, f"cannot be combined with {BASIC_LOGIN}: set one of them"
         )
     if token:
         return replace(access, user="", password=Secret(""), token=Secret(token))

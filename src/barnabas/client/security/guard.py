@@ -44,15 +44,15 @@ def oauthbearer(token: str, extensions: tuple[tuple[str, str], ...] = ()) -> Exc
     refusal = yield (_SEPARATOR.join(parts) + _SEPARATOR * 2).encode()
     if refusal:
         yield _SEPARATOR.encode()
-        raise AuthenticationError(f"the broker refuses the token: {_status(refusal)}")
+        raise AuthenticationError(f"the broker rejected the token: {_status(refusal)}")
 
 
 def _status(refusal: bytes) -> str:
     try:
         found = msgspec.json.decode(refusal, type=dict[str, str])
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return "it does not say why"
-    return found.get("status", "it does not say why")
+        return "no reason given"
+    return found.get("status", "no reason given")
 
 
 class Guard:

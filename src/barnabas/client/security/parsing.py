@@ -40,7 +40,7 @@ def resolve(setting: str, value: str, *, trusted: bool = False) -> str:
         kind, where = match.groups()
         if not trusted and kind not in _allowed():
             problem = (
-                f"refers to {match.group()}, which is not looked up for settings from a program: give the value "
+                f"refers to {match.group()}, which is not resolved for settings from a program: set the value "
                 f"itself, or set {VARIABLE}=env,file in the environment of the process that connects"
             )
             raise SecuritySettingError(setting, problem)

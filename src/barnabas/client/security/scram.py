@@ -51,12 +51,10 @@ def _challenge(said: dict[str, str], our_nonce: str) -> tuple[str, bytes, int]:
         raise AuthenticationError("the broker requires an unknown SCRAM extension")
     nonces, iterations = said.get("r", ""), said.get("i", "")
     if not nonces.startswith(our_nonce) or nonces == our_nonce:
-        raise AuthenticationError(
-            "the broker's SCRAM answer belongs to another exchange (its nonce is wrong)"
-        )
+        raise AuthenticationError("the broker's SCRAM response belongs to another exchange (wrong nonce)")
     if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
         raise AuthenticationError(
-            f"the broker wants a password hashed {iterations[:20]!r} times; "
+            f"the broker requires {iterations[:20]!r} hash iterations; "
             f"only {MIN_ITERATIONS} to {MAX_ITERATIONS} are reasonable"
         )
     return nonces, _decoded(said.get("s", "")), int(iterations)
@@ -71,11 +69,11 @@ def _proof(mechanism: ScramMechanism, salted: bytes, covered: bytes) -> str:
 
 def _verify(said: dict[str, str], mechanism: ScramMechanism, salted: bytes, covered: bytes) -> None:
     if "e" in said:
-        raise AuthenticationError(f"the broker refuses the SCRAM exchange: {said['e'][:100]}")
+        raise AuthenticationError(f"the broker rejected the SCRAM exchange: {said['e'][:100]}")
     expected = hmac.digest(server_key(mechanism, salted), covered, mechanism.hash_name)
     if not hmac.compare_digest(_decoded(said.get("v", "")), expected):
         raise AuthenticationError(
-            "the broker does not know the password either (its SCRAM signature is wrong): it is not who it claims"
+            "the broker cannot prove that it knows the password (wrong SCRAM signature)"
         )
 
 
@@ -84,7 +82,7 @@ def _attributes(message: bytes) -> dict[str, str]:
     try:
         parts = message.decode().split(",")
     except UnicodeDecodeError:
-        raise AuthenticationError("the broker's SCRAM answer is not valid UTF-8") from None
+        raise AuthenticationError("the broker's SCRAM response is not valid UTF-8") from None
     return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals}
 
 
@@ -92,7 +90,7 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise AuthenticationError("the broker's SCRAM answer is not in base64") from None
+        raise AuthenticationError("the broker's SCRAM response is not valid base64") from None
 
 
 def _escaped(name: str) -> str:

@@ -38,7 +38,7 @@ async def authenticate(ask: Ask, mechanism: str, exchange: Exchange) -> float | 
     while True:
         answer: SaslAuthenticateResponse = await ask(SaslAuthenticateRequest(auth_bytes=message), None)
         if answer.error_code:
-            raise AuthenticationError(answer.error_message or "the broker refuses name or password")
+            raise AuthenticationError(answer.error_message or "the broker rejected the user name or password")
         try:
             message = exchange.send(bytes(answer.auth_bytes))
         except StopIteration:
@@ -51,10 +51,12 @@ def _check_mechanism(answer: SaslHandshakeResponse, mechanism: str) -> None:
         raise AuthenticationError(f"the broker does not offer the mechanism {mechanism}; it offers {offered}")
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         raise AuthenticationError(
-            "the broker wants no SASL on this port: security.protocol must be PLAINTEXT or SSL there"
+            "the broker does not use SASL on this port: set security.protocol to PLAINTEXT or SSL"
         )
     if answer.error_code:
-        raise AuthenticationError(f"the broker refuses the mechanism {mechanism} (error {answer.error_code})")
+        raise AuthenticationError(
+            f"the broker rejected the mechanism {mechanism} (error {answer.error_code})"
+        )
 
 
 RENEWED_AT = (0.85, 0.95)  # of the session lifetime, randomized as in Kafka's clients
@@ -92,7 +94,7 @@ class Session:
         try:
             lifetime = await authenticate(self._ask, mechanism, await self._guard.new_exchange())
         except AuthenticationError as error:
-            said = f"{self._broker} does not accept this client ({mechanism}): {error}"
+            said = f"{self._broker} rejected this client ({mechanism}): {error}"
             raise AuthenticationError(said) from None
         self._ends_at = math.inf if lifetime is None else began + lifetime * random.uniform(*RENEWED_AT)
 

@@ -85,7 +85,7 @@ REFUSED = {
     "sasl.login.class": _JAVA_CLASS,
     "ssl.engine.factory.class": _JAVA_CLASS,
     "ssl.crl.location": "put the revocation list into the file of ssl.ca.location, as PEM, instead",
-    "sasl.oauthbearer.assertion.file": "tokens are got with a client id and its secret",
+    "sasl.oauthbearer.assertion.file": "tokens are requested with a client id and secret",
 }
 
 # Values that must not be shown.

@@ -46,13 +46,13 @@ def explain_handshake(error: ssl.SSLError, tls: TlsSettings | None) -> str:
         return _explain_certificate(error)
     reason = (error.reason or "").upper()
     if reason.endswith(_NOT_TLS):
-        return "does not speak TLS on this port: security.protocol must be PLAINTEXT or SASL_PLAINTEXT there"
+        return "does not use TLS on this port: set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
     if reason.endswith(_OUR_CERTIFICATE):
         if tls is None or tls.certificate is None:
-            return "wants a certificate of this client: see ssl.keystore.location"
+            return "requires a client certificate: see ssl.keystore.location"
         return f"does not accept the certificate of this client ({tls.certificate.setting})"
     if "PROTOCOL" in reason or "VERSION" in reason:
-        return "speaks no TLS version that this client may: see ssl.enabled.protocols"
+        return "supports none of the TLS versions in ssl.enabled.protocols"
     return f"could not agree with this client on TLS: {error.reason or error}"
 
 
@@ -60,13 +60,13 @@ def _explain_certificate(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in _UNTRUSTED:
         return (
             "has a certificate from an authority that is not trusted here: "
-            "name that authority's certificate with ssl.truststore.location or ssl.ca.location"
+            "set that authority's certificate in ssl.truststore.location or ssl.ca.location"
         )
     if error.verify_code in _OTHER_HOST:
         return (
-            "has a certificate for another host: connect to the name that is in it, or set "
-            "ssl.endpoint.identification.algorithm to nothing"
+            "has a certificate for another host: connect by a name in the certificate, or set "
+            "ssl.endpoint.identification.algorithm to an empty value"
         )
     if error.verify_code in _EXPIRED:
-        return f"has a certificate that is out of date or not yet valid ({error.verify_message})"
+        return f"has an expired or not yet valid certificate ({error.verify_message})"
     return f"has a certificate that is not accepted: {error.verify_message}"

@@ -53,29 +53,29 @@ def fetch_token(endpoint: TokenEndpoint) -> _Answer:
     """Fetch a token. Blocking: run in a thread."""
     problem = problem_with(endpoint.url)
     if problem is not None:
-        raise AuthenticationError(f"no token is fetched from {endpoint.url}: the address {problem}")
+        raise AuthenticationError(f"cannot fetch a token from {endpoint.url}: the address {problem}")
     if endpoint.url.startswith("file:"):
         return _Answer(_read(endpoint.url))
     try:
         return msgspec.json.decode(_post(endpoint).raise_for_status().body, type=_Answer)
     except HttpError as error:
         _refuse(endpoint, error.status)
-        raise CannotConnectError(endpoint.url, f"the token endpoint answers {error.status}") from None
+        raise CannotConnectError(endpoint.url, f"the token endpoint returned status {error.status}") from None
     except OSError as error:
         raise CannotConnectError(endpoint.url, f"no token: {error}") from None
     except (msgspec.DecodeError, msgspec.ValidationError):
-        raise AuthenticationError(f"{endpoint.url} answers without an access_token") from None
+        raise AuthenticationError(f"the response of {endpoint.url} has no access_token") from None
 
 
 def _refuse(endpoint: TokenEndpoint, status: int) -> None:
     if 300 <= status < 400:
         raise AuthenticationError(
-            f"{endpoint.url} redirects (HTTP {status}), and the client secret is not sent to other addresses: "
+            f"{endpoint.url} redirects (HTTP {status}), but the client secret is not sent to other addresses: "
             "configure the final address"
         )
     if 400 <= status < 500 and status not in (408, 429):  # those two may pass
         raise AuthenticationError(
-            f"{endpoint.url} refuses a token to {endpoint.client_id!r} (HTTP {status}): id, secret or scope is wrong"
+            f"{endpoint.url} denied a token to {endpoint.client_id!r} (HTTP {status}): check id, secret and scope"
         )
 
 

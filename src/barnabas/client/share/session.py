@@ -136,7 +136,9 @@ class ClientShareSession:
             error = KafkaError(error_code(data.acknowledge_error_code), data.acknowledge_error_message or "")
             fetched.refusals.append(Refusal(tp, tuple(answers), error))
         if data.error_code:
-            error = KafkaError(error_code(data.error_code), data.error_message or f"cannot take from {tp}")
+            error = KafkaError(
+                error_code(data.error_code), data.error_message or f"cannot acquire records of {tp}"
+            )
             fetched.errors.append(error)
             return
         taken, gaps = open_acquired(tp, memoryview(data.records or b""), data.acquired_records)

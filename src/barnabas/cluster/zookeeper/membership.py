@@ -221,7 +221,7 @@ class ZooKeeperConnection(ClusterConnection):
         super().__init__(ZooKeeperMetadataStore(self._zk, self._identity, newest_level), self._membership)
 
     async def open(self, cluster_id: str | None, folder_id: str | None) -> None:
-        """Start a session. Raise ZooKeeperUnusableError if ZooKeeper cannot be reached or refuses the credentials."""
+        """Start a session. Raise ZooKeeperUnusableError if ZooKeeper cannot be reached or rejects the credentials."""
         self._identity.expected = cluster_id
         self._membership.owned_by(folder_id)
         await self._zk.start()

@@ -108,7 +108,7 @@ class Database:
             if driver.acceptsURL(self.url.text):
                 return driver
         raise PipelineError(
-            f"No JDBC driver found for {self.location}: name its jar in the connector's `configuration`, as in "
+            f"No JDBC driver found for {self.location}: set its jar in the connector's `configuration`, for example "
             "`spark.jars: /opt/jars/postgresql-42.7.8.jar` or `spark.jars.packages: org.postgresql:postgresql:42.7.8`."
         )
 
@@ -137,9 +137,7 @@ class JdbcConnection:
         try:
             self._connection.commit()
         except Py4JJavaError as error:
-            raise told(
-                error, f"The database at {self._location} did not say that it has committed."
-            ) from None
+            raise told(error, f"The database at {self._location} did not confirm the commit.") from None
 
     def rollback(self) -> None:
         self._connection.rollback()
@@ -169,7 +167,7 @@ class JdbcConnection:
                 prepared.setObject(number, value)
             return work(prepared)
         except Py4JJavaError as error:
-            raise told(error, f"The database at {self._location} refuses a statement.") from None
+            raise told(error, f"The database at {self._location} rejects a statement.") from None
         finally:
             if prepared is not None:
                 with suppress(Py4JJavaError):
@@ -197,7 +195,7 @@ def told(error: Py4JJavaError, sentence: str) -> DatabaseError:
     with suppress(Exception):
         state = str(java.getSQLState() or "")
     if state.startswith("08") or state in ("57P01", "57P02", "57P03"):
-        sentence += " It is away or breaks connections off: nothing is lost, and the batch is tried again."
+        sentence += " It is unreachable or drops connections: nothing is lost, and the batch is retried."
     elif state.startswith("28"):
-        sentence += " It does not let this user in: check `user` and `password`."
+        sentence += " The login was rejected: check `user` and `password`."
     return DatabaseError(sentence, without_password(str(java.getMessage())), state)

@@ -117,7 +117,7 @@ class TableFeeder:
 
     def _away(self, error: Exception) -> DatabaseError:
         return DatabaseError(
-            f"The table {self._table} at {self._database.location} could not be read; it is tried again.",
+            f"Cannot read the table {self._table} at {self._database.location}; retrying.",
             without_password(words_of(error)),
             "",
         )

@@ -70,8 +70,8 @@ class Tables:
         lacking = [name for name in fields if name.lower() not in there]
         if lacking:
             raise PipelineError(
-                f"The table {self.target} has no column for {', '.join(lacking)}: add it, or leave the field out with "
-                "a transform `drop`."
+                f"The table {self.target} has no column for {', '.join(lacking)}: add it, or drop the field with "
+                "the transform `drop`."
             )
         return {name: there[name.lower()] for name in fields}
 
@@ -112,8 +112,8 @@ def types_of(session: SparkSession, url: str, columns: Mapping[str, str]) -> dic
             )
         except Py4JJavaError:
             raise PipelineError(
-                f"The field {name} is {kind}, which a column of a database cannot be: cast it to `string`, or leave it "
-                "out with a transform `drop`."
+                f"The field {name} is {kind}, which has no column type: cast it to `string`, or drop it with "
+                "the transform `drop`."
             ) from None
         types[name] = str(found.databaseTypeDefinition())
     return types
@@ -246,7 +246,7 @@ class JdbcWriter:
             return False
         if known != query or last != batch - 1:
             raise PipelineError(
-                f"{self._tables.batches} has batch {last} of {self._connector}, and Spark's checkpoint continues with "
+                f"{self._tables.batches} has batch {last} of {self._connector}, but Spark's checkpoint continues with "
                 f"{batch}{'' if known == query else ' of another query'}: one of them is an older copy. Bring both to "
                 "the same state, or give the connector another name and fill another table."
             )
@@ -277,8 +277,8 @@ class JdbcWriter:
             staged.write.format("jdbc").options(**options).mode("append").save()
         except SPARK_FAILURES as error:
             raise DatabaseError(
-                f"Batch {batch} could not be staged at {self._database.location}; nothing of it is in "
-                f"{self._sink.table}, and it is tried again.",
+                f"Cannot stage batch {batch} at {self._database.location}; nothing of it is in "
+                f"{self._sink.table}; retrying.",
                 without_password(words_of(error)),
                 "",
             ) from None

@@ -59,10 +59,10 @@ class JdbcSink(ConnectorEndpoint, frozen=True):
     def _check_keys(self, columns: Mapping[str, str]) -> None:
         if not self.keys and (self.mode == "upsert" or self.delete):
             raise PipelineError(
-                "A sink `jdbc` that changes or deletes rows wants `keys`, the fields that name a row."
+                "A sink `jdbc` that changes or deletes rows requires `keys`, the fields of the primary key."
             )
         missing = [key for key in self.keys if key not in columns]
         if missing:
             raise PipelineError(
-                f"The sink's key {missing[0]} is none of the fields: {', '.join(fields_of(columns))}."
+                f"The rows have no key field {missing[0]}; their fields are {', '.join(fields_of(columns))}."
             )

@@ -69,7 +69,7 @@ class IcebergSink(ConnectorEndpoint, frozen=True):
         iceberg_of(session)
         if columns.get(self.hours) != "timestamp":
             raise PipelineError(
-                f"An Iceberg table wants its `hours`, {self.hours}, to be a field of type timestamp."
+                f"`hours` of an Iceberg table, {self.hours}, must be a field of type timestamp."
             )
         lake = Lake(
             path=url_of(self.path, context.folder),

@@ -56,9 +56,7 @@ class TopicSink(ConnectorEndpoint, frozen=True):
         self, session: SparkSession, context: ConnectorContext, columns: Mapping[str, str]
     ) -> TopicWriter:
         if self.topic is None and ROUTE not in columns:
-            raise PipelineError(
-                "Where to write: give the sink `topic`, or the connector a transform `route`."
-            )
+            raise PipelineError("No target topic: set `topic` of the sink, or add a transform `route`.")
         if self.key_format is not None and self.key is None:
             raise PipelineError("A sink `topic` with `key_format` needs `key`, the fields of the key.")
         writer = TopicWriter(self, context, columns)
@@ -137,9 +135,7 @@ class TopicWriter(RecordWriter):
         try:
             register_formats(self._options, self.records(session.range(0).select(*none)).schema)
         except OptionError as error:
-            raise PipelineError(
-                f"The rows cannot be written to {self._sink.location()}.", str(error)
-            ) from None
+            raise PipelineError(f"Cannot write the rows to {self._sink.location()}.", str(error)) from None
 
     def with_letters(self, records: DataFrame, letters: DataFrame) -> DataFrame:
         """Both in one write: the bytes of dead letters are written as they are."""

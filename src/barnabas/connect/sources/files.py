@@ -43,7 +43,7 @@ class FileStreamSource(ConnectorEndpoint, frozen=True):
         if CORRUPT not in rows.columns:
             return rows
         wrong = F.when(
-            F.col(CORRUPT).isNotNull(), F.lit(f"the line is not the {self.format} that its schema says")
+            F.col(CORRUPT).isNotNull(), F.lit(f"the line is not valid {self.format} for the schema")
         )
         return rows.withColumn(ERROR, wrong)
 
@@ -54,7 +54,7 @@ class FileStreamSource(ConnectorEndpoint, frozen=True):
             return self.schema if self.format in TYPED else f"{self.schema}, {CORRUPT} STRING"
         if self.format not in TYPED:
             raise PipelineError(
-                f"A source `files` with `format: {self.format}` wants `schema`, as in `id BIGINT, name STRING`."
+                f"A source `files` with `format: {self.format}` needs `schema` (example: `id BIGINT, name STRING`)."
             )
         from pyspark.errors import PySparkException
 
@@ -63,6 +63,6 @@ class FileStreamSource(ConnectorEndpoint, frozen=True):
             return str(found._jdf.schema().toDDL())
         except PySparkException as error:
             raise PipelineError(
-                f"There is no {self.format} file at {self.path} to take the columns from: say them with `schema`.",
+                f"There is no {self.format} file at {self.path} to infer the columns from: set `schema`.",
                 error,
             ) from None

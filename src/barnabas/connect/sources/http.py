@@ -141,7 +141,7 @@ class HttpPollSource(ConnectorEndpoint, frozen=True):
             session, self._address(), self.cursor, self.start, layout, schema, context.storage
         )
         context.feeders.append(feeder)
-        wrong = F.when(F.col(CORRUPT).isNotNull(), F.lit("the row is not the JSON that its schema says"))
+        wrong = F.when(F.col(CORRUPT).isNotNull(), F.lit("the row does not match the schema"))
         return feeder.incoming.stream(feeder.stored).withColumn(ERROR, wrong)
 
     def _address(self) -> HttpAddress:
@@ -177,7 +177,8 @@ class HttpPollSource(ConnectorEndpoint, frozen=True):
             return session.createDataFrame([], self.schema).schema
         except PySparkException as error:
             raise PipelineError(
-                "`schema` of a source `http` is as `id BIGINT, name STRING`.", error
+                "`schema` of a source `http` must be a list of columns, for example `id BIGINT, name STRING`.",
+                error,
             ) from None
 
 
@@ -243,7 +244,7 @@ class PageFeeder:
                     self._sleep(pause)
         finally:
             self._http.close()  # idle until the next poll, after the rows are written
-        raise PipelineError(f"The endpoint gives no answer ({why}); it is asked again.")
+        raise PipelineError(f"The endpoint does not respond ({why}); retrying.")
 
     def _once(self, query: str) -> tuple[HttpResponse | None, str]:
         try:
@@ -254,11 +255,11 @@ class PageFeeder:
             return None, f"status {reply.status}"
         if reply.status in (401, 403):
             raise PipelineError(
-                f"The endpoint refuses (status {reply.status}): check `token`, or `user` and `password`."
+                f"The endpoint rejects the request (status {reply.status}): check `token`, or `user` and `password`."
             )
         if reply.status != 200:
             raise PipelineError(
-                f"The endpoint answers with status {reply.status}: check `url`; a redirection is not followed.",
+                f"The endpoint returned status {reply.status}: check `url`; redirects are not followed.",
                 repr(reply.body[:300]),
             )
         return reply, ""

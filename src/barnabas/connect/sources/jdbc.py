@@ -47,7 +47,7 @@ class JdbcSource(ConnectorEndpoint, frozen=True):
         check_table(self.table)
         if (self.incrementing is None) == (self.timestamp is None):
             raise PipelineError(
-                "A source `jdbc` has either `incrementing` or `timestamp`, the column that only grows."
+                "A source `jdbc` needs either `incrementing` or `timestamp`, a column whose values only increase."
             )
         database = Database.of(self.url, self.user, self.password, self.options)
         by = self.incrementing or self.timestamp or ""

@@ -54,7 +54,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     def _options(self, context: ConnectorContext) -> dict[str, str]:
         names = self._names()
         if bool(names) == (self.pattern is not None):
-            raise PipelineError("A source `topic` has either `topic` (or `topics`) or `pattern`.")
+            raise PipelineError("A source `topic` needs either `topic` (or `topics`) or `pattern`.")
         which = {"subscribePattern": self.pattern} if self.pattern else {"subscribe": ",".join(names)}
         return {
             **context.broker_options(),
@@ -87,7 +87,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
         read = reader.schema(f"{self._fields(options)}, {_ddl(RECORD)}, {CORRUPT} BINARY").load()
         # Tombstones have no value and match every schema.
         wrong = F.when(
-            F.col(CORRUPT).isNotNull(), F.lit(f"the value is not the {self.format} that its schema says")
+            F.col(CORRUPT).isNotNull(), F.lit(f"the value is not valid {self.format} for the schema")
         )
         return _told_of(read, wrong).drop(CORRUPT)
 
@@ -96,7 +96,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
             return self.schema
         if self.format != "avro" or self.registry is None:
             raise PipelineError(
-                f"A source `topic` with `format: {self.format}` wants `schema`, as in `id BIGINT, name STRING`."
+                f"A source `topic` with `format: {self.format}` needs `schema` (example: `id BIGINT, name STRING`)."
             )
         from barnabas.spark import OptionError
         from barnabas.spark.source import schema_of
@@ -106,7 +106,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
                 f"`{one.name}` {one.dataType.simpleString()}" for one in schema_of(options).fields
             )
         except OptionError as error:
-            raise PipelineError(f"The fields of {self.location()} are not known.", str(error)) from None
+            raise PipelineError(f"Cannot determine the fields of {self.location()}.", str(error)) from None
 
 
 def _told_of(read: DataFrame, wrong: object) -> DataFrame:

@@ -11,7 +11,7 @@ from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatTopology
 
 FIRST_WITH_TASK_OFFSETS = 1
-"""Kafka 4.3, which has version 0 only, refuses them; clients of 4.4 send them with every join."""
+"""Kafka 4.3, which has version 0 only, rejects them; clients of 4.4 send them with every join."""
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest, version: int) -> None:

@@ -185,7 +185,7 @@ def _check_state(partition: Partition, topic: MirroredTopic, data: MirroredParti
     if topic.source_topic_id != mirror.source_topic_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID,
-            f"{mirror.source_name} was deleted and created again in cluster {mirror.source_cluster_id}",
+            f"{mirror.source_name} was deleted and recreated in cluster {mirror.source_cluster_id}",
         )
 
 

@@ -193,7 +193,7 @@ def transaction_of(message: ProduceRequest) -> tuple[str | None, ...]:
 
 
 def _transactional_header(data: PartitionProduceData) -> BatchHeader | None:
-    """Return the header of a transactional batch. The log refuses malformed batches."""
+    """Return the header of a transactional batch. The log rejects malformed batches."""
     if data.records is None or len(data.records) < HEADER_SIZE:
         return None
     header = read_header(data.records)

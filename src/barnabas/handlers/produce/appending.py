@@ -244,7 +244,7 @@ def _failure(partition: Partition, index: int, error: KafkaError, version: int) 
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in error.record_errors
         ]
-    # A fenced leader refuses too, and does not know the current leader.
+    # A fenced leader rejects too, and does not know the current leader.
     moved = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not partition.is_leader
     if moved and version >= CURRENT_LEADER_SINCE and partition.state is not None:
         response.current_leader = LeaderIdAndEpoch(

@@ -180,7 +180,7 @@ def _no_time(error: KafkaError) -> int:
 
 
 async def _token_id(broker: TokensNeeds, context: RequestContext, secret: bytes) -> str | None:
-    """Return the id of the token with this secret; None if it does not exist, which the decision refuses."""
+    """Return the id of the token with this secret; None if it does not exist, which the decision rejects."""
     finding = _secrets(broker, context).finding(broker.controller.image.delegation_tokens, secret)
     return await RequestTurn().run(finding)
 

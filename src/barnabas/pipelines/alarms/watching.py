@@ -59,7 +59,7 @@ def windowed(rules: Sequence[AlarmRule], frame: DataFrame) -> DataFrame:
     missing = [name for name in (rule.time, *rule.key) if name not in frame.columns]
     if missing:
         raise PipelineError(
-            f"The alarm {rule.name!r} wants the column {missing[0]}, which {rule.dataset} does not have; "
+            f"The alarm {rule.name!r} requires the column {missing[0]}, which {rule.dataset} does not have; "
             f"it has {', '.join(frame.columns)}."
         )
     if not _has_watermark(frame):

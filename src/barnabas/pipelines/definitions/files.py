@@ -164,7 +164,7 @@ def _setting(name: str, configuration: Mapping[str, str], path: Path) -> str:
 
 def _check_alarm(rule: AlarmRule, path: Path) -> None:
     if (rule.above is None) == (rule.below is None):
-        raise PipelineError(f"{path}: the alarm {rule.name!r} wants either `above` or `below`.")
+        raise PipelineError(f"{path}: the alarm {rule.name!r} requires either `above` or `below`.")
     for name, text in (("window", rule.window), ("for", rule.hold), ("lateness", rule.lateness)):
         _check_duration(text, f"`{name}` of the alarm {rule.name!r}", path)
 

@@ -20,7 +20,7 @@ from barnabas.pipelines.running.broker_checks import StreamTopics, source_of
 from barnabas.pipelines.running.plan import DEAD_LETTERS, PipelinePlan, Planned, ToTable
 from barnabas.pipelines.running.progress import offsets_reached
 from barnabas.spark import HadoopFolder, PipelineError, SourceError, close_link
-from barnabas.spark.source import EARLIEST, LATEST, OffsetSpec, OffsetResolver, by_topic, flat
+from barnabas.spark.source import EARLIEST, LATEST, OffsetResolver, OffsetSpec, by_topic, flat
 
 Range = dict[TopicPartition, tuple[int, int]]
 FORMAT = "barnabas"
@@ -131,22 +131,22 @@ def _check(query: Planned) -> None:
     name = query.name
     if not query.streaming:
         raise PipelineError(
-            f"{name} is a materialized view, which is computed again in every run: it needs no backfill."
+            f"{name} is a materialized view, which is recomputed in every run: it needs no backfill."
         )
     if isinstance(query.target, ToTable):
         raise PipelineError(
-            f"{name} writes with Spark's file sink, which only its own checkpoint can add to: compute it again with "
+            f"{name} writes with Spark's file sink, which only its own checkpoint can add to: recompute it with "
             f"`--full-refresh {name}`."
         )
     kinds = _stateful_nodes(query.frame)
     if kinds:
         raise PipelineError(
-            f"{name} has a state ({', '.join(kinds)}), and a range gives only a part of its results: compute it again "
+            f"{name} has a state ({', '.join(kinds)}), and a range gives only a part of its results: recompute it "
             f"with `--full-refresh {name}`."
         )
     if query.reads or not _sources(query.frame):
         raise PipelineError(
-            f'{name} does not only read topics with `format("{FORMAT}")`: compute it again with '
+            f'{name} does not only read topics with `format("{FORMAT}")`: recompute it with '
             f"`--full-refresh {name}`."
         )
 

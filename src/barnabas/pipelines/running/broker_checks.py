@@ -120,7 +120,7 @@ class BrokerChecks:
         self._link.close()
 
     def require_topics(self, names: Iterable[str]) -> None:
-        """Raise PipelineError if the broker does not answer or a topic does not exist."""
+        """Raise PipelineError if the broker does not respond or a topic does not exist."""
         try:
             known = self._link.run(self._link.client.all_topics())
         except CannotConnectError as error:
@@ -143,7 +143,7 @@ class BrokerChecks:
 
 
 def require_broker(files: PipelineFiles) -> None:
-    """Raise PipelineError if the broker does not answer; a check that does not need Spark."""
+    """Raise PipelineError if the broker does not respond; a check that does not need Spark."""
     if BOOTSTRAP not in files.configuration:
         return
     checks = BrokerChecks(files.bootstrap, security_of(files.configuration))

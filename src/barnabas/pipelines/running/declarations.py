@@ -54,7 +54,7 @@ def _check_lake(output: Output) -> None:
     """Reject lakes that are not streaming tables: files of a lake are only appended."""
     if isinstance(output, MaterializedView):
         raise PipelineError(
-            f"The lake {output.name} is a materialized view, which is computed again each time; a lake wants a table "
+            f"The lake {output.name} is a materialized view, which is recomputed each time; a lake requires a table "
             f"that a stream fills: make {output.name} a streaming table, or remove it from `lake`."
         )
     if not isinstance(output, Table):
@@ -143,7 +143,7 @@ def check_formats(output: Table, flows: Sequence[Flow], *, has_sink_files: bool)
     if has_sink_files:
         raise PipelineError(
             f"{output.name} was written by Spark's file sink for one flow, and now has {len(flows)} "
-            f"({_names(flows)}): compute it again with `--full-refresh {output.name}`."
+            f"({_names(flows)}): recompute it with `--full-refresh {output.name}`."
         )
 
 

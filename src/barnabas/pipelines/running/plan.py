@@ -255,7 +255,7 @@ class PipelinePlanner:
             raise PipelineError(f"A quality rule of {dataset} does not fit its columns.", error) from error
         if checked.rejected is not None and not frame.isStreaming:
             raise PipelineError(
-                f"A quality rule quarantines rows of {dataset}, which is computed again each time: the same rows would "
+                f"A quality rule quarantines rows of {dataset}, which is recomputed each time: the same rows would "
                 "be sent again and again; quarantine them in the streaming table that it reads, or use `drop`."
             )
         if checked.rejected is not None and self._files.settings.dead_letters is not None:
@@ -339,7 +339,7 @@ class PipelinePlanner:
         try:
             check_schema(self._session, target.lake, StructType(fields))
         except PipelineError as error:
-            hint = f"`--full-refresh {output.name}` computes it again."
+            hint = f"`--full-refresh {output.name}` recomputes it."
             raise PipelineError(f"{error.sentence} {hint}", error.cause) from None
 
     def _provide_iceberg(self, name: str, frames: Mapping[str, DataFrame], lake: Lake) -> None:
@@ -348,7 +348,7 @@ class PipelinePlanner:
         frame = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames.values())
         if dict(frame.dtypes).get(str(lake.hours)) != "timestamp":
             raise PipelineError(
-                f"The lake {name} wants a column {lake.hours} of type timestamp in its table."
+                f"The lake {name} requires a column {lake.hours} of type timestamp in its table."
             )
         frame.createOrReplaceTempView(quoted(name))
 
@@ -362,7 +362,7 @@ class PipelinePlanner:
         source = self._frames[dataset]
         if not source.isStreaming:
             raise PipelineError(
-                f"The alarm {group.rules[0].name!r} watches {dataset}, which is computed again each time; "
+                f"The alarm {group.rules[0].name!r} watches {dataset}, which is recomputed each time; "
                 "let it watch the streaming table or view from which that is computed."
             )
         if dataset in self._plan.tables:

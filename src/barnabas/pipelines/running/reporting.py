@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TIMEOUT = 5.0  # seconds per request including retries: short, because it blocks the runner
-SILENCE_PAUSE = 10.0  # seconds before the next request, for any flow, to brokers that did not answer
+SILENCE_PAUSE = 10.0  # seconds before the next request, for any flow, to brokers that did not respond
 REFUSAL_PAUSE = (
     60.0  # seconds before a rejected commit is retried: the group has members, or rights are missing
 )
@@ -73,7 +73,7 @@ class FlowGroups:
             )
 
     def lag(self, flow: str, reached: Reached) -> int | None:
-        """Return the number of records after `reached`; None if the brokers do not answer: lag is informational."""
+        """Return the number of records after `reached`; None if the brokers do not respond: lag is informational."""
         parts = list(_parts(reached, self._flows[flow].sources))
         if not parts:
             return None

@@ -165,7 +165,7 @@ class Runner:
         return HadoopFolder(self.session, self._starter.checkpoint_of(query))
 
     def _take_state(self) -> None:
-        """Delete what is computed again; the caller has the lock."""
+        """Delete what is recomputed; the caller has the lock."""
         self._state.take()
         if self._again:
             self._state.forget(self._again, self._starter.checkpoint_of)

@@ -29,7 +29,7 @@ OWNER = "pipeline.json"
 
 @dataclass(frozen=True, slots=True)
 class FlowSelection:
-    """Names of flows or datasets. Without names, all flows run, and none is computed again."""
+    """Names of flows or datasets. Without names, all flows run, and none is recomputed."""
 
     refresh: frozenset[str] = frozenset()
     full: frozenset[str] = frozenset()
@@ -83,7 +83,7 @@ def _check_together(plan: PipelinePlan, again: list[Planned], tables: set[str]) 
     names = {query.name for query in again}
     for table in sorted(tables & set(plan.protected)):
         raise PipelineError(
-            f"{table} has the property pipelines.reset.allowed=false, so that it is never computed again: remove the "
+            f"{table} has the property pipelines.reset.allowed=false, so that it is never recomputed: remove the "
             "property first."
         )
     for query in plan.streams:
@@ -114,7 +114,7 @@ def _folder_of(query: Planned) -> str | None:
 
 def _described(query: Planned) -> str:
     if not query.streaming:
-        return f"{query.name} is computed again, as in every run."
+        return f"{query.name} is recomputed, as in every run."
     folder = _folder_of(query)
     if folder is None:
         return (

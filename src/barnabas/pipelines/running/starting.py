@@ -37,7 +37,7 @@ class Upserts:
             return
         missing = {"key", "value"} - set(frame.columns)
         if missing:
-            raise PipelineError(f"{self._flow} is written by key: it wants the columns key and value.")
+            raise PipelineError(f"{self._flow} is written by key: it requires the columns key and value.")
         link = BrokerLink(**self._connection)  # per batch: the end of the query is not signalled
         try:
             link.run(self._write(link, rows))

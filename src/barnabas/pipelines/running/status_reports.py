@@ -17,7 +17,7 @@ from barnabas.pipelines.connection import security_of
 from barnabas.pipelines.definitions.files import BOOTSTRAP, DEFAULT_BOOTSTRAP
 from barnabas.spark import BrokerLink
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 REQUESTS_SECONDS = 2.0
 """Between two polls for requests to a connector."""
 

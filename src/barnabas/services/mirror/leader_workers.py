@@ -197,7 +197,7 @@ async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
         if partition is None:
             continue
         if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
-            partition.fail(standing.message or "the topic was deleted and created again at the source")
+            partition.fail(standing.message or "the topic was deleted and recreated at the source")
         elif standing.error in FORBIDDEN:
             partition.fail(f"the target denies it: {standing.message or standing.error.name}")
         elif not standing.error and tp in starts:

@@ -79,12 +79,12 @@ class Origins:
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
         if is_cross_site(method, headers) or has_foreign_origin(headers):
-            raise errors.foreign_page("a page of another site sent this request; nothing was changed")
+            raise errors.foreign_page("a request from another site was rejected")
         host = headers.get("host", "")
         if self._local_names is None or is_loopback_host(host) or host_name(host) in self._local_names:
             return
         raise errors.foreign_page(
-            f"this registry listens on loopback, and the Host header names {host[:100]!r}: use 127.0.0.1, or start "
+            f"this registry listens on loopback, but the Host header is {host[:100]!r}: use 127.0.0.1, or start "
             "the registry with --advertised and the name that clients use"
         )
 
@@ -145,7 +145,7 @@ class RegistryAccess:
         except SecurityError:
             raise errors.unauthorized() from None
         except (ClientError, KafkaError) as error:
-            raise errors.store_error(f"no broker says who this is: {error}") from error
+            raise errors.store_error(f"cannot authenticate the client at a broker: {error}") from error
 
     async def _by_certificate(self, caller: Caller) -> CurrentUser:
         """A request forwarded by another registry carries that registry's certificate and is authorized already. A

@@ -46,7 +46,7 @@ class CertificateUsers:
         try:
             return Principal(USER, self._rules.name_of(subject_of(certificate)))
         except NoRuleAppliesError as error:
-            logger.info("a certificate was refused: %s", error)
+            logger.info("rejected a client certificate: %s", error)
             return None
 
     async def allows(self, principal: Principal, host: str, action: Action) -> bool:
@@ -74,7 +74,7 @@ class CertificateUsers:
         try:
             configs = await admin.describe_configs(self._client, BROKER, str(min(metadata.brokers)))
         except KafkaError as error:
-            logger.warning("super.users cannot be read (it needs DESCRIBE_CONFIGS on the cluster): %s", error)
+            logger.warning("cannot read super.users (it needs DESCRIBE_CONFIGS on the cluster): %s", error)
             return Policy()
         values = {one.name: one.value or "" for one in configs if one.name in _READ}
         users = frozenset(name.strip() for name in values.get("super.users", "").split(";") if name.strip())

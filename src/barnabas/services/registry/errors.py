@@ -184,7 +184,7 @@ def too_complex() -> RegistryApiError:
     return RegistryApiError(
         422,
         42201,
-        "Invalid schema: it is too complex to be compared with another version (--limit max-steps and max-seconds)",
+        "Invalid schema: too complex to compare with another version (--limit max-steps and max-seconds)",
     )
 
 
@@ -193,10 +193,8 @@ def busy(reason: str) -> RegistryApiError:
 
 
 def untrusted_leader(leader: str, reason: str) -> RegistryApiError:
-    return RegistryApiError(
-        503, 503, f"The request is not forwarded to the registry that leads, {leader}: {reason}"
-    )
+    return RegistryApiError(503, 503, f"Cannot forward the request to the primary, {leader}: {reason}")
 
 
 def unknown_leader() -> RegistryApiError:
-    return RegistryApiError(500, 50004, "Primary not known: the registries are choosing one; try again")
+    return RegistryApiError(500, 50004, "The primary is unknown: an election is in progress; retry")

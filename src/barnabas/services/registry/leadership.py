@@ -166,7 +166,7 @@ class RegistryLeadership:
         self._coordinator = None
         if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
-        logger.info("the registry is not in its group now: %s", error)
+        logger.info("the registry has left its group: %s", error)
 
     async def _join(self) -> None:
         joined = await self._ask_to_join()
@@ -206,7 +206,7 @@ class RegistryLeadership:
             response: JoinGroupResponse = await self._send(request, REBALANCE_TIMEOUT)
             self._member_id = response.member_id or self._member_id
             if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
-                raise_for(response.error_code, f"no place in the group {self.group}")
+                raise_for(response.error_code, f"cannot join the group {self.group}")
                 return response
 
     async def _heartbeat(self) -> None:
@@ -229,7 +229,7 @@ class RegistryLeadership:
     def _read_assignment(self, document: Any) -> None:
         found = document if isinstance(document, dict) else {}
         if found.get("error") == DUPLICATE_URLS:
-            logger.error("two registries say that they are at the same address: %s is one", self.identity.url)
+            logger.error("two registries advertise the same address; one is %s", self.identity.url)
         self._learn(read_identity(found.get("master_identity")))
 
     def _learn(self, leader: RegistryIdentity | None) -> None:
@@ -237,7 +237,7 @@ class RegistryLeadership:
         self.leader = leader
         self._changed.set()
         if is_new:
-            logger.info("the registry that writes is %s", leader.url if leader else "not known")
+            logger.info("the primary registry is %s", leader.url if leader else "not known")
             self.leader_since = time.monotonic()
             if self.leads:
                 self._elected()

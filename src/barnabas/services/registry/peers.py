@@ -57,7 +57,7 @@ def _parse_peer(text: str) -> str:
 
 
 def _not_an_address(text: str) -> str:
-    return f"not the address of a registry: {text!r} (example: http://registry1:8081)"
+    return f"not a valid registry address: {text!r} (example: http://registry1:8081)"
 
 
 class RegistryPeers:
@@ -74,7 +74,7 @@ class RegistryPeers:
         if own.scheme == "https" and leader.scheme != "https":
             raise errors.untrusted_leader(
                 leader.url,
-                "it does not speak https, and requests that came by https are not forwarded in plain text",
+                "it does not use https, and requests received by https are not forwarded in plain text",
             )
         if leader.url in self._listed or leader == self._verified:
             return
@@ -82,7 +82,7 @@ class RegistryPeers:
             raise errors.untrusted_leader(
                 leader.url,
                 "it is neither listed in --peers nor recorded in the topic by a registry of this kind: "
-                "add it to --peers if it is yours",
+                "add it to --peers if you trust it",
             )
         self._verified = leader
 
@@ -92,7 +92,7 @@ class RegistryPeers:
             await self._reader.wait_until(lambda: self._claims(leader), seconds_left)
             _, found = await describe_transaction(self._client, TRANSACTIONAL_ID)
         except (ClientError, KafkaError, TimeoutError) as error:
-            logger.info("no announcement of %s: %s", leader.url, str(error) or "none was written")
+            logger.info("no announcement by %s: %s", leader.url, str(error) or "none was written")
             return False
         return self._reader.state.announced.get(found.producer_id) == leader.url
 
@@ -108,14 +108,14 @@ async def warn_of_others(client: Client, group: str, security: ClientSecurity) -
     try:
         found = await describe_acls(client, wanted)
     except (ClientError, KafkaError) as error:
-        logger.info("cannot check who else may join the group %s: %s", group, error)
+        logger.info("cannot check which users may join the group %s: %s", group, error)
         return
     own = f"User:{_own_name(security)}"
     joining = (Operation.READ, ALL_OPERATIONS)
     others = sorted({acl.principal for acl in found if acl.operation in joining} - {own})
     if others:
         logger.warning(
-            "%s may join the group %s and claim to be the registry that writes: changes then fail with 503. "
+            "%s may join the group %s and claim to be the primary: changes then fail with 503. "
             "Allow READ on this group to registries only",
             *(", ".join(others[:10]), group),
         )

@@ -32,7 +32,7 @@ class ReaderEndedError(ClientError):
     """The task that follows the topic ended with an unexpected error; the log has the traceback."""
 
     def __init__(self) -> None:
-        super().__init__("the registry no longer follows its topic; restart it, and see its log")
+        super().__init__("the registry no longer follows its topic; see its log and restart it")
 
 
 class SchemaReader:
@@ -111,7 +111,7 @@ class SchemaReader:
                 await self._fetch()
                 backoff.reset()
             except (ClientError, KafkaError) as error:
-                logger.warning("%s cannot be read now: %s", self.tp.topic, error)
+                logger.warning("cannot read %s; retrying: %s", self.tp.topic, error)
                 await asyncio.sleep(backoff.next_delay())
                 await self.client.refresh_quietly([self.tp.topic])
 
@@ -150,7 +150,7 @@ class SchemaReader:
                 else:
                     self.state.replay(record.key, record.value, producer_id)
             except Exception as error:  # an invalid record of another program must not stop the registry
-                text = "the record at offset %d of %s is skipped, it cannot be understood: %s: %s"
+                text = "skipping the invalid record at offset %d of %s: %s: %s"
                 logger.error(text, record.offset, self.tp.topic, type(error).__name__, str(error)[:200])
         is_awaited = not hidden and self._expected is not None
         if is_awaited and [(one.key, one.value) for one in records] == self._expected:

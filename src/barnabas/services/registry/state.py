@@ -212,7 +212,7 @@ class RegistryState:
     def _report(self, version: Version, known: SchemaText) -> None:
         self.duplicates += 1
         logger.error(
-            "schema id %d belongs to two schemas: version %d of %s has it too; the first one keeps it. "
+            "schema id %d belongs to two schemas, also to version %d of %s; the first one keeps it. "
             "Two registries wrote to this topic at the same time, before this one: register the schema again",
             version.id,
             version.version,
@@ -319,7 +319,7 @@ def _read_version(subject: str, number: int, document: Json) -> Version | None:
     is_numbered = _is_number(schema_id, MAX_ID) and _is_number(number, MAX_VERSION)
     is_text = isinstance(text, str) and isinstance(kind, str) and isinstance(guid, str)
     if not is_numbered or not is_text or kind not in SchemaType.__members__:
-        logger.warning("version %d of subject %s cannot be read: it is passed over", number, subject)
+        logger.warning("cannot parse version %d of subject %s: skipped", number, subject)
         return None
     schema = SchemaText(
         SchemaType(kind),

@@ -119,11 +119,11 @@ class SchemaStore:
                     return await self._change_again_if_fenced(decide)
             except (ClientError, KafkaError) as error:
                 self._writer.give_up()
-                logger.warning("a change could not be written: %s", error)
+                logger.warning("cannot write a change: %s", error)
                 raise errors.store_error(str(error)) from error
             except TimeoutError:
                 self._writer.give_up()
-                raise errors.timed_out("the change may be written or not; ask again") from None
+                raise errors.timed_out("the outcome of the change is unknown; read it again") from None
 
     @property
     def leads(self) -> bool:
@@ -131,7 +131,7 @@ class SchemaStore:
 
     async def check_leader(self, leader: RegistryIdentity) -> None:
         """Raise error 503 if the leader must not receive client credentials."""
-        assert self.leadership is not None, "an election has named this leader"
+        assert self.leadership is not None, "elected by the group"
         waited = time.monotonic() - self.leadership.leader_since
         await self._peers.check(leader, self.leadership.identity, max(0.0, ANNOUNCEMENT_SECONDS - waited))
 
@@ -146,7 +146,7 @@ class SchemaStore:
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
-        logger.critical("a task of the registry has died", exc_info=task.exception())
+        logger.critical("a task of the registry failed", exc_info=task.exception())
         self._died()
 
     async def _change_again_if_fenced(self, decide: Decide) -> Any:
@@ -193,7 +193,7 @@ class SchemaStore:
                 await self.change(_no_change)
                 return
             except (errors.RegistryApiError, NotLeadingError) as error:
-                logger.info("the address of this registry is not recorded yet: %s", error)
+                logger.info("cannot record the address of this registry yet: %s", error)
                 await asyncio.sleep(backoff.next_delay())
 
     async def _announce(self, url: str) -> None:
@@ -211,7 +211,7 @@ class SchemaStore:
         try:
             await self._writer.mark_end()
         except (ClientError, KafkaError) as error:
-            logger.info("the end of the topic is not marked: %s", error)
+            logger.info("cannot write the end marker of the topic: %s", error)
         self._marking = None
 
     async def _be_leader(self) -> None:

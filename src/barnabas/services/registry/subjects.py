@@ -65,7 +65,7 @@ def _collect(
         target = _target(state, reference, context)
         version = (target.subject, target.version)
         if version in path:
-            raise invalid_schema(f"the reference {reference.name!r} leads back to itself")
+            raise invalid_schema(f"circular reference {reference.name!r}")
         if reference.name in found:
             continue
         _collect(state, target.schema, context_of(target.subject), found, (*path, version))
@@ -207,7 +207,7 @@ def import_version(
     taken = None if given_version is None else state.find(subject, given_version)
     if taken is not None and not taken.deleted and taken.id != given_id:
         raise errors.not_permitted(
-            f"Version {given_version} of subject {subject} has the id {taken.id} already"
+            f"Version {given_version} of subject {subject} already has the id {taken.id}"
         )
     return register(state, subject, there or schema, given_id, given_version)
 

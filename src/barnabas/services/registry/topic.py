@@ -82,14 +82,14 @@ async def ensure_topic(client: Client, topic: str = TOPIC) -> None:
     partitions = await client.partitions([topic])
     if len(partitions) != 1:
         raise UnsuitableTopicError(
-            f"topic {topic} has {len(partitions)} partitions, and the order of schemas is that of one: copy it to a "
-            "topic with one partition, or let this registry use another topic (--topic)"
+            f"topic {topic} has {len(partitions)} partitions, but schemas need the order of a single one: copy it to a "
+            "topic with one partition, or use another topic (--topic)"
         )
     policy = (await admin.setting_of_topics(client, [topic], "cleanup.policy"))[topic]
     if policy != "compact":
         raise UnsuitableTopicError(
-            f"topic {topic} has cleanup.policy={policy}: schemas and their ids would vanish with old segments. "
-            f"Repair it with: barnabas configs set topic {topic} cleanup.policy=compact"
+            f"topic {topic} has cleanup.policy={policy}: schemas and their ids would be deleted with old segments. "
+            f"Run: barnabas configs set topic {topic} cleanup.policy=compact"
         )
 
 

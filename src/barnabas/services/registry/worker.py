@@ -46,7 +46,7 @@ class ComparisonWorker:
     async def compare(self, level: CompatibilityLevel, new: Text, old: Text) -> list[str]:
         """TooComplexError if the comparison exceeds its limits of steps, time or memory."""
         if self._waiting >= MAX_WAITING:
-            raise errors.busy("too many schemas are being compared; try again")
+            raise errors.busy("too many schemas are being compared; retry later")
         if self._idle is not None:
             self._idle.cancel()
         loop = asyncio.get_running_loop()

@@ -366,7 +366,7 @@ def ended_elsewhere() -> SinkError:
 def _lost(batch: int) -> LostBatchError:
     return LostBatchError(
         f"transactions of batch {batch} were aborted before they could be committed (they timed out, or an "
-        "administrator ended them). Nothing of the batch is in the topics: start the query again, and it is "
+        "administrator ended them). Nothing of the batch is in the topics: restart the query, and it is "
         "written again"
     )
 

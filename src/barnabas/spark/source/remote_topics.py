@@ -82,12 +82,12 @@ class RemoteTopics:
         tp, first, until = wanted
         known = self._partitions.get(tp)
         if known is None:
-            lose(f"{tp} is not in the object store any more")
+            lose(f"{tp} is no longer in the object store")
             return None
         start, end = known.manifest.log_start, known.manifest.tiered_end
         if first < start:
             lose(
-                f"offset {first} of {tp} is not in the object store any more: its first record there is {start}"
+                f"offset {first} of {tp} is no longer in the object store: its first record there is {start}"
             )
         if until > end:
             lose(f"{tp} ends at {end} in the object store, and {until} was to be its end")

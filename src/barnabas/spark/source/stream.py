@@ -157,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Start of each partition of `end`: new partitions, and those of a recreated topic, from their first record."""
         renewed = {topic for topic, known in begin.ids.items() if end.ids.get(topic, known) != known}
         if renewed:
-            self._lose(f"topic {', '.join(sorted(renewed))} was deleted and created again")
+            self._lose(f"topic {', '.join(sorted(renewed))} was deleted and recreated")
         new = [tp for tp in end.offsets if tp not in begin.offsets or tp.topic in renewed]
         if not new:
             return begin.offsets
@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_losses(self, start: Offsets, end: Offsets) -> None:
         gone = set(start) - set(end)
         if gone:
-            self._lose(f"{partitions_text(gone)} do not exist any more")
+            self._lose(f"{partitions_text(gone)} no longer exist")
         for tp, first in start.items():
             if tp in end and end[tp] < first:
                 self._lose(f"{tp} ended at {first} before, and ends at {end[tp]} now")

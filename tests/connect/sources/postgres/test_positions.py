@@ -57,7 +57,7 @@ def state(**changed: object) -> SlotState:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "does not exist any more"),
+        (None, "no longer exists"),
         (state(wal_status="lost"), r"is lost.*max_slot_wal_keep_size.*Start over"),
         (state(confirmed=101), "ahead of this connector"),
         (state(plugin="wal2json"), "set another `slot`"),

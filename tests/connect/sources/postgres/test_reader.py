@@ -140,7 +140,7 @@ class TestStops:
 
     def test_when_the_slot_was_dropped(self, begun: Path, shop: Connection, chosen: PostgresSettings) -> None:
         shop.execute("SELECT pg_drop_replication_slot('shop')")
-        with pytest.raises(SourceError, match=r"slot shop does not exist any more.*Start over"):
+        with pytest.raises(SourceError, match=r"slot shop no longer exists.*Start over"):
             Engine(begun, chosen).run()
 
     def test_when_the_slot_was_made_again(

@@ -153,7 +153,7 @@ def _file(client: SchemaClient, name: str, path: str) -> Any:
         file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError, ValueError) as error:
         raise ClientError(
-            f"{client.url} gives no descriptor of a Protobuf schema (format=serialized): use Barnabas' registry or "
+            f"{client.url} does not return Protobuf descriptors (format=serialized): use Barnabas' registry or "
             "Confluent's"
         ) from error
     file.name = name

@@ -78,7 +78,7 @@ def problem_of(document: Document) -> str | None:
         return "the record has no key: its document has no _id"
     if len(document.name.encode()) > MAX_ID:
         return f"the document's _id is longer than {MAX_ID} bytes"
-    return "the record has no index to go to" if not document.target else None
+    return "the record has no target index" if not document.target else None
 
 
 def understand(sent: Sequence[Document], text: bytes) -> BulkResponse:
@@ -87,11 +87,9 @@ def understand(sent: Sequence[Document], text: bytes) -> BulkResponse:
         items = msgspec.json.decode(text)["items"]
         results = [next(iter(item.values())) for item in items]
     except (msgspec.DecodeError, KeyError, TypeError, StopIteration, AttributeError):
-        raise BulkError(
-            f"the answer to a bulk request is none of OpenSearch or Elasticsearch: {text[:200]!r}"
-        ) from None
+        raise BulkError(f"not a bulk response of OpenSearch or Elasticsearch: {text[:200]!r}") from None
     if len(results) != len(sent):
-        raise BulkError(f"{len(sent)} documents were sent, and the answer has {len(results)}")
+        raise BulkError(f"{len(sent)} documents were sent, but the response has {len(results)} results")
     answer = BulkResponse()
     for document, result in zip(sent, results, strict=True):
         _sort(answer, document, result)
@@ -108,8 +106,8 @@ def _sort(answer: BulkResponse, document: Document, result: dict[str, Any]) -> N
         answer.again.append(document)
     elif status in DENIED:
         raise BulkError(
-            f"the server refuses documents for {document.target}: {reason_of(result)}. The user needs the rights to "
-            "index documents there (write), and to create the index if it is not there (create_index)"
+            f"the server rejects documents for {document.target}: {reason_of(result)}. The user needs the rights to "
+            "index documents there (write), and to create a missing index (create_index)"
         )
     elif status == NOT_FOUND:
         raise BulkError(

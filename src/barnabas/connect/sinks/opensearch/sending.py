@@ -47,9 +47,8 @@ class ProgressTimeout:
         self._since = now if self._since is None else self._since
         if now - self._since >= self.seconds:
             raise BulkError(
-                f"the server has taken no document for {self.seconds:.0f} seconds ({why}): see what it lacks, "
-                "and start the "
-                "connector again. What was sent before is not written twice"
+                f"the server has accepted no document for {self.seconds:.0f} seconds ({why}): check the server, "
+                "and restart the connector. Documents sent before are not written twice"
             )
         self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), MAX_PAUSE))
 
@@ -104,13 +103,13 @@ class BulkSender:
             return None
         if reply.status in DENIED:
             raise BulkError(
-                f"the server refuses the user (status {reply.status}): check `user`, `password` or `api_key`. "
+                f"the server rejects the user (status {reply.status}): check `user`, `password` or `api_key`. "
                 "The rights that "
-                "are needed: to index documents (write) and to create an index that is not there (create_index)"
+                "are needed: to index documents (write) and to create a missing index (create_index)"
             )
         if reply.status >= 300 and reply.status != TOO_LARGE:
             raise BulkError(
-                f"the server refuses a bulk request (status {reply.status}): {reply.body[:300]!r}"
+                f"the server rejects a bulk request (status {reply.status}): {reply.body[:300]!r}"
             )
         return reply
 
@@ -118,7 +117,7 @@ class BulkSender:
         if len(group) == 1:
             return [
                 Refused(
-                    group[0].row, f"the document is larger than the server takes ({len(group[0].body)} bytes)"
+                    group[0].row, f"the document is too large for the server ({len(group[0].body)} bytes)"
                 )
             ]
         half = len(group) // 2

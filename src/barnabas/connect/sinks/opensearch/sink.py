@@ -66,9 +66,9 @@ class TopicGuard:
 
     def _sentence(self, topic: str, before: TopicIdentity, now: TopicIdentity) -> str:
         what = (
-            f"topic {topic} has {now.partitions} partitions, and had {before.partitions}"
+            f"topic {topic} has {now.partitions} partitions instead of {before.partitions}"
             if before.id == now.id
-            else f"topic {topic} was deleted and created again"
+            else f"topic {topic} was deleted and recreated"
         )
         return (
             f"{what}: its offsets no longer identify the newer document. Write to a new index: set another "
@@ -82,14 +82,14 @@ class TopicGuard:
             return now
         if made.status != CONFLICT:
             raise BulkError(
-                f"what topic {topic} is cannot be kept in index {IDENTITY_INDEX}: {made.body[:300]!r}"
+                f"cannot store the identity of topic {topic} in index {IDENTITY_INDEX}: {made.body[:300]!r}"
             )
         found = self._ask("GET", f"/{IDENTITY_INDEX}/_doc/{path}")
         try:
             return msgspec.json.decode(found.body, type=_Stored).source
         except msgspec.DecodeError as error:
             raise BulkError(
-                f"the note of {topic} in index {IDENTITY_INDEX} is none of ours: {error}"
+                f"the document of {topic} in index {IDENTITY_INDEX} is invalid: {error}"
             ) from None
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
@@ -101,7 +101,7 @@ class TopicGuard:
                 continue
             if reply.status in DENIED:
                 raise BulkError(
-                    f"the server refuses the user (status {reply.status}): it needs the rights to read and write index "
+                    f"the server rejects the user (status {reply.status}): it needs the rights to read and write index "
                     f"{IDENTITY_INDEX}, and to create it"
                 )
             if reply.status < 500 and reply.status != 429:
@@ -155,7 +155,7 @@ class OpenSearchWriter:
         missing = [name for name in names if name not in self._columns]
         if missing:
             raise PipelineError(
-                f"The sink makes the _id of {missing[0]}, which the rows do not have; they have "
+                f"The rows have no field {missing[0]}, from which the sink builds the _id; they have "
                 f"{', '.join(self._columns)}."
             )
         return F.concat_ws("-", *(F.col(f"`{name}`").cast("string") for name in names))
@@ -266,14 +266,12 @@ class OpenSearchSink(ConnectorEndpoint, frozen=True):
             )
         if any(name not in columns for name in NEEDED):
             raise PipelineError(
-                "A sink `opensearch` writes records of topics, whose offsets are the versions of documents: let one "
-                "connector bring the rows into a topic, and another one write that."
+                "A sink `opensearch` reads from topics only, because offsets are the document versions: use one "
+                "connector to write the rows to a topic, and another one from there."
             )
         if self.index is None and ROUTE not in columns:
-            raise PipelineError(
-                "Where to write: give the sink `index`, or the connector a transform `route`."
-            )
+            raise PipelineError("No target index: set `index` of the sink, or add a transform `route`.")
         if self.index is not None and self.index != self.index.lower():
-            raise PipelineError(f"The name of an index has no capital letters: {self.index}.")
+            raise PipelineError(f"An index name must be lower case: {self.index}.")
         if self.max_bytes < 1:
-            raise PipelineError("`max_bytes` of a sink `opensearch` is a number above 0.")
+            raise PipelineError("`max_bytes` of a sink `opensearch` must be greater than 0.")

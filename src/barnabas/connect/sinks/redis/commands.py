@@ -32,7 +32,7 @@ def read_reply(stream: BinaryIO) -> Reply:
     """Read one reply. An error reply is returned, not raised. EOFError when the connection ends."""
     line = stream.readline(MAX_LINE)
     if not line.endswith(b"\r\n"):
-        raise EOFError("Redis has closed the connection")
+        raise EOFError("Redis closed the connection")
     kind, rest = line[:1], line[1:-2]
     if kind == b"+":
         return rest
@@ -50,10 +50,10 @@ def read_reply(stream: BinaryIO) -> Reply:
 
 def _text(stream: BinaryIO, length: int) -> bytes:
     if length > MAX_TEXT:
-        raise RedisError(f"a text of {length} bytes is announced")
+        raise RedisError(f"a string of {length} bytes is too long")
     data = stream.read(length + 2)
     if len(data) != length + 2:
-        raise EOFError("Redis has closed the connection")
+        raise EOFError("Redis closed the connection")
     return data[:-2]
 
 

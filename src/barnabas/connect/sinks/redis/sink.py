@@ -152,14 +152,14 @@ class RedisSink(ConnectorEndpoint, frozen=True):
             )
         if (self.kind == "stream") != bool(self.stream) or bool(self.keys) == (self.kind == "stream"):
             raise PipelineError(
-                "A sink `redis` has either `key`, the fields that name a row, or `as: stream` and `stream`."
+                "A sink `redis` needs either `key`, the fields of the key, or `as: stream` and `stream`."
             )
         if self.ttl is not None and self.kind == "stream":
-            raise PipelineError("`ttl` of a sink `redis` is for keys, and entries of a stream have none.")
+            raise PipelineError("`ttl` of a sink `redis` applies to keys, not to stream entries.")
         missing = [key for key in self.keys if key not in columns]
         if missing:
             raise PipelineError(
-                f"The sink's key {missing[0]} is none of the fields: {', '.join(fields_of(columns))}."
+                f"The rows have no key field {missing[0]}; their fields are {', '.join(fields_of(columns))}."
             )
         try:
             self.shape()

@@ -70,12 +70,12 @@ class RedisWriter:
         done = server.ask("EXEC")
         if done is None:
             raise PipelineError(
-                "Another run of this connector has written to Redis meanwhile: only one may run at a time."
+                "Another run of this connector has written to Redis: run a connector only once at a time."
             )
         assert isinstance(done, list)
         for one in done:
             if isinstance(one, RedisError):
-                raise PipelineError("Redis has taken a batch and refused a command of it.", str(one))
+                raise PipelineError("Redis executed a batch but rejected one of its commands.", str(one))
 
     def _commands(self, rows: DataFrame) -> Iterator[Command]:
         for row in self._prepared(rows).toLocalIterator(prefetchPartitions=True):
@@ -131,18 +131,18 @@ class RedisWriter:
             b"none",
             b"stream",
         ):
-            raise PipelineError(f"The Redis key {self._shape.stream} is not a stream but {kind!r}.")
+            raise PipelineError(f"The Redis key {self._shape.stream} is {kind!r}, not a stream.")
 
     def _failed(self, error: Exception) -> PipelineError:
         said = str(error) or type(error).__name__
         if said.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
-            return PipelineError("Redis refuses the user: check `user` and `password`, and its ACL.", said)
+            return PipelineError("Redis rejects the user: check `user` and `password`, and its ACL.", said)
         if said.startswith(("MOVED", "CROSSSLOT")):
             return PipelineError(
-                "A cluster of Redis has no transactions over all keys: write to one server.", said
+                "Redis Cluster has no transactions over all keys: use a single server.", said
             )
         return PipelineError(
-            f"The batch could not be written to {self._sink.location()}; it is tried again, and written once.",
+            f"Cannot write the batch to {self._sink.location()}; it is retried and written exactly once.",
             said,
         )
 

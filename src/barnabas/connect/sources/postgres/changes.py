@@ -88,7 +88,7 @@ class TableColumns:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise DecodingError(f"the value of {self.names[at]} is binary, which was not asked for")
+            raise DecodingError(f"unexpected binary value of {self.names[at]}")
         try:
             return self.converters[at](value)
         except ValueError as error:
@@ -139,7 +139,7 @@ class ChangeRows:
 
     def _is_wanted(self) -> bool:
         if self._begin is None:
-            raise DecodingError("a change came outside of a transaction")
+            raise DecodingError("a change outside of a transaction")
         return self._start <= self._begin.commit_lsn < self._end
 
     def _table(self, relation: Relation) -> TableColumns | None:
@@ -149,7 +149,7 @@ class ChangeRows:
 
     def _find(self, relation_id: int) -> TableColumns | None:
         if relation_id not in self._tables:
-            raise DecodingError(f"a change of table {relation_id} came before its description")
+            raise DecodingError(f"a change of table {relation_id} without a preceding Relation message")
         return self._tables[relation_id]
 
     def _changes(self, change: Insert | Update | DeleteMessage) -> Iterator[RowChange]:

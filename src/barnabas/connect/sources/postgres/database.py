@@ -71,12 +71,12 @@ def connect(url: str, password: str | None = None, *, replication: bool = False)
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="barnabas connect", **more
         )
     except psycopg.Error as error:
-        needed = ", and that the user has the right REPLICATION" if replication else ""
+        needed = ", and that the user has the REPLICATION attribute" if replication else ""
         raise SourceError(
-            f"PostgreSQL cannot be reached, or refuses the user: {' '.join(str(error).split())}. Check `url`, `user` "
+            f"PostgreSQL cannot be reached, or rejects the user: {' '.join(str(error).split())}. Check `url`, `user` "
             f"and `password`, and pg_hba.conf on the server{needed}"
         ) from error
-    with explained("the session cannot be prepared"):
+    with explained("cannot initialize the session"):
         for name in TIMEOUTS:  # the snapshot's transaction stays open while it is read
             connection.execute(f"SET {name} = 0")
         if not replication:
@@ -88,7 +88,7 @@ def _prepare(connection: Connection) -> None:
     if connection.info.server_version // 10_000 < OLDEST:
         connection.close()
         raise SourceError(
-            f"PostgreSQL {OLDEST} or newer is wanted, this is {connection.info.server_version // 10_000}"
+            f"PostgreSQL {OLDEST} or newer is required; this is {connection.info.server_version // 10_000}"
         )
     for name, value in SESSION.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))

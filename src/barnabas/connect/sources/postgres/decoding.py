@@ -124,11 +124,11 @@ def decode(data: bytes) -> Message | None:
             return _emitted(reader)
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise DecodingError(
-            f"a message {kind.decode('latin-1')!r} of PostgreSQL ends early or is damaged"
+            f"a truncated or damaged message {kind.decode('latin-1')!r} from PostgreSQL"
         ) from cause
     if kind in (b"O", b"Y"):
         return None
-    later = ", which belongs to a later protocol than was asked for" if kind in _LATER_VERSIONS else ""
+    later = ", which belongs to a newer protocol version" if kind in _LATER_VERSIONS else ""
     raise DecodingError(f"PostgreSQL sent a message {kind.decode('latin-1')!r}{later}")
 
 

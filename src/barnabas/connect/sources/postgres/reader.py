@@ -194,7 +194,7 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if lsn is not None:
                 slots.advance(self._connect(), self._settings.slot, lsn)
         except SourceError as error:
-            log.warning("the slot stays where it is for now: %s", error)
+            log.warning("cannot advance the slot; retrying: %s", error)
 
     def stop(self) -> None:
         """Release the snapshot and the connection. After EOFError, exit: Spark's worker would report the error on the
@@ -254,8 +254,7 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         flushed = slots.flushed(connection)
         if flushed < start:
             raise SourceError(
-                f"the server's log ends at {slots.lsn_text(flushed)}, before {slots.lsn_text(start)}, up to "
-                "which it was read: "
+                f"the server's WAL ends at {slots.lsn_text(flushed)}, before the position {slots.lsn_text(start)}: "
                 "it was restored from a backup. Start over with another `slot` and an empty topic"
             )
         if self._target is not None and start >= self._target:

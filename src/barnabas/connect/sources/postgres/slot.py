@@ -92,9 +92,8 @@ def create(replication: Connection, slot: ReplicationSlot) -> tuple[int, str]:
 
     statement = sql.SQL("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput (SNAPSHOT 'export')")
     with explained(
-        f"slot {slot.name} cannot be made: the server wants wal_level = logical and free max_replication_slots, "
-        "the user "
-        "the right REPLICATION"
+        f"cannot create slot {slot.name}: the server needs wal_level = logical and free max_replication_slots, "
+        "the user the REPLICATION attribute"
     ):
         row = replication.execute(statement.format(sql.Identifier(slot.name))).fetchone()
     assert row is not None
@@ -102,7 +101,7 @@ def create(replication: Connection, slot: ReplicationSlot) -> tuple[int, str]:
 
 
 def identify(replication: Connection) -> System:
-    with explained("the server does not say who it is: the user needs the right REPLICATION"):
+    with explained("cannot identify the server: the user needs the REPLICATION attribute"):
         row = replication.execute("IDENTIFY_SYSTEM").fetchone()
     assert row is not None
     return System(str(row[0]), int(row[1]))
@@ -123,9 +122,8 @@ def check_system(url: str, password: str | None, known: System, position: int) -
         now = identify(replication)
         if now.identifier != known.identifier:
             raise SourceError(
-                f"this is another server (system {now.identifier}, not {known.identifier}): point `url` at the "
-                "one that was "
-                "read, or start over with another `slot` and an empty topic"
+                f"this is another server (system {now.identifier}, not {known.identifier}): set `url` to the "
+                "former one, or start over with another `slot` and an empty topic"
             )
         if now.timeline == known.timeline:
             return now
@@ -133,9 +131,8 @@ def check_system(url: str, password: str | None, known: System, position: int) -
         left = None if row is None else left_at(_text(row[1]), known.timeline)
     if left is None or left < position:
         raise SourceError(
-            f"the server was restored or a standby took over (timeline {known.timeline} became {now.timeline}) "
-            "without all of "
-            f"what was read up to {lsn_text(position)}: the topic has changes that the database does not have. "
+            f"the server was restored or a standby was promoted (timeline {known.timeline} to {now.timeline}) "
+            f"without all changes read up to {lsn_text(position)}: the topic has changes that the database lacks. "
             "Compare them, "
             "then start over with another `slot` and an empty topic"
         )
@@ -150,10 +147,10 @@ def check_state(
     state: SlotState | None, slot: ReplicationSlot, position: int | None, database: str
 ) -> SlotState:
     """Raise SourceError unless everything after `position` can still be read."""
-    where = "" if position is None else f" Changes behind {lsn_text(position)} may be missing."
+    where = "" if position is None else f" Changes after {lsn_text(position)} may be missing."
     over = " Start over: a new `slot`, a new `storage` and an empty topic, so that the tables are read again as a whole"
     if state is None:
-        raise SourceError(f"slot {slot.name} does not exist any more: it was dropped.{where}{over}")
+        raise SourceError(f"slot {slot.name} no longer exists: it was dropped.{where}{over}")
     if (state.plugin, state.database) != ("pgoutput", database):
         raise SourceError(
             f"slot {slot.name} has another owner (plugin {state.plugin}, database {state.database}): set another "
@@ -161,16 +158,16 @@ def check_state(
         )
     if state.wal_status == "lost":
         raise SourceError(
-            f"slot {slot.name} is lost: the server removed what it kept for it "
+            f"slot {slot.name} is lost: the server removed its WAL "
             f"(max_slot_wal_keep_size).{where}{over}, and "
-            "allow the server more"
+            "raise that limit"
         )
     if position is not None and state.confirmed > position:
         raise SourceError(
             f"slot {slot.name} is at {lsn_text(state.confirmed)}, ahead of this connector, which has read up to "
             f"{lsn_text(position)}: the slot was dropped and created again, or another client reads from "
             f"it.{where}{over}; if two "
-            "connectors share the slot, give each its own"
+            "connectors share the slot, use one slot each"
         )
     return state
 

@@ -73,7 +73,7 @@ class HeldSnapshot:
     @classmethod
     def taken(cls, connection: Connection) -> HeldSnapshot:
         """Take and export a new snapshot."""
-        with explained("a snapshot cannot be taken"):
+        with explained("cannot take a snapshot"):
             connection.execute(BEGIN)
             (lsn,) = one(connection, END)
             (name,) = one(connection, "SELECT pg_catalog.pg_export_snapshot()")
@@ -105,7 +105,7 @@ def read_part(url: str, password: str | None, part: TablePart) -> Iterator[RowCh
         columns = TableColumns.of(relation, types_of(connection), keys)
         with (
             explained(
-                f"table {table.text} cannot be read: the user needs SELECT on it, and USAGE on its schema"
+                f"cannot read table {table.text}: the user needs SELECT on it, and USAGE on its schema"
             ),
             connection.cursor() as cursor,
             cursor.copy(_query(part, columns.names)) as copy,

@@ -50,10 +50,10 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
     def _options(self, context: ConnectorContext) -> dict[str, str]:
         if not self.tables:
             raise PipelineError(
-                "A source `postgres` wants `tables`, a list of names and patterns as `public.*`."
+                "A source `postgres` requires `tables`, a list of names and patterns as `public.*`."
             )
         if self.max_changes < 1:
-            raise PipelineError("`max_changes` of a source `postgres` is a number above 0.")
+            raise PipelineError("`max_changes` of a source `postgres` must be greater than 0.")
         made = re.sub(r"[^a-z0-9_]", "_", f"barnabas_{context.name.lower()}")[:MAX_NAME]
         options = {
             "url": self._full_url(),
@@ -76,7 +76,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
         single = Patterns(tuple(self.tables)).single()
         if self.shape == "rows" and single is None:
             raise PipelineError(
-                "The shape `rows` is for one table: name one in `tables`, or set `shape: envelope`."
+                "The shape `rows` supports one table: set one in `tables`, or `shape: envelope`."
             )
         return self.shape or ("rows" if single is not None else "envelope")
 
@@ -96,7 +96,7 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
         ours = [column.name for column in columns if column.name.startswith("_")]
         if ours:
             raise PipelineError(
-                f"Column {ours[0]} of {schema}.{name} begins with an underscore, as names of ours do: set "
+                f"Column {ours[0]} of {schema}.{name} begins with an underscore, which is reserved: set "
                 "`shape: envelope`."
             )
         return ", ".join(
@@ -148,9 +148,7 @@ def _problem() -> Column:
         F.concat_ws(".", "schema", "table"),
         F.lit(" REPLICA IDENTITY FULL, and then change the row again"),
     )
-    unfit = F.concat(
-        F.lit("the row does not fit the columns as they were at the start: "), F.col(f"_row.{CORRUPT}")
-    )
+    unfit = F.concat(F.lit("the row does not match the columns at the start: "), F.col(f"_row.{CORRUPT}"))
     return (
         F.when(F.col("op") == "t", truncated)
         .when(F.col("unchanged").isNotNull(), unchanged)

@@ -177,8 +177,8 @@ class RegistryApp:
         except RegistryApiError as error:
             status, body = error.status, _error_body(error)
         except Exception:
-            logger.exception("a request could not be answered")
-            status, body = 500, _error_body(errors.store_error("the registry's log says more"))
+            logger.exception("unexpected error while handling a request")
+            status, body = 500, _error_body(errors.store_error("see the log of the registry"))
         await _send(send, status, body, kind)
 
     async def _answer(self, scope: Scope, headers: dict[str, str], receive: Receive) -> tuple[int, bytes]:
@@ -240,7 +240,7 @@ async def _read(headers: dict[str, str], receive: Receive) -> bytes:
     except BodyTooLargeError:
         raise errors.http_error(413) from None
     except BodyEndedError:
-        raise errors.bad_request("the request ended before its body") from None
+        raise errors.bad_request("the request body is incomplete") from None
 
 
 def _decoded(body: bytes) -> Any:

@@ -162,5 +162,5 @@ def _checked_references(references: Any) -> Any:
         raise errors.invalid_schema(f"more than {MAX_REFERENCES} references")
     for one in references:
         if not is_reference(one):
-            raise errors.unprocessable("a reference has a name, a subject and a version")
+            raise errors.unprocessable("a reference needs a name, a subject and a version")
     return references

@@ -86,7 +86,7 @@ class _Writer:
             return self._union(node, space, where)
         if not isinstance(node, dict):
             raise SchemaSyntaxError(
-                where, f"a schema is a name, an object or a list, not {compact(node)[:100]}"
+                where, f"a schema must be a name, an object or a list, not {compact(node)[:100]}"
             )
         kind = node.get("type")
         if isinstance(kind, dict | list):  # {"type": {"type": "array", ...}}
@@ -95,7 +95,7 @@ class _Writer:
             rest = {name: value for name, value in node.items() if name not in _DEFINED}
             return {"type": kind} | rest if rest else kind
         if not isinstance(kind, str):
-            raise SchemaSyntaxError(where, 'there is no "type"')
+            raise SchemaSyntaxError(where, '"type" is missing')
         write = _WRITERS.get(kind)
         return self._reference(kind, space, where) if write is None else write(self, node, kind, space, where)
 
@@ -117,7 +117,7 @@ class _Writer:
             if kind == "union":
                 raise SchemaSyntaxError(f"{where}[{at}]", "a union cannot be inside a union")
             if kind in seen:
-                raise SchemaSyntaxError(f"{where}[{at}]", f"the union has {kind!r} twice")
+                raise SchemaSyntaxError(f"{where}[{at}]", f"duplicate type {kind!r} in the union")
             seen.add(kind)
         return branches
 
@@ -125,16 +125,16 @@ class _Writer:
         head, inner = self._head(node, kind, space, where)
         fields = node.get("fields")
         if not isinstance(fields, list):
-            raise SchemaSyntaxError(where, f'a {kind} has a list "fields"')
+            raise SchemaSyntaxError(where, f'a {kind} needs a list "fields"')
         written = [self._field(field, inner, f"{where}.fields[{at}]") for at, field in enumerate(fields)]
         twice = _first_twice([field["name"] for field in written])
         if twice is not None:
-            raise SchemaSyntaxError(f"{where}.fields", f"there are two fields {twice!r}")
+            raise SchemaSyntaxError(f"{where}.fields", f"duplicate field {twice!r}")
         return head | {"fields": written} | _other_attributes(node, kind, where)
 
     def _field(self, field: Any, space: str | None, where: str) -> Any:
         if not isinstance(field, dict) or "name" not in field or "type" not in field:
-            raise SchemaSyntaxError(where, 'a field has a "name" and a "type"')
+            raise SchemaSyntaxError(where, 'a field needs a "name" and a "type"')
         name = self._name(field["name"], where)
         kind = self.write(field["type"], space, f"{where}.type")
         written: dict[str, Any] = {"name": name, "type": kind}
@@ -144,7 +144,7 @@ class _Writer:
             written["default"] = field["default"]
         order = field.get("order", "ascending")
         if order not in _ORDERS:
-            raise SchemaSyntaxError(f"{where}.order", f"an order is one of {', '.join(_ORDERS)}")
+            raise SchemaSyntaxError(f"{where}.order", f"an order must be one of {', '.join(_ORDERS)}")
         if order != "ascending":
             written["order"] = order
         if field.get("aliases"):
@@ -164,11 +164,11 @@ class _Writer:
             if not _NAME.fullmatch(symbol):
                 raise SchemaSyntaxError(f"{where}.symbols", f"{symbol} {_NO_NAME}")
         if (twice := _first_twice(symbols)) is not None:
-            raise SchemaSyntaxError(f"{where}.symbols", f"there are two symbols {twice!r}")
+            raise SchemaSyntaxError(f"{where}.symbols", f"duplicate symbol {twice!r}")
         head["symbols"] = symbols
         if "default" in node:
             if node["default"] not in symbols:
-                raise SchemaSyntaxError(f"{where}.default", "the default is none of the symbols")
+                raise SchemaSyntaxError(f"{where}.default", "the default is not one of the symbols")
             head["default"] = node["default"]
         return head | _other_attributes(node, kind, where)
 
@@ -176,7 +176,7 @@ class _Writer:
         head, _ = self._head(node, kind, space, where)
         size = node.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise SchemaSyntaxError(f"{where}.size", "a fixed has a size, a number from 0 on")
+            raise SchemaSyntaxError(f"{where}.size", "a fixed needs a size of 0 or more")
         return head | {"size": size} | _other_attributes(node, kind, where)
 
     def _array(self, node: dict[str, Any], kind: str, space: str | None, where: str) -> Any:
@@ -205,7 +205,7 @@ class _Writer:
             self._name(part, "" if where == "$" else f"{where}.name")  # at the top, the name suffices
         full = f"{inner}.{short}" if inner else short
         if full in self.names or short in PRIMITIVES:
-            raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is taken already")
+            raise SchemaSyntaxError(f"{where}.name", f"the name {full!r} is already defined")
         self.names[full] = node
         self._characters += len(full)
         if self._characters > limits.max_name_bytes:
@@ -264,7 +264,7 @@ def _other_attributes(node: dict[str, Any], kind: str, where: str) -> dict[str, 
 
 def _texts(value: Any, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise SchemaSyntaxError(where, "this must be a list of names")
+        raise SchemaSyntaxError(where, "expected a list of names")
     return value
 
 

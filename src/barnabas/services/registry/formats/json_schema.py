@@ -111,7 +111,9 @@ def parse_json_schema(text: str, dependencies: Mapping[str, str]) -> JsonSchema:
         index.add(document, name)
     for name, document in {"": root, **documents}.items():
         if not isinstance(document, dict | bool):
-            raise SchemaSyntaxError("$", f"a JSON Schema is an object or a boolean, not {_shown(document)}")
+            raise SchemaSyntaxError(
+                "$", f"a JSON Schema must be an object or a boolean, not {_shown(document)}"
+            )
         for where, node in _walk(document, _root(name)):
             _check(node, where)
     return JsonSchema(compact(root), root, tuple(documents.values()), index.targets())
@@ -167,7 +169,7 @@ class _Index:
             return {}
         document = self._by_address.get((full, ""), self._by_address.get((address, "")))
         if document is None:
-            text = f"the $ref {ref!r} leads nowhere: it is not among the references, and nothing is fetched"
+            text = f"unresolved $ref {ref!r}: it is not among the references, and schemas are not fetched"
             raise SchemaSyntaxError(where, text)
         fragment = urllib.parse.unquote(fragment)
         if not fragment:
@@ -177,7 +179,7 @@ class _Index:
         else:
             found = _pointed_at(document, fragment)
         if found is None:
-            raise SchemaSyntaxError(where, f"the $ref {ref!r} leads to nothing")
+            raise SchemaSyntaxError(where, f"unresolved $ref {ref!r}")
         return found
 
 
@@ -238,26 +240,26 @@ def _check(node: Any, where: Path) -> None:
     if isinstance(node, bool):
         return
     if not isinstance(node, dict):
-        raise SchemaSyntaxError(where, f"a schema is an object or a boolean, not {_shown(node)}")
+        raise SchemaSyntaxError(where, f"a schema must be an object or a boolean, not {_shown(node)}")
     _check_type(node, where)
     _check_lists(node, where)
     for word in ("pattern", "$ref", "$schema", "title", "description", "format"):
         if word in node and not isinstance(node[word], str):
-            raise SchemaSyntaxError(where / f".{word}", "this must be a text")
+            raise SchemaSyntaxError(where / f".{word}", "expected a string")
     _check_numbers(node, where)
 
 
 def _check_lists(node: Node, where: Path) -> None:
     for word in _NAMED:
         if word in node and not isinstance(node[word], dict):
-            raise SchemaSyntaxError(where / f".{word}", "this must be an object")
+            raise SchemaSyntaxError(where / f".{word}", "expected an object")
     for word in _SCHEMAS:
         if word in node and (not isinstance(node[word], list) or not node[word]):
-            raise SchemaSyntaxError(where / f".{word}", "this must be a list of schemas")
+            raise SchemaSyntaxError(where / f".{word}", "expected a list of schemas")
     if "required" in node and not isinstance(node["required"], bool) and not _is_names(node["required"]):
-        raise SchemaSyntaxError(where / ".required", "this must be a list of names")
+        raise SchemaSyntaxError(where / ".required", "expected a list of names")
     if "enum" in node and not isinstance(node["enum"], list):
-        raise SchemaSyntaxError(where / ".enum", "this must be a list of values")
+        raise SchemaSyntaxError(where / ".enum", "expected a list of values")
 
 
 def _check_type(node: Node, where: Path) -> None:
@@ -273,15 +275,15 @@ def _check_type(node: Node, where: Path) -> None:
 def _check_numbers(node: Node, where: Path) -> None:
     for word in _NUMBERS:
         if word in node and not _is_number(node[word]):
-            raise SchemaSyntaxError(where / f".{word}", "this must be a number")
+            raise SchemaSyntaxError(where / f".{word}", "expected a number")
     if "multipleOf" in node and node["multipleOf"] <= 0:
-        raise SchemaSyntaxError(where / ".multipleOf", "this must be above 0")
+        raise SchemaSyntaxError(where / ".multipleOf", "expected a number greater than 0")
     for word in ("exclusiveMaximum", "exclusiveMinimum"):
         if word in node and not isinstance(node[word], bool) and not _is_number(node[word]):
-            raise SchemaSyntaxError(where / f".{word}", "this must be a number (in draft 4: true or false)")
+            raise SchemaSyntaxError(where / f".{word}", "expected a number (in draft 4: true or false)")
     for word in _COUNTS:
         if word in node and (not _is_number(node[word]) or node[word] < 0 or node[word] != int(node[word])):
-            raise SchemaSyntaxError(where / f".{word}", "this must be a whole number from 0 on")
+            raise SchemaSyntaxError(where / f".{word}", "expected an integer of 0 or more")
 
 
 def _is_number(value: Any) -> bool:

@@ -59,7 +59,7 @@ def read_json(text: str) -> Any:
     try:
         value = load_json(text)
     except RecursionError:
-        raise SchemaSyntaxError("$", f"it is nested deeper than {DEEPEST}") from None
+        raise SchemaSyntaxError("$", f"nested deeper than {DEEPEST}") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise SchemaSyntaxError(where, f"not valid JSON: {error.msg}") from None
@@ -80,10 +80,10 @@ def count_values(value: Any, deepest: int = DEEPEST) -> int:
     while level:
         depth, count = depth + 1, count + len(level)
         if depth > deepest:
-            raise SchemaSyntaxError("$", f"it is nested deeper than {deepest}")
+            raise SchemaSyntaxError("$", f"nested deeper than {deepest}")
         if count > limits.max_values:
             raise SchemaSyntaxError(
-                "$", f"it has more than {limits.max_values} objects and lists (--limit max-values)"
+                "$", f"more than {limits.max_values} objects and lists (--limit max-values)"
             )
         level = [child for one in level for child in _containers(one)]
     return count
@@ -196,7 +196,7 @@ def parse(schema: SchemaText, dependencies: Sequence[Dependency]) -> ParsedSchem
         except SchemaSyntaxError as error:
             raise unreadable_schema(schema.type, str(error)) from None
         except RecursionError:
-            raise unreadable_schema(schema.type, "it is nested too deeply") from None
+            raise unreadable_schema(schema.type, "nested too deeply") from None
         cache.put(key, parsed)
     return parsed
 

@@ -82,9 +82,9 @@ def _run(folder: Path, end: float) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SchemaSyntaxError("$", f"protoc did not read it within {SECONDS} seconds") from None
+        raise SchemaSyntaxError("$", f"protoc did not finish within {SECONDS} seconds") from None
     if done.returncode < 0 or done.returncode >= KILLED:
-        raise SchemaSyntaxError("$", "protoc needs more memory, time or output for it than it may take")
+        raise SchemaSyntaxError("$", "protoc exceeded its limits of memory, time or output")
     if done.returncode:
         raise ProtocError((folder / "errors").read_text("utf-8", "replace"))
 
@@ -99,14 +99,14 @@ class ProtocError(SchemaSyntaxError):
             line, column, reason = errors[0]
             super().__init__(f"line {line} column {column}", reason)
         else:
-            super().__init__("$", said.strip()[:MAX_ERROR] or "protoc cannot read it")
+            super().__init__("$", said.strip()[:MAX_ERROR] or "protoc cannot parse the schema")
 
 
 def _checked_name(name: str) -> str:
     """Reject names that protoc would normalize, so that no two names are the same file, and the schema's own name."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name or str(path) != name:
-        raise SchemaSyntaxError("references", f"{name!r} cannot be the name of an import")
+        raise SchemaSyntaxError("references", f"not a valid import name: {name!r}")
     if name == MAIN:
         raise SchemaSyntaxError("references", f"{MAIN!r} is the schema itself: rename the reference")
     return name
@@ -118,7 +118,7 @@ def _write(folder: Path, name: str, text: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     except (OSError, UnicodeEncodeError):
-        raise SchemaSyntaxError("references", f"{name!r} cannot be written as a file") from None
+        raise SchemaSyntaxError("references", f"not a valid file name: {name!r}") from None
 
 
 @lru_cache(1)
@@ -309,7 +309,7 @@ def _text_of(descriptor: Any) -> str:
         return proto_text(descriptor)
     except (LookupError, ValueError, TypeError) as error:
         raise SchemaSyntaxError(
-            "$", f"the descriptor is not complete: {type(error).__name__} {error}"
+            "$", f"the descriptor is incomplete: {type(error).__name__} {error}"
         ) from None
 
 
@@ -323,4 +323,4 @@ def _descriptor(text: str) -> Any:
     try:
         return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError, ValueError):
-        raise SchemaSyntaxError("$", "this is neither a .proto text nor a descriptor in base64") from None
+        raise SchemaSyntaxError("$", "neither a .proto text nor a descriptor in base64") from None

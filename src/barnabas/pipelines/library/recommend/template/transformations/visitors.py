@@ -24,7 +24,9 @@ def preferences() -> DataFrame:
 @dp.materialized_view
 def visitors() -> DataFrame:
     seen = preferences()
-    if is_planning(spark) or seen.isEmpty():  # nothing to learn from; the plan wants columns and tables only
+    if (
+        is_planning(spark) or seen.isEmpty()
+    ):  # nothing to learn from; the plan requires columns and tables only
         return seen.where("false").select(
             F.lit("").alias("key"),
             F.expr("CAST(NULL AS ARRAY<STRUCT<item: STRING, score: FLOAT>>)").alias("items"),
