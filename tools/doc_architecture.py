@@ -17,7 +17,8 @@ OTHERS = {
     "clusters, `fuzz/` sends extreme frames with a stopwatch, `perf/` is the gate on CPU per request",
     "benchmarks/": "Barnabas next to Apache Kafka: `rows/` declares what is measured, `subjects/` starts it, "
     "`clients/` produces the load, `floors/` is the best the machine can do",
-    "tools/": "Generated pages of the documentation, and the checks of `make check`",
+    "tools/": "Generated pages of the documentation, the checks of `make check`; `packages/` builds image and .deb",
+    "packaging/": "The systemd unit, the Debian package's scripts and settings, the Helm chart",
     "docs/": "Pages for users; `decisions/` for readers who ask why",
 }
 
