@@ -25,8 +25,9 @@ A partition without a commit has no sample, where kafka_exporter writes -1. Valu
 single broker shows at most {MAX_OFFSETS:,} committed offsets by partition, and sums of all.
 """
 RULES = """\
-The console's page `/alarms`, `monitoring/rules.yml` and the dashboards use the same alarms. Alarms marked Prometheus
-only use metrics that only Barnabas brokers have.
+The console's page `/alarms`, `monitoring/rules.yml` and the dashboards use the same alarms. UnderMinIsr,
+CertificateExpires, BrokerBusy and AuditEventsLost use metrics of Barnabas brokers; the console reads them from brokers
+that serve them without TLS and password.
 """
 
 

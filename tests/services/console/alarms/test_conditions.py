@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
 
-from barnabas.client.status import ProcessStatus
+from barnabas.client.status import ProcessStatus, StatusPart
+from barnabas.common.types import TopicPartition
 from barnabas.metrics.catalogue import CATALOGUE
 from barnabas.services.console.alarms.catalogue import ALARMS, BY_NAME
 from barnabas.services.console.exporter import lines as exported
@@ -29,7 +31,20 @@ def _idle(name: str, state: str) -> GroupSample:
     return msgspec.structs.replace(group(name, commits("orders", [(0, 1, 10, 1.0)]), state=state), rate=0.0)
 
 
+def _measured(**health: Any) -> ClusterFigures:
+    """A broker that serves metrics."""
+    return ClusterFigures(snapshot([msgspec.structs.replace(broker(1), **health)]))
+
+
 TROUBLE: dict[str, ClusterFigures] = {
+    "UnderMinIsr": _measured(under_min_isr=(TopicPartition("orders", 0),)),
+    "CertificateExpires": _measured(certificate_expiry=1.0),
+    "BrokerBusy": _measured(loop_busy=95.0),
+    "AuditEventsLost": _measured(audit_lost=3.0),
+    "MirrorFailed": ClusterFigures(
+        snapshot([broker(1)]),
+        statuses=(ProcessStatus("mirror", "west", "running", parts=[StatusPart("orders", "failed", "cut")]),),
+    ),
     "FiguresAreOld": ClusterFigures(ClusterSnapshot()),
     "BrokerMissing": ClusterFigures(
         snapshot([broker(1)], [topic("orders", [place(0, 1, (1,), (1, 7))], [1])])

@@ -6,7 +6,14 @@ import pytest
 
 from barnabas.client.addresses import Address
 from barnabas.client.cluster import Client
-from barnabas.services.console.sampling.broker_health import HealthReader, parse_health, reachable
+from barnabas.common.types import TopicPartition
+from barnabas.services.console.sampling.broker_health import (
+    BrokerHealth,
+    HealthReader,
+    LossWindow,
+    parse_health,
+    reachable,
+)
 from barnabas.testing import EmbeddedBroker
 from tests.support.programs import free_port
 
@@ -32,11 +39,30 @@ def test_metrics_are_asked_for_at_the_address_of_the_broker_and_nowhere_else(
 
 
 def test_a_page_without_these_metrics_says_nothing() -> None:
-    assert parse_health(b"HTTP/1.1 200 OK\r\n\r\nup 1\n") == (None, None)
+    assert parse_health(b"HTTP/1.1 200 OK\r\n\r\nup 1\n") == BrokerHealth()
+
+
+def test_a_page_tells_what_alarms_need_to_know() -> None:
+    page = b"""# HELP kafka_cluster_partition_underminisr x
+kafka_cluster_partition_underminisr{topic="orders",partition="2"} 1
+kafka_cluster_partition_underminisr{topic="orders",partition="3"} 0
+barnabas_tls_certificate_expiry_seconds{listener="SSL"} 1800000000
+barnabas_tls_certificate_expiry_seconds{listener="OTHER"} 1.7e9
+barnabas_audit_events_lost_total 4
+"""
+    assert parse_health(page)[2:] == ((TopicPartition("orders", 2),), 1.7e9, 4.0)
+
+
+def test_lost_events_are_reported_for_ten_minutes_and_not_those_from_before() -> None:
+    window = LossWindow()
+    told = [
+        window.recent(value, now) for value, now in ((5, 0), (5, 10), (8, 20), (2, 30), (2, 625), (2, 700))
+    ]
+    assert told == [0, 0, 3, 5, 2, 0]
 
 
 def test_a_broker_that_serves_metrics_says_how_busy_it_is() -> None:
-    async def read(bootstrap: str) -> tuple[float | None, float | None]:
+    async def read(bootstrap: str) -> BrokerHealth:
         async with Client(bootstrap) as client:
             metadata = await client.refresh([])
             (health,) = (await HealthReader(client).read(metadata.brokers)).values()
@@ -44,7 +70,9 @@ def test_a_broker_that_serves_metrics_says_how_busy_it_is() -> None:
 
     with EmbeddedBroker(settings={"barnabas.metrics.listen": f"127.0.0.1:{free_port()}"}) as broker:
         broker.create_topic(partitions=1)
-        busy, _ = asyncio.run(read(broker.bootstrap_servers))
+        health = asyncio.run(read(broker.bootstrap_servers))
 
+    busy = health.loop_busy
+    assert (health.under_min_isr, health.certificate_expiry, health.audit_lost) == ((), None, 0)
     assert busy is not None
     assert 0 <= busy <= 100

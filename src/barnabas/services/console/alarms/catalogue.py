@@ -1,7 +1,7 @@
 """Catalogue of alarms: source of the console page, `monitoring/rules.yml` and the dashboards in `monitoring/grafana`.
 
-Expressions use metrics that `barnabas console` exports for any cluster; alarms without a condition use metrics of
-Barnabas brokers. Expressions keep the labels `job` and `instance`.
+Expressions use metrics that `barnabas console` exports for any cluster; some use metrics of Barnabas
+brokers. Expressions keep the labels `job` and `instance`.
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ ALARMS = (
         "Restart the brokers of the other replicas. Until then, a lower min.insync.replicas allows writes.",
         "kafka_cluster_partition_underminisr > 0",
         60,
+        conditions.under_min_isr,
     ),
     Alarm(
         "LeaderNotPreferred",
@@ -187,6 +188,7 @@ ALARMS = (
         "`barnabas mirror status` shows the reason.",
         "barnabas_mirror_failed_partitions > 0",
         0,
+        conditions.failed_mirrors,
     ),
     Alarm(
         "CertificateExpires",
@@ -196,6 +198,7 @@ ALARMS = (
         "Put a new one into its key store; the broker reloads it without a restart.",
         "barnabas_tls_certificate_expiry_seconds - time() < 14 * 86400",
         0,
+        conditions.expiring_certificates,
     ),
     Alarm(
         "BrokerBusy",
@@ -205,6 +208,7 @@ ALARMS = (
         "Move leaders to other brokers, or add brokers; `barnabas_request_seconds` says which requests take the time.",
         "kafka_network_socketserver_networkprocessoravgidle_percent < 0.1",
         300,
+        conditions.busy_brokers,
     ),
     Alarm(
         "AuditEventsLost",
@@ -214,6 +218,7 @@ ALARMS = (
         "The broker's log says why they could not be written.",
         "increase(barnabas_audit_events_lost_total[10m]) > 0",
         0,
+        conditions.lost_audit_events,
     ),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -69,6 +70,8 @@ class Alarm(NamedTuple):
 LAG_SECONDS = 300
 DISK_SHARE = 0.1
 """Minimum free share of a disk."""
+CERTIFICATE_SECONDS = 14 * 86_400
+BUSY_PERCENT = 90
 EMPTY = "Empty"
 TROUBLED = ("failed", "lost")
 
@@ -168,6 +171,40 @@ def moved_leaders(known: ClusterFigures) -> Iterator[AlarmFinding]:
             yield AlarmFinding(topic.name, text, Subject.TOPIC, topic.name)
 
 
+def under_min_isr(known: ClusterFigures) -> Iterator[AlarmFinding]:
+    """Only brokers that serve metrics report it."""
+    for node, broker in known.snapshot.brokers.items():
+        for tp in broker.under_min_isr:
+            text = f"{tp} on broker {node} has fewer replicas in sync than min.insync.replicas."
+            yield AlarmFinding(str(tp), text, Subject.TOPIC, tp.topic)
+
+
+# Metrics of brokers
+
+
+def expiring_certificates(known: ClusterFigures) -> Iterator[AlarmFinding]:
+    for node, broker in known.snapshot.brokers.items():
+        expiry = broker.certificate_expiry
+        if expiry is not None and expiry - known.snapshot.taken_ms / 1000 < CERTIFICATE_SECONDS:
+            moment = datetime.fromtimestamp(expiry, UTC)
+            text = f"A certificate of broker {node} expires at {moment:%Y-%m-%d %H:%M} UTC."
+            yield AlarmFinding(str(node), text)
+
+
+def busy_brokers(known: ClusterFigures) -> Iterator[AlarmFinding]:
+    for node, broker in known.snapshot.brokers.items():
+        if broker.loop_busy is not None and broker.loop_busy > BUSY_PERCENT:
+            text = f"The loop of broker {node} is busy for {broker.loop_busy:.0f} % of the time."
+            yield AlarmFinding(str(node), text)
+
+
+def lost_audit_events(known: ClusterFigures) -> Iterator[AlarmFinding]:
+    for node, broker in known.snapshot.brokers.items():
+        if broker.audit_lost > 0:
+            text = f"Broker {node} lost {broker.audit_lost:,.0f} events of its audit log in the last ten minutes."
+            yield AlarmFinding(str(node), text)
+
+
 # Groups
 
 
@@ -223,6 +260,14 @@ def troubled_movers(known: ClusterFigures) -> Iterator[AlarmFinding]:
             name = f"{status.kind} {status.name}"
             reason = status.error or "it has not reported in time"
             yield AlarmFinding(name, f"The {name} on {status.host or 'its host'} is {status.state}: {reason}")
+
+
+def failed_mirrors(known: ClusterFigures) -> Iterator[AlarmFinding]:
+    for status in known.statuses:
+        for part in status.parts if status.kind == "mirror" else ():
+            if part.state == "failed":
+                text = f"{part.name} is not mirrored by {status.name}: {part.reason or 'its state is failed'}"
+                yield AlarmFinding(f"{status.name}/{part.name}", text, Subject.TOPIC, part.name)
 
 
 def alarms_of_movers(known: ClusterFigures) -> Iterator[AlarmFinding]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from barnabas.client import Address, BrokerMetadata, Client
@@ -13,6 +15,7 @@ from barnabas.client.admin import BROKER, describe_configs
 from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import fetch
+from barnabas.common.types import TopicPartition
 
 LISTEN = "barnabas.metrics.listen"
 TLS = "barnabas.metrics.tls.listener"
@@ -28,15 +31,50 @@ _P99 = re.compile(
 )
 
 
+_UNDER_MIN_ISR = re.compile(rb"^kafka_cluster_partition_underminisr\{([^}\n]*)\} 1(?:\.0)?$", re.MULTILINE)
+_TOPIC, _INDEX = re.compile(rb'topic="([^"]*)"'), re.compile(rb'partition="(\d+)"')
+_CERTIFICATE = re.compile(
+    rb"^barnabas_tls_certificate_expiry_seconds(?:\{[^}\n]*\})? ([0-9.e+-]+)$", re.MULTILINE
+)
+_LOST_EVENTS = re.compile(rb"^barnabas_audit_events_lost_total(?:\{[^}\n]*\})? ([0-9.e+-]+)$", re.MULTILINE)
+MAX_PARTITIONS = 1000
+LOSS_SECONDS = 600.0
+"""Lost audit events are reported for so long, as in the rule for Prometheus."""
+
+
 class BrokerHealth(NamedTuple):
     """Broker metrics; None if not exported."""
 
     loop_busy: float | None = None
     """Per cent of the time that the event loop is busy."""
     produce_p99_ms: float | None = None
+    under_min_isr: tuple[TopicPartition, ...] = ()
+    """Led partitions with fewer replicas in sync than min.insync.replicas, up to a limit."""
+    certificate_expiry: float | None = None
+    """Epoch seconds of the listener certificate that expires first."""
+    audit_lost: float = 0.0
+    """Events missing in the audit log: since the start of the broker on its page, recently in a sample."""
 
 
 UNKNOWN_HEALTH = BrokerHealth()
+
+
+class LossWindow:
+    """Increase of a counter in the last ten minutes; a restart of its process resets it."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._increases: deque[tuple[float, float]] = deque(maxlen=int(LOSS_SECONDS))
+
+    def recent(self, value: float, now: float) -> float:
+        before = value if self._last is None else self._last
+        increase = value - before if value >= before else value
+        self._last = value
+        if increase > 0:
+            self._increases.append((now, increase))
+        while self._increases and now - self._increases[0][0] > LOSS_SECONDS:
+            self._increases.popleft()
+        return sum(lost for _, lost in self._increases)
 
 
 class HealthReader:
@@ -45,6 +83,7 @@ class HealthReader:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._addresses: dict[int, Address | None] = {}
+        self._losses: dict[int, LossWindow] = {}
         self._asked_at = 0.0
 
     async def read(self, brokers: Mapping[int, BrokerMetadata]) -> dict[int, BrokerHealth]:
@@ -56,9 +95,13 @@ class HealthReader:
             self._addresses = dict(zip(brokers, found, strict=True))
         asked = {broker_id: address for broker_id, address in self._addresses.items() if address is not None}
         read = await asyncio.gather(*map(_read_page, asked.values()))
-        return {
-            broker_id: health for broker_id, health in zip(asked, read, strict=True) if health is not None
-        }
+        answers = zip(asked, read, strict=True)
+        known = {broker: health for broker, health in answers if health is not None}
+        return {broker: self._with_recent_loss(broker, health, now) for broker, health in known.items()}
+
+    def _with_recent_loss(self, broker: int, health: BrokerHealth, now: float) -> BrokerHealth:
+        window = self._losses.setdefault(broker, LossWindow())
+        return health._replace(audit_lost=window.recent(health.audit_lost, now))
 
     async def _metrics_address(self, broker: BrokerMetadata) -> Address | None:
         try:
@@ -104,4 +147,18 @@ async def _read_page(address: Address) -> BrokerHealth | None:
 def parse_health(page: bytes) -> BrokerHealth:
     idle, p99 = _IDLE.search(page), _P99.search(page)
     busy = None if idle is None else round(100 * (1 - float(idle[1])), 2)
-    return BrokerHealth(busy, None if p99 is None else float(p99[1]))
+    expiries = [float(each[1]) for each in _CERTIFICATE.finditer(page)]
+    return BrokerHealth(
+        busy,
+        None if p99 is None else float(p99[1]),
+        tuple(islice(_under_min_isr(page), MAX_PARTITIONS)),
+        min(expiries, default=None),
+        sum(float(each[1]) for each in _LOST_EVENTS.finditer(page)),
+    )
+
+
+def _under_min_isr(page: bytes) -> Iterator[TopicPartition]:
+    for line in _UNDER_MIN_ISR.finditer(page):
+        topic, index = _TOPIC.search(line[1]), _INDEX.search(line[1])
+        if topic is not None and index is not None:
+            yield TopicPartition(topic[1].decode("utf-8", "replace"), int(index[1]))

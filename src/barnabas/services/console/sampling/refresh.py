@@ -231,8 +231,7 @@ class Refresh:
                 *(broker, leaders[broker_id], replicas[broker_id]),
                 log_dirs=self._sizes.log_dirs.get(broker_id, ()),
                 error=failures.get(broker_id, ""),
-                loop_busy=health.get(broker_id, UNKNOWN_HEALTH).loop_busy,
-                produce_p99_ms=health.get(broker_id, UNKNOWN_HEALTH).produce_p99_ms,
+                **health.get(broker_id, UNKNOWN_HEALTH)._asdict(),
             )
             for broker_id, broker in sorted(topology.brokers.items())
         }

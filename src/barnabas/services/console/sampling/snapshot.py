@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from barnabas.client import BrokerMetadata
-from barnabas.common.types import Uuid
+from barnabas.common.types import TopicPartition, Uuid
 
 # -- Long-running work in slices of a few milliseconds, yielding to the loop in between ----------------
 
@@ -198,6 +198,11 @@ class BrokerSample(msgspec.Struct, frozen=True):
     loop_busy: float | None = None
     """Per cent of the time; None unless the broker is Barnabas and serves metrics."""
     produce_p99_ms: float | None = None
+    under_min_isr: tuple[TopicPartition, ...] = ()
+    certificate_expiry: float | None = None
+    """Epoch seconds."""
+    audit_lost: float = 0.0
+    """Audit events lost in the last ten minutes."""
 
 
 class WorstLag(NamedTuple):
