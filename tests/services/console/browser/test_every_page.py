@@ -11,7 +11,7 @@ import pytest
 from barnabas.services.console.pages import route_table
 from barnabas.services.console.routes import ConsoleRoute, RouteKind
 from tests.services.console.browser import hostile
-from tests.services.console.browser.visits import DESKTOP, PHONE, Visit, visiting
+from tests.services.console.browser.visits import DESKTOP, PHONE, Scheme, Visit, visiting
 from tests.services.console.web import CLUSTER, RunningConsole
 
 if TYPE_CHECKING:
@@ -84,6 +84,24 @@ def test_a_page_is_sound(
         assert visit.bytes <= MAX_PAGE
         assert visit.accessibility() == []
         _look_in_the_dark_and_at_a_phone(visit)
+        _is_harmless(visit)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("route", PAGES, ids=lambda route: route.path)
+def test_a_page_has_no_violation_in_any_size_and_theme(
+    chromium: Browser,
+    hostile_console: RunningConsole,
+    route: ConsoleRoute,
+    size: tuple[int, int],
+    scheme: Scheme,
+) -> None:
+    with visiting(chromium, hostile_console.url, scheme, size) as visit:
+        visit.open(url_of(route))
+        assert visit.accessibility() == []
+        assert visit.sideways == []
         _is_harmless(visit)
 
 

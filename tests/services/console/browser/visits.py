@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Scheme = Literal["light", "dark"]
 
-DESKTOP, PHONE = (1280, 900), (390, 844)
+DESKTOP, PHONE = (1440, 900), (390, 844)
 TIMEOUT_S = 60.0
 QUIET_S = 0.15  # without a request: the page is there
 WATCH = """

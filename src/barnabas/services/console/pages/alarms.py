@@ -28,6 +28,8 @@ MAX_SHOWN = 20
 class AlarmsQuery(msgspec.Struct):
     silence: str = ""
     """Comma-separated names of alarms to leave out."""
+    show: str = ""
+    """rules: the page shows the rules instead of what is wrong; JSON has both."""
 
 
 class FindingRow(msgspec.Struct):
