@@ -21,6 +21,8 @@ from tests.support.programs import find
 from tools.packages import container
 from tools.packages.environment import PREFIX
 
+pytestmark = pytest.mark.timeout(1800)  # a build takes minutes on a busy machine
+
 MAX_COMPRESSED = 120e6
 HEALTH = (f"/{PREFIX}/bin/python", "-m", "barnabas.cli.container")
 BARNABAS = f"/{PREFIX}/bin/barnabas"

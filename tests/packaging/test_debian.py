@@ -17,6 +17,8 @@ from tests.support.programs import find
 from tools.packages import container, debian
 from tools.packages.environment import PYTHON
 
+pytestmark = pytest.mark.timeout(1800)  # a build takes minutes on a busy machine
+
 BOOT_SECONDS = 120.0
 
 
