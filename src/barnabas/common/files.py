@@ -139,6 +139,7 @@ class MemoryFile:
         return self._data[position : position + count]
 
 
+_pwrite = os.pwrite
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
@@ -154,15 +155,15 @@ class LocalFile:
         return self._fd
 
     def append(self, data: Bytes) -> None:
-        length = len(data)
+        length, size = len(data), self.size
         try:
-            written = os.pwrite(self._fd, data, self.size)
-            while written < length:
-                written += os.pwrite(self._fd, memoryview(data)[written:], self.size + written)
+            written = _pwrite(self._fd, data, size)
+            while written != length:
+                written += _pwrite(self._fd, memoryview(data)[written:], size + written)
         except OSError:
-            os.ftruncate(self._fd, self.size)
+            os.ftruncate(self._fd, size)
             raise
-        self.size += length
+        self.size = size + length
 
     def read(self, count: int, position: int) -> bytes:
         data = os.pread(self._fd, count, position)

@@ -283,7 +283,7 @@ class Log(DurableLog):
             raise self.failed(error) from error
         segments.tail.add(last_offset, position)
         offsets = self.offsets
-        offsets.append(last_offset + 1)
+        offsets.end = offsets.written = last_offset + 1
         if last_offset - offsets.recovery_point >= self._flush_messages:
             self._on_flush_wanted()
 

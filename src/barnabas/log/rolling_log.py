@@ -246,9 +246,10 @@ class RollingLog(ReplaceableLog):
 
     def commit_written(self) -> None:
         """Raise the high watermark to the end of the written batches: this is the only in-sync replica."""
-        high_watermark = self.offsets.commit_written()
+        offsets = self.offsets
+        offsets.high_watermark = offsets.written
         if self.producers.decided is not None:
-            self.producers.high_watermark_moved(high_watermark)
+            self.producers.high_watermark_moved(offsets.written)
 
     def start_epoch(self, epoch: int) -> None:
         """Record the start of a leader epoch at the log end."""

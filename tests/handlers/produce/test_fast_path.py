@@ -46,7 +46,13 @@ def request(
     topic: Topic, version: int, *records: bytes | None, acks: int = 1, partition: int = 0, **options: Any
 ) -> bytes:
     """A frame with one partition for each of the records."""
-    data = [PartitionProduceData(partition + number, each) for number, each in enumerate(records)]
+    return of_indexes(topic, version, *enumerate(records, partition), acks=acks, **options)
+
+
+def of_indexes(
+    topic: Topic, version: int, *records: tuple[int, bytes | None], acks: int = 1, **options: Any
+) -> bytes:
+    data = [PartitionProduceData(index, each) for index, each in records]
     named = (
         TopicProduceData("", topic.id, data)
         if version >= 13
@@ -87,6 +93,35 @@ CASES: dict[str, Callable[[Topic, int], list[bytes]]] = {
     "partitions in turns": lambda t, v: [request(t, v, batch(), partition=each) for each in (0, 1, 0, 1)],
     "a partition that does not exist": lambda t, v: [request(t, v, batch(), partition=each) for each in (0, 9, 9)],
     "two partitions at once": lambda t, v: [request(t, v, *[batch()] * count) for count in (1, 2, 1, 2)],
+    "subsets of partitions": lambda t, v: [
+        of_indexes(t, v, *[(each, batch(size)) for each in chosen])
+        for size in (1, 50, 60, 127, 20_000)
+        for chosen in ((0, 1), (1, 0), (1,), (0, 1), (0,), (1, 0), (0, 0))
+    ],
+    "several with acks=all": lambda t, v: [request(t, v, batch(), batch(), acks=-1)] * 3,
+    "several, one is damaged": lambda t, v: [
+        request(t, v, *each) for first in (batch(), broken(batch())) for second in (batch(), broken(batch()))
+        for each in ((batch(), batch()), (first, second))
+    ],
+    "several, one has no records": lambda t, v: [
+        request(t, v, batch(), each) for each in (batch(), None, b"", batch(), batch()[:60], batch())
+    ],
+    "several, one does not exist": lambda t, v: [
+        of_indexes(t, v, (0, batch()), (each, batch())) for each in (1, 9, 1, 9)
+    ],
+    "several of a producer": lambda t, v: [
+        request(t, v, of_producer(first), of_producer(second))
+        for first, second in ((0, 0), (1, 1), (1, 1), (2, 5), (2, 2))
+    ],
+    "several in a frame that ends early": lambda t, v: [
+        request(t, v, batch(), batch()), cut(request(t, v, batch(), batch()), 9)
+    ],
+    "several with a tagged field": lambda t, v: [
+        request(t, v, batch(), batch()), with_tag(request(t, v, batch(), batch()), v)
+    ] * 2,
+    "several with less than a header": lambda t, v: [
+        request(t, v, batch(), batch()), request(t, v, batch(), batch()[:30]), request(t, v, batch()[:30], batch())
+    ],
     "a transactional id": lambda t, v: [
         request(t, v, batch()), request(t, v, batch(), transactional_id="mine"), request(t, v, batch()),
     ],
@@ -200,6 +235,36 @@ def test_a_request_with_a_known_head_is_not_decoded(version: int, acks: int) -> 
             assert answer.startswith(struct.pack(">i", 7))
 
 
+@pytest.mark.parametrize("version", [8, 9, 13])
+@pytest.mark.parametrize("acks", [1, -1])
+def test_requests_of_several_partitions_are_not_decoded(version: int, acks: int) -> None:
+    settings = {"barnabas.acks.all.fsync": "always"}
+    with EmbeddedBroker(settings) as broker, RawConnection(broker.port) as connection:
+        topic = created(broker, "several")
+
+        def send(*indexes: int) -> None:
+            parts = [(index, batch(index * 300)) for index in indexes]
+            connection.send(of_indexes(topic, version, *parts, acks=acks))
+            answer = connection.receive()
+            assert answer is not None
+            assert answer.startswith(struct.pack(">i", 7))
+
+        for indexes in (
+            (0, 1),
+            (1,),
+            (0,),
+            (0, 1),
+            (1,),
+        ):  # by now heads of one and of two partitions are known
+            send(*indexes)
+        route = broker.broker.dispatcher._routes[version]
+        route.decode = None  # type: ignore[assignment]
+        for indexes in ((1, 0), (1,), (0, 1), (0,)):
+            send(*indexes)
+        logs = [broker.broker.replicas.by_name["several"][index].log for index in (0, 1)]
+        assert [log.log_end_offset for log in logs] == [6, 7]
+
+
 def test_an_answer_waits_for_the_disk_where_it_has_to() -> None:
     settings = {"barnabas.acks.all.fsync": "always"}
     with EmbeddedBroker(settings) as broker, RawConnection(broker.port) as connection:
@@ -272,5 +337,5 @@ def test_only_so_many_heads_are_remembered() -> None:
             [TopicProduceData("t", partition_data=[PartitionProduceData(number, memoryview(batch()))])],
         )
         body = memoryview(encode(message, 8))
-        assert shortcut.learn(message, body, 0, len(body)) == len(body) - 4 - len(batch())
+        assert shortcut.learn(message, body, 0, len(body), 0) == len(body) - 4 - len(batch())
         assert len(shortcut._known) <= MAX_KNOWN

@@ -112,6 +112,13 @@ class Appending:
             responses.append(TopicProduceResponse(name, topic_id, answers))
         return responses
 
+    def append_from(self, topic: TopicProduceData, first: int) -> list[PartitionProduceResponse]:
+        """Append the batches of a topic that the fast path has left; their partitions exist."""
+        replicas = self.broker.replicas
+        is_by_name = topic.topic_id == ZERO_UUID
+        partitions = replicas.by_name[topic.name] if is_by_name else replicas.by_id[topic.topic_id]
+        return [self._append(partitions[data.index], data) for data in topic.partition_data[first:]]
+
     def _missing(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         error = self.broker.replicas.why_missing(topic.name, topic.topic_id, data.index)
         return PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)

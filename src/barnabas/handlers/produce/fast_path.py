@@ -1,13 +1,17 @@
-"""Fast path of Produce requests with one batch: served without decoding the request or encoding the response.
+"""Fast path of Produce requests of one topic: served without decoding the request or encoding the response.
 
 A producer repeats the same head: transactional id, acks, timeout, topic, partition. Only the batch after it
 differs. So a request with a new head is decoded, and the head is cached, with its meaning and with the
 response, in which only offsets and a time are missing. A request that begins with a cached head followed by
 one batch, and nothing else, means the same: its batch is appended at once.
 
-The head is derived from the codec: it is everything before the length of the records when the decoded request
-is encoded again, and it is cached only if that gives the same bytes. All other requests (transactions,
-acks=0, internal topics, batches that must be inspected) take the regular path (`handler.py`).
+The head of a request of several partitions ends with their number, because producers send varying ones. An index, a
+length and a batch follow for each, and its response has as many parts of equal length (`ManyHeads`).
+
+The head is derived from the codec: it is everything before the length of the records, or the first index, when the
+decoded request is encoded again, and it is cached only if that gives the same bytes. All other requests
+(transactions, acks=0, internal topics) take the regular path (`handler.py`), and so do batches that are refused or
+must be inspected.
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ from barnabas.common.errors import NO_ERROR, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.appending import ZSTD_SINCE, ProduceNeeds, refused
 from barnabas.handlers.produce.delayed import DelayedProduce
+from barnabas.handlers.produce.many_heads import MAX_PARTITIONS, ManyHeads
 from barnabas.log import InspectionRequiredError
 from barnabas.network.requests import Request, Route
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.produce import (
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -42,6 +48,7 @@ MAX_HEAD: Final = 512  # a topic name has up to 249 bytes
 _OFFSETS: Final = Struct(">qqq")  # base offset, log append time, log start offset
 _UNLIKELY: Final = (0x0123456789ABCDEF, 0x1032547698BADCFE, 0x2301674543EFCDAB)
 _LENGTH: Final = Struct(">i")
+_INDEX_BYTES: Final = 4
 _NO_TAGS: Final = bytes(3)  # of the partition, the topic and the request, in flexible versions
 
 _write_offsets: Final = _OFFSETS.pack_into
@@ -61,12 +68,13 @@ def known_heads(route: Route) -> KnownHeads | None:
 class KnownHeads:
     """Cached heads of one version of Produce, for all clients."""
 
-    __slots__ = ("_is_flexible", "_known", "_route")
+    __slots__ = ("_is_flexible", "_known", "_many", "_route")
 
     def __init__(self, route: Route) -> None:
         self._route = route
         self._is_flexible = route.flexible
         self._known: dict[bytes, Known] = {}
+        self._many = ManyHeads(route)
 
     def serve(
         self,
@@ -81,9 +89,10 @@ class KnownHeads:
         None without side effects.
         """
         start = body + connection.known_head
-        known = self._known.get(buffer[body:start].tobytes())
+        head = buffer[body:start].tobytes()
+        known = self._known.get(head)
         if known is None:
-            return None
+            return self._many.serve(head, dispatcher, connection, correlation_id, buffer, body, end)
         if self._is_flexible:
             length, start = read_unsigned_varint(buffer, start)
             length -= 1
@@ -128,22 +137,44 @@ class KnownHeads:
         delayed.start(broker.durability, [(partition, last_offset + 1, waiting)], timeout_ms)
         return _settled(request)
 
-    def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int) -> int:
-        """Cache the head of a decoded request; return its length, 0 if it is not cached."""
-        if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
+    def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int, last: int) -> int:
+        """Cache the head of a decoded request; return its length, 0 if it is not cached.
+
+        `last` is the length of the head that the connection has sent before. A connection whose requests have one
+        partition or several gets heads that end with the number of partitions, which all have the same length.
+        """
+        if len(message.topic_data) != 1 or message.transactional_id is not None:
             return 0
-        records = message.topic_data[0].partition_data[0].records
-        if records is None or message.transactional_id is not None or message.acks not in (1, ALL_REPLICAS):
+        partitions = message.topic_data[0].partition_data
+        length = self._length_of_head(partitions, end - body)
+        if not 0 < length <= MAX_HEAD or message.acks not in (1, ALL_REPLICAS):
             return 0
-        behind = _NO_TAGS if self._is_flexible else b""
-        length = _length_of(records, self._is_flexible)
-        head_length = end - body - len(length) - len(records) - len(behind)
-        if not 0 < head_length <= MAX_HEAD:
+        if len(partitions) == 1:
+            head = buffer[body : body + length + _INDEX_BYTES].tobytes()
+            is_known = head in self._known
+            if not is_known and not self._remember(head, message, buffer[body:end]):
+                return 0
+            if not is_known or not last:
+                return len(head)
+        head = buffer[body : body + length].tobytes()
+        if not self._many.knows(head):
+            if encode(message, self._route.version) != buffer[body:end]:
+                return 0
+            self._many.learn(head, message)
+        return length
+
+    def _length_of_head(self, partitions: list[PartitionProduceData], size: int) -> int:
+        """Return the length of what precedes the partitions in a request; 0 if the regular path serves it."""
+        if not 0 < len(partitions) <= MAX_PARTITIONS:
             return 0
-        head = buffer[body : body + head_length].tobytes()
-        if head not in self._known and not self._remember(head, message, buffer[body:end]):
-            return 0
-        return head_length
+        size -= 2 if self._is_flexible else 0  # tagged fields of the topic and of the request
+        for data in partitions:
+            records = data.records
+            if records is None:
+                return 0
+            size -= _INDEX_BYTES + len(records)
+            size -= len(unsigned_varint(len(records) + 1)) + 1 if self._is_flexible else _LENGTH.size
+        return size
 
     def _remember(self, head: bytes, message: ProduceRequest, request: memoryview) -> bool:
         if encode(message, self._route.version) != request:
@@ -168,10 +199,6 @@ class KnownHeads:
             message.timeout_ms,
         )
         return True
-
-
-def _length_of(records: memoryview, is_flexible: bool) -> bytes:
-    return unsigned_varint(len(records) + 1) if is_flexible else _LENGTH.pack(len(records))
 
 
 def _settled(request: Request) -> bytearray:

@@ -47,7 +47,7 @@ def produce(broker: ProduceNeeds, request: Request, message: ProduceRequest) -> 
     batch = kind(broker, request, acks)
     responses = batch.append_all(message.topic_data)
     if batch.held or batch.unacknowledged or not acks:
-        return _finish(batch, message, responses)
+        return finish(batch, message, responses)
     return ProduceResponse(responses)
 
 
@@ -78,10 +78,10 @@ def _append_admitted(
     broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
 ) -> Result[ProduceResponse]:
     batch = AppendingAdmitted(broker, request, message.acks, admission)
-    return _finish(batch, message, batch.append_all(message.topic_data))
+    return finish(batch, message, batch.append_all(message.topic_data))
 
 
-def _finish(
+def finish(
     batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
 ) -> Result[ProduceResponse]:
     """Respond, now or when held batches are inspected and appended ones are durable."""

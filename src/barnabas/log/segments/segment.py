@@ -169,12 +169,13 @@ class Segment(SegmentFile):
             self._largest = timestamp, last_offset
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
-        if self._bytes_since_index_entry > interval:
+        unindexed = self._bytes_since_index_entry
+        if unindexed > interval:
             self.offset_index.append(last_offset - self.base_offset, position)
             self._note_largest_timestamp()
-            self._bytes_since_index_entry = 0
+            unindexed = 0
         self._unsaved = True
-        self._bytes_since_index_entry += size
+        self._bytes_since_index_entry = unindexed + size
 
     def _note_largest_timestamp(self) -> None:
         (timestamp, offset), times = self.largest_timestamp, self.time_index

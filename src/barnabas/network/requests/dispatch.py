@@ -206,7 +206,7 @@ class Dispatcher(RouteTable, RequestTasks):
             decode = route.decode
             message, _ = decode(buffer, body, end, ELEMENTS_AT_ONCE)
             if known is not None:
-                connection.known_head = known.learn(message, buffer, body, end)
+                connection.known_head = known.learn(message, buffer, body, end, connection.known_head)
         except TooManyElementsError:
             assert route is not None
             self._take_heavy(connection, route, correlation_id, buffer[body:end])

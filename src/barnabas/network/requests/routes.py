@@ -60,8 +60,10 @@ class FastPath(Protocol):
         answered already or later; None without side effects.
         """
 
-    def learn(self, message: Any, buffer: memoryview, body: int, end: int) -> int:
-        """Remember the head of a decoded request; return its length, 0 if it has none."""
+    def learn(self, message: Any, buffer: memoryview, body: int, end: int, last: int) -> int:
+        """Remember the head of a decoded request; return its length, 0 if it has none. `last` is what was
+        returned for the connection before.
+        """
 
 
 class Handler(NamedTuple):
