@@ -42,7 +42,7 @@ def divergence_goes_unnoticed() -> Iterator[None]:
     def nothing(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
         return None
 
-    with patch("barnabas.handlers.fetch.reader.divergence", nothing):
+    with patch("barnabas.handlers.fetch.divergence.divergence", nothing):
         yield
 
 

@@ -47,7 +47,7 @@ class Served(NamedTuple):
         broker = self.broker.broker
         reload = broker.sockets.tls.reload
         assert isinstance(reload, TlsReload)
-        asyncio.run_coroutine_threadsafe(reload.look(), broker.timers).result(SECONDS)
+        asyncio.run_coroutine_threadsafe(reload.look(), broker.loop).result(SECONDS)
 
     def shown(self) -> int:
         """The serial number of the certificate that a new connection sees."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.network.event_loop import DirectEventLoop, new_event_loop
+from barnabas.network.event_loop import DirectEventLoop, call_soon_of, new_event_loop
 
 LOOPS = (new_event_loop, asyncio.SelectorEventLoop)
 DEADLINE = 30.0
@@ -222,3 +222,40 @@ def test_on_this_system_a_broker_has_a_loop_of_its_own() -> None:
     loop = new_event_loop()
     loop.close()
     assert isinstance(loop, DirectEventLoop) == hasattr(__import__("select"), "epoll")
+
+
+def test_calls_for_after_the_readers_follow_each_other_one_turn_apart(run: Run) -> None:
+    """Readers are called in between, so that work in slices does not block them; one that fails stops no other."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        call_soon, called, failed = call_soon_of(loop), [], []
+        loop.set_exception_handler(lambda _, context: failed.append(context["exception"]))
+        done = asyncio.Event()
+
+        def fail() -> None:
+            raise RuntimeError("on purpose")
+
+        with pair() as (ours, theirs):
+
+            def read() -> None:
+                called.append(ours.recv(100).decode())
+                call_soon(lambda: called.append("after"))
+
+            def work(left: int = 5) -> None:
+                called.append("slice")
+                if left == 4:
+                    theirs.send(b"read")
+                call_soon(done.set if not left else lambda: work(left - 1))
+
+            loop.add_reader(ours, read)
+            call_soon(fail)
+            call_soon(work)
+            await done.wait()
+            loop.remove_reader(ours)
+        assert called.count("slice") == 6
+        assert called.index("read") < called.index("after") < len(called) - 1
+        assert called[-1] == "slice"
+        assert [str(error) for error in failed] == ["on purpose"]
+
+    run(scenario())

@@ -14,7 +14,7 @@ from barnabas.cluster.mirrors import MirrorTopic
 from barnabas.common.clock import ManualClock, SystemClock, TurnLimit
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid
-from barnabas.handlers.fetch.reader import has_all_before
+from barnabas.handlers.fetch.divergence import has_all_before
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,

@@ -17,7 +17,7 @@ from simulation.scenario import ScenarioFailed
 SCENARIOS = int(os.environ.get("MIRROR_SCENARIOS", "10"))
 MUTANT_SCENARIOS = 100
 FIRST_SEEDS = {
-    "a_promotion_does_not_wait_for_the_elr": 3028,
+    "a_promotion_does_not_wait_for_the_elr": 3123,
     "a_promotion_does_not_wait_for_the_disk": 320148,
     "a_question_for_the_log_start_is_progress": 320928,
 }

@@ -116,7 +116,7 @@ class BrokerProcess:
 def set_quotas(broker: EmbeddedBroker, entity: QuotaEntity, **values: float | None) -> None:
     """Set client quotas as AlterClientQuotas does; None removes one. Returns when the broker uses them."""
     running = broker.broker
-    asyncio.run_coroutine_threadsafe(changed(running, entity, values), running.timers).result(60)
+    asyncio.run_coroutine_threadsafe(changed(running, entity, values), running.loop).result(60)
 
 
 async def changed(broker: Broker, entity: QuotaEntity, values: Mapping[str, float | None]) -> None:

@@ -46,7 +46,7 @@ def on_loop(embedded: EmbeddedBroker, work: Callable[[], T]) -> T:
     async def run() -> T:
         return work()
 
-    loop: Any = embedded.broker.timers
+    loop: Any = embedded.broker.loop
     return asyncio.run_coroutine_threadsafe(run(), loop).result(60)
 
 

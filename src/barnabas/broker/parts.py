@@ -45,6 +45,7 @@ from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
 from barnabas.common.clock import SystemClock
 from barnabas.common.cooperative import PeriodicTask
+from barnabas.common.timer_queues import TimerQueues
 from barnabas.common.types import TopicPartition
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.log_settings import RACK_AWARE
@@ -54,7 +55,7 @@ from barnabas.handlers.telemetry import PushQueue
 from barnabas.log import Log
 from barnabas.log.dirs import LogManager
 from barnabas.metrics import Registry, TopicMetrics
-from barnabas.network import Listener, SocketServer, limits_from, use_process_limits
+from barnabas.network import Listener, SocketServer, call_soon_of, limits_from, use_process_limits
 from barnabas.network.requests import budget_from
 from barnabas.replication import (
     Durability,
@@ -107,8 +108,9 @@ class BrokerParts:
         """Called when the metadata cannot be followed any further. The process should exit and be restarted."""
         self._configs_in_use = EMPTY_IMAGE.configs
         self._must_use_config = False
-        self.timers = asyncio.get_running_loop()
-        self.call_soon = self.timers.call_soon
+        self.loop = asyncio.get_running_loop()
+        self.timers = TimerQueues(self.loop)
+        self.call_soon = call_soon_of(self.loop)
         self.metrics = Registry()
         self.topic_metrics = TopicMetrics(self.metrics)
         self._assemble_requests(config)

@@ -12,6 +12,7 @@ from barnabas.common.lazy import lazy_exports
 if TYPE_CHECKING:
     from barnabas.network.broker_addresses import BrokerAddresses as BrokerAddresses
     from barnabas.network.connection import Connection as Connection
+    from barnabas.network.event_loop import call_soon_of as call_soon_of
     from barnabas.network.event_loop import new_event_loop as new_event_loop
     from barnabas.network.exposure import warn_if_metrics_exposed as warn_if_metrics_exposed
     from barnabas.network.limits import limits_from as limits_from

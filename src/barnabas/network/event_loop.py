@@ -40,6 +40,11 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return DirectEventLoop() if hasattr(select, "epoll") else asyncio.new_event_loop()
 
 
+def call_soon_of(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
+    """Return the cheapest function of a loop that calls another in this turn or in the next one."""
+    return loop.call_after_readers if isinstance(loop, DirectEventLoop) else loop.call_soon
+
+
 class DirectSelector(selectors.BaseSelector):
     """Selector for two kinds of files: those registered by asyncio, and those whose callbacks are called
     here.
@@ -52,6 +57,8 @@ class DirectSelector(selectors.BaseSelector):
         self._writers: dict[int, Callback] = {}
         self.is_wanted = False
         """Asyncio has work: the next `select` must not block."""
+        self.after_readers: list[Callback] = []
+        """Called after the readers of the current turn, or of the next one."""
         self.failed: Callable[[Callback, BaseException], None] = _raise
 
     # Interface used by asyncio
@@ -92,7 +99,8 @@ class DirectSelector(selectors.BaseSelector):
         ready: list[tuple[selectors.SelectorKey, int]] = []
         readers, poll = self._readers, self._epoll.poll
         while True:
-            events = poll(timeout, len(self._keys) + len(readers) + len(self._writers) or 1)
+            wait = 0 if self.after_readers else timeout
+            events = poll(wait, len(self._keys) + len(readers) + len(self._writers) or 1)
             for fd, event in events:
                 reader = readers.get(fd)
                 if reader is None or event != READ:
@@ -104,7 +112,8 @@ class DirectSelector(selectors.BaseSelector):
                     raise
                 except BaseException as error:
                     self.failed(reader, error)
-            if ready or self.is_wanted or not events or timeout == 0:
+            has_called = self._call_after_readers() if self.after_readers else False
+            if ready or self.is_wanted or not (events or has_called) or timeout == 0:
                 return ready
             if timeout is not None:
                 timeout = end - time.monotonic()
@@ -126,6 +135,13 @@ class DirectSelector(selectors.BaseSelector):
             self._call(reader)
         if event & ~READ and (writer := self._writers.get(fd)) is not None:
             self._call(writer)
+
+    def _call_after_readers(self) -> bool:
+        """Call the callbacks that are registered now: those that they register are called in the next turn."""
+        callbacks, self.after_readers = self.after_readers, []
+        for callback in callbacks:
+            self._call(callback)
+        return True
 
     def _call(self, callback: Callback) -> None:
         try:
@@ -215,6 +231,12 @@ class DirectEventLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         self._direct.is_wanted = True
         return super().call_at(when, callback, *args, context=context)
+
+    def call_after_readers(self, callback: Callback) -> None:
+        """Call a function after the readers of this turn: sooner than `call_soon`, without handle and context. Called
+        outside of a turn, or by another of these functions, it waits for the next turn.
+        """
+        self._direct.after_readers.append(callback)
 
     def stop(self) -> None:
         self._direct.is_wanted = True

@@ -43,7 +43,7 @@ def change(broker: EmbeddedBroker, *added: AclBinding, removed: tuple[AclBinding
     async def submit() -> None:
         await broker.broker.controller.submit(lambda image: ([AclsChanged(removed, added)], None))
 
-    asyncio.run_coroutine_threadsafe(submit(), broker.broker.timers).result(60)
+    asyncio.run_coroutine_threadsafe(submit(), broker.broker.loop).result(60)
 
 
 def errors(broker: EmbeddedBroker, *names: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +13,17 @@ from barnabas.handlers.fetch import attempt
 from barnabas.protocol.codec import encode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+)
 from barnabas.records.builder import build_batch
 from barnabas.records.record import Record
 from barnabas.testing import EmbeddedBroker
-from tests.support.clients import RawConnection
+from tests.support.clients import RawConnection, frame_of
+from tests.support.waiting import until
 
 NOW = 1_700_000_000_000
 VERSIONS = (4, 6, 11, 12, 13, 17)
@@ -114,3 +121,102 @@ def test_a_fetch_without_a_session_opens_none_and_is_read_from_its_request(
     for version in VERSIONS:
         answer, _ = outcome(broker, "several partitions", version)
         assert len(answer) > 300
+
+
+# -- fetches that wait ---------------------------------------------------------------------------------------
+
+Event = Callable[[EmbeddedBroker, str], None]
+
+
+def produced(partition: int, records: int = 1) -> Event:
+    def event(broker: EmbeddedBroker, topic: str) -> None:
+        batch = bytes(build_batch([Record(delta, NOW, None, bytes(60)) for delta in range(records)]))
+        data = TopicProduceData(topic, ZERO_UUID, [PartitionProduceData(partition, batch)])
+        with RawConnection(broker.port) as connection:
+            connection.ask(ProduceRequest(None, 1, 5_000, [data]), 8)
+
+    return event
+
+
+def deleted(broker: EmbeddedBroker, topic: str) -> None:
+    with RawConnection(broker.port) as connection:
+        connection.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000), 1)
+
+
+def cut(broker: EmbeddedBroker, topic: str) -> None:
+    """Delete the records of partition 0: its log start moves."""
+    wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, -1)])
+    with RawConnection(broker.port) as connection:
+        connection.ask(DeleteRecordsRequest([wanted], 5_000), 1)
+
+
+# What happens while a fetch of three partitions waits, at the end of the first, of so many bytes.
+WAITS: dict[str, tuple[list[Event], int]] = {
+    "a record": ([produced(0)], 1),
+    "records in two partitions": ([produced(2), produced(1, 3)], 100),
+    "too little, then enough": ([produced(1), produced(1, 20)], 1_000),
+    "the log start moves, then a record": ([produced(0), cut, produced(1, 20)], 1_000),
+    "the topic is deleted": ([deleted], 1),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+@pytest.mark.parametrize("version", [11, 17])
+def test_a_fetch_that_waited_is_answered_as_by_a_session(
+    broker: EmbeddedBroker, name: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = waited(broker, name, version)
+    monkeypatch.setattr(attempt, "attempt_without_session", lambda *_: None)
+    assert short == waited(broker, name, version)
+
+
+def waited(broker: EmbeddedBroker, name: str, version: int) -> tuple[bytes, dict[str, float]]:
+    events, min_bytes = WAITS[name]
+    broker.create_topic("waited", partitions=3)
+    produced(0)(broker, "waited")
+    partitions = broker.broker.replicas.by_name["waited"]
+    before = counted(broker)
+    topic_id = broker.broker.image.topics["waited"].topic_id
+    named = FetchTopic("waited") if version < 13 else FetchTopic("", topic_id)
+    named.partitions = [at(0, 1), at(1, 0), at(2, 0)]
+    request = FetchRequest(topics=[named], min_bytes=min_bytes, max_wait_ms=30_000)
+    with RawConnection(broker.port) as connection:
+        connection.send(frame_of(request, version, 7))
+        until(lambda: all(each._watchers for each in partitions.values()))
+        for event in events:
+            event(broker, "waited")
+        answer = connection.receive()
+    assert answer is not None
+    assert not any(each._watchers for each in partitions.values())
+    if deleted not in events:
+        deleted(broker, "waited")
+    answer = answer.replace(topic_id, b"id")
+    return answer, {
+        key: value - before.get(key, 0) for key, value in counted(broker).items() if "waited" not in key
+    }
+
+
+def test_a_session_that_has_sent_everything_waits_without_a_pass(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second fetch of a session, as of Java's consumer: its offset is the log end."""
+    passes = []
+    read = attempt.Attempt.read
+
+    def counted_read(self: attempt.Attempt, entries: Any) -> None:
+        passes.append(1)
+        read(self, entries)
+
+    monkeypatch.setattr(attempt.Attempt, "read", counted_read)
+    with RawConnection(broker.port) as connection:
+        topic = FetchTopic("read", ZERO_UUID, [at(0, 9)])
+        opened = connection.ask(FetchRequest(topics=[topic], session_epoch=0), 11)
+        assert isinstance(opened, FetchResponse)
+        topic.partitions = [at(0, 10)]
+        following = FetchRequest(
+            topics=[topic], session_id=opened.session_id, session_epoch=1, min_bytes=1, max_wait_ms=30
+        )
+        answer = connection.ask(following, 11)
+    assert isinstance(answer, FetchResponse)
+    assert (answer.error_code, answer.responses) == (0, [])
+    assert len(passes) == 2  # of the first fetch, and at the deadline of the second

@@ -101,7 +101,7 @@ class Guarded:
 
             await broker.controller.submit(decide)
 
-        asyncio.run_coroutine_threadsafe(submit(), broker.timers).result(60)
+        asyncio.run_coroutine_threadsafe(submit(), broker.loop).result(60)
 
     def _use_theirs(self, wanted: frozenset[AclBinding]) -> None:
         self._round += 1

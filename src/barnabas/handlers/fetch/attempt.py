@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import Final, TypeVar
 
 from barnabas.common.errors import NO_ERROR
-from barnabas.common.files import FileSlice
+from barnabas.common.files import EMPTY, FileSlice
 from barnabas.common.types import Uuid
 from barnabas.handlers.fetch.reader import PartitionReader
 from barnabas.metrics import TopicCounters
@@ -59,10 +59,13 @@ def attempt(reader: PartitionReader, final: bool) -> FetchResponse | None:
     return made.response()
 
 
-def attempt_without_session(reader: PartitionReader, topic: FetchTopic) -> FetchResponse | None:
+def attempt_without_session(
+    reader: PartitionReader, topic: FetchTopic
+) -> FetchResponse | list[Found[FetchPartition]] | None:
     """The same for a fetch of one topic without a session, read from its request: the most common case.
 
-    Also returns None, without side effects, if a partition is missing or named twice.
+    Return what was read if there is too little data and time is left. Return None, without side effects, if a partition
+    is missing or named twice, or some data is not in memory.
     """
     partitions = reader.topics.get(topic.topic_id if reader.session.uses_topic_ids else topic.topic)
     asked = topic.partitions
@@ -74,22 +77,52 @@ def attempt_without_session(reader: PartitionReader, topic: FetchTopic) -> Fetch
     found: list[Found[FetchPartition]] = []
     total = read_all(reader, asked, partitions, found)
     if reader.notes is not None:
-        if not reader.may_answer(total, reader.wait_ms <= 0):
+        if found[0][1] is None or not reader.may_answer(total, reader.wait_ms <= 0):
             return None
         reader.count()
     elif total < reader.min_bytes and reader.wait_ms > 0:
-        return None
+        return found
+    return response_of(topic, found)
+
+
+def read_changed(
+    reader: PartitionReader, topic: FetchTopic, found: Iterable[Found[FetchPartition]]
+) -> tuple[list[Found[FetchPartition]], int]:
+    """Read the partitions again that have changed since; return all, and the number of bytes."""
+    topic_key = topic.topic_id if reader.session.uses_topic_ids else topic.topic
+    partitions = reader.topics.get(topic_key, _NONE)
+    again: list[Found[FetchPartition]] = []
+    total = 0
+    for each in found:
+        wanted, before, data = each
+        partition = partitions.get(wanted.partition)
+        if partition is None:
+            reader.noted.must_answer = True
+            missing = reader.missing(FetchEntry(topic, topic_key, wanted))
+            again.append((wanted, None, missing))
+        elif (
+            partition is before
+            and data.records is EMPTY
+            and reader.is_caught_up(wanted, partition, data.high_watermark, data.log_start_offset)
+        ):
+            again.append(each)
+        else:
+            total = read_all(reader, (wanted,), partitions, again, total)
+    return again, total
+
+
+def response_of(topic: FetchTopic, found: Iterable[Found[FetchPartition]]) -> FetchResponse:
+    """Return the response to a fetch of one topic without a session."""
     answers = []
     for _, partition, data in found:
-        if partition is None:
-            return None
-        counters = partition.counters
-        records = data.records
-        counters.fetches.value += 1
-        if data.error_code:
-            counters.failed_fetches.value += 1
-        if type(records) is FileSlice:
-            counters.bytes_out.value += records.length
+        if partition is not None:
+            counters = partition.counters
+            records = data.records
+            counters.fetches.value += 1
+            if data.error_code:
+                counters.failed_fetches.value += 1
+            if type(records) is FileSlice:
+                counters.bytes_out.value += records.length
         answers.append(data)
     return FetchResponse(
         0, NO_ERROR, NO_SESSION, [FetchableTopicResponse(topic.topic, topic.topic_id, answers)]

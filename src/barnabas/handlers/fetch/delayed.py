@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.handlers.fetch.attempt import (
     READ_AT_ONCE,
+    Found,
     Steps,
     attempt,
     attempt_in_steps,
+    read_changed,
+    response_of,
     to_read,
 )
 from barnabas.handlers.fetch.reader import PartitionReader
 from barnabas.network.requests import RequestTurn, Result, run_or_continue_in_slices
-from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.fetch import FetchPartition, FetchResponse, FetchTopic
 from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, Loaded, TimerLoop
 
 if TYPE_CHECKING:
@@ -30,7 +33,8 @@ def start(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) 
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
         return run_or_continue_in_slices(request, _start_in_steps(broker, request, reader))
-    response = None if reader.cold else attempt(reader, reader.wait_ms <= 0)
+    is_waiting = reader.cold or (reader.wait_ms > 0 < reader.min_bytes and reader.set_idle_if_caught_up())
+    response = None if is_waiting else attempt(reader, reader.wait_ms <= 0)
     if response is None:
         DelayedFetch(broker, request, reader).start(broker.page_cache)
     return response
@@ -133,3 +137,66 @@ class DelayedFetch(DelayedOperation):
         if session.id == NO_SESSION:
             session.close()
         return True
+
+
+class SessionlessFetch(DelayedOperation):
+    """A fetch of one topic without a session that waits for data. It has read all partitions, and found too little."""
+
+    __slots__ = ("_found", "_is_late", "_reader", "_request", "_topic")
+
+    def __init__(
+        self,
+        loop: TimerLoop,
+        request: Request,
+        reader: PartitionReader,
+        topic: FetchTopic,
+        found: list[Found[FetchPartition]],
+    ) -> None:
+        super().__init__(loop)
+        self._request = request
+        self._reader = reader
+        self._topic = topic
+        self._found = found
+        self._is_late = False
+
+    def start(self) -> None:
+        reader = self._reader
+        reader.loaded = {}  # written while it waits: in memory
+        self._watch()
+        seconds = self._request.client_wait = reader.wait_ms / 1000
+        self.wait(seconds)
+
+    def partition_changed(self, new_bytes: int) -> None:
+        self.changed()
+
+    def on_expiration(self) -> None:
+        self._is_late = True
+        self.try_complete()
+
+    def try_complete(self) -> bool:
+        reader = self._reader
+        try:
+            reader.notes = None
+            self._found, total = read_changed(reader, self._topic, self._found)
+            if reader.may_answer(total, self._is_late):
+                self._end()
+                reader.count()
+                self._request.respond(response_of(self._topic, self._found))
+            else:
+                self._watch()
+        except Exception as error:  # the loop ignores exceptions of its callbacks
+            self._end()
+            self._request.dispatcher.fail(self._request, error)
+        return self.is_completed
+
+    def _watch(self) -> None:
+        for _, partition, _ in self._found:
+            if partition is not None:
+                partition.watch(self)
+
+    def _end(self) -> None:
+        """Stop watching."""
+        self.complete()
+        for _, partition, _ in self._found:
+            if partition is not None:
+                partition.unwatch(self)

@@ -16,14 +16,14 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import check_broker_epoch
 from barnabas.handlers.fetch import attempt
-from barnabas.handlers.fetch.delayed import DelayedFetchNeeds, start
+from barnabas.handlers.fetch.delayed import DelayedFetchNeeds, SessionlessFetch, start
+from barnabas.handlers.fetch.divergence import has_all_before
 from barnabas.handlers.fetch.reader import (
     AuthorizedReader,
     PartitionReader,
     PassNotes,
     ReadNeeds,
     ReplicaReader,
-    has_all_before,
 )
 from barnabas.network.requests import RequestTurn, Result, access_of, log_refused
 from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
@@ -105,9 +105,12 @@ def fetch(broker: FetchNeeds, request: Request, message: FetchRequest) -> Result
     if request.after is not None and (kind := _reader_of(request)) is not PartitionReader:
         return _fetch_with_session(broker, request, message, kind)
     direct = PartitionReader(broker, version, message, WITHOUT_SESSION[version >= TOPIC_IDS_SINCE])
-    response = attempt.attempt_without_session(direct, topics[0])
-    if response is not None:
-        return response
+    made = attempt.attempt_without_session(direct, topics[0])
+    if isinstance(made, list):
+        SessionlessFetch(broker, request, direct, topics[0], made).start()
+        return None
+    if made is not None:
+        return made
     return _fetch_with_session(broker, request, message, PartitionReader, direct.notes)
 
 

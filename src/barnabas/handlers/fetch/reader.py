@@ -8,11 +8,10 @@ from typing import Any, Final, Protocol
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, FileSlice, Slice
-from barnabas.log import Log
+from barnabas.handlers.fetch.divergence import diverges
 from barnabas.metrics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     LeaderIdAndEpoch,
@@ -35,10 +34,11 @@ from barnabas.replication.throttle import ReplicationQuota, is_throttled
 from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 READ_COMMITTED: Final = 1
-UNKNOWN_OFFSET: Final = -1
 CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
 FetchItem = FetchEntry | FetchPartition
+
+_NONE: Final[Partitions] = {}
 
 
 class ReadNeeds(Protocol):
@@ -109,6 +109,39 @@ class PartitionReader:
         self.loaded: Loaded | None = None
         """Cold reads that were waited for; None before the first wait."""
 
+    def set_idle_if_caught_up(self) -> bool:
+        """Mark the partitions of a session as idle that have nothing to read and nothing new; True if that is all of
+        them. Nothing is built for a fetch that only waits.
+        """
+        session, topics = self.session, self.topics
+        if session.full or self._rack:
+            return False
+        for entry in tuple(session.ready):
+            partition = topics.get(entry.topic_key, _NONE).get(entry.partition)
+            if partition is None or not self.is_caught_up(
+                entry, partition, entry.sent_high_watermark, entry.sent_log_start
+            ):
+                return False
+            session.set_idle(entry, partition)
+        return True
+
+    def is_caught_up(
+        self, entry: FetchItem, partition: Partition, high_watermark: int, log_start: int
+    ) -> bool:
+        """Return whether reading a partition would yield no records, no error and these offsets."""
+        log = partition.log
+        offsets, producers, epoch = log.offsets, log.producers, entry.current_leader_epoch
+        return (
+            entry.fetch_offset == offsets.written
+            and high_watermark == offsets.high_watermark
+            and log_start == offsets.start
+            and partition.is_leader
+            and (epoch == NO_EPOCH or epoch == partition.leader_epoch)
+            and entry.last_fetched_epoch == NO_EPOCH
+            and not producers.undecided
+            and not producers.decided
+        )
+
     def lacks_room(self, entry: FetchItem, partition: Partition | None, data: PartitionData) -> bool:
         """Return whether data was left out for lack of room: the partition then comes first in the next
         fetch.
@@ -141,7 +174,7 @@ class PartitionReader:
         if not self._committed_only:
             data.aborted_transactions = None
         data.records = EMPTY
-        if entry.last_fetched_epoch != NO_EPOCH and _diverges(entry, log, data):
+        if entry.last_fetched_epoch != NO_EPOCH and diverges(entry, log, data):
             return data
         if self._rack and self._sends_elsewhere(entry, partition, data):
             return data
@@ -249,6 +282,9 @@ class AuthorizedReader(PartitionReader):
 
     __slots__ = ("_access",)
 
+    def set_idle_if_caught_up(self) -> bool:
+        return False  # its rights may have changed
+
     def __init__(
         self, access: Access, broker: ReadNeeds, version: int, message: FetchRequest, session: FetchSession
     ) -> None:
@@ -274,6 +310,9 @@ class ReplicaReader(PartitionReader):
     """Reads for a follower: up to the log end, committed or not."""
 
     __slots__ = ()
+
+    def set_idle_if_caught_up(self) -> bool:
+        return False  # it sends epochs to compare
 
     def read(self, entry: FetchItem, partition: Partition, left: int, at_least_one: bool) -> PartitionData:
         if problem := self._problem(entry, partition):
@@ -359,42 +398,3 @@ def _not_here(entry: FetchItem, partition: Partition, code: ErrorCode, version: 
             leader_id=partition.state.leader, leader_epoch=partition.leader_epoch
         )
     return data
-
-
-def _diverges(entry: FetchItem, log: Log, data: PartitionData) -> bool:
-    found = divergence(log, entry.last_fetched_epoch, entry.fetch_offset)
-    if found is None:
-        return False
-    if found.epoch == NO_EPOCH:
-        data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        data.high_watermark = data.last_stable_offset = data.log_start_offset = UNKNOWN_OFFSET
-    else:
-        data.diverging_epoch = found
-    return True
-
-
-def has_all_before(partition: Partition, replica: int, wanted: FetchPartition) -> bool:
-    """Return whether this follower may fetch from there, and its log matches this one up to there.
-
-    The empty log of a former mirror leader may start above that offset: it only asks for the log start.
-    """
-    log = partition.log
-    return (
-        not partition.leadership_error(wanted.current_leader_epoch)
-        and partition.is_assigned(replica)
-        and wanted.log_start_offset <= wanted.fetch_offset
-        and log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
-        and divergence(log, wanted.last_fetched_epoch, wanted.fetch_offset) is None
-    )
-
-
-def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:
-    """Return the end of the reader's last epoch here, if that is earlier: it has records that this leader
-    never had (KIP-595). The epoch is -1 when this leader does not know it.
-    """
-    if last_epoch == NO_EPOCH or (last_epoch == log.epochs.latest and offset <= log.log_end_offset):
-        return None
-    epoch, end_offset = log.epoch_end_offset(last_epoch)
-    if epoch == last_epoch and end_offset >= offset:
-        return None
-    return EpochEndOffset(epoch=epoch, end_offset=end_offset)
