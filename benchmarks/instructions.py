@@ -11,26 +11,31 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
 from barnabas.testing import EmbeddedBroker
 from benchmarks.gate_loads import LOADS, Load
+from benchmarks.small_loads import SMALL_LOADS, SmallLoad
 
 _WARM_UP, _REQUESTS = 50, 200
 _ROUNDS = 3
 _SETTINGS = {"barnabas.log.dir.slow.write.ms": "0"}  # writes are slow while each instruction is counted
 _OURS = ("/barnabas/", "<decode ", "<encode ")
-_LOOP = "network/event_loop.py"  # its turns are not counted, nor were asyncio's: they vary
+_WITH_TIMERS = (*_OURS, "/asyncio/")  # of long polls
+_TURNS = ("network/event_loop.py", "_run_once")  # turns of the loop are not counted: they vary
 
 
 class Counter:
     """Counts in the thread of the broker, by the hooks that debuggers and profilers use."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: tuple[str, ...]) -> None:
+        """Count in code whose file name contains one of these."""
         self.instructions = 0
         self.calls = 0
+        self._counted = counted
         self._ours: dict[CodeType, bool] = {}
 
     def install(self) -> None:
@@ -46,7 +51,9 @@ class Counter:
         known = self._ours.get(code)
         if known is None:
             name = code.co_filename
-            known = self._ours[code] = any(part in name for part in _OURS) and not name.endswith(_LOOP)
+            known = self._ours[code] = any(part in name for part in self._counted) and not (
+                name.endswith(_TURNS) or code.co_name in _TURNS
+            )
         return known
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
@@ -66,12 +73,20 @@ class Counter:
 
 
 def measure() -> dict[str, tuple[float, float]]:
-    """Instructions and calls per request of each load."""
-    counter = Counter()
+    """Instructions and calls per request of each load, or per exchange."""
+    with _counted_broker(_OURS) as (counter, broker):
+        counted = {load.name: _least(counter, broker, load) for load in LOADS}
+    with _counted_broker(_WITH_TIMERS) as (counter, broker):
+        return counted | {load.name: _least_of_exchanges(counter, broker, load) for load in SMALL_LOADS}
+
+
+@contextmanager
+def _counted_broker(counted: tuple[str, ...]) -> Iterator[tuple[Counter, EmbeddedBroker]]:
+    counter = Counter(counted)
     counter.install()
     try:
         with EmbeddedBroker(_SETTINGS) as broker:
-            return {load.name: _least(counter, broker, load) for load in LOADS}
+            yield counter, broker
     finally:
         counter.remove()
 
@@ -88,6 +103,21 @@ def _least(counter: Counter, broker: EmbeddedBroker, load: Load) -> tuple[float,
 def _round(counter: Counter, connection: socket.socket, frame: bytes) -> tuple[float, float]:
     instructions, calls = counter.instructions, counter.calls
     _exchange(connection, frame, _REQUESTS)
+    return (counter.instructions - instructions) / _REQUESTS, (counter.calls - calls) / _REQUESTS
+
+
+def _least_of_exchanges(counter: Counter, broker: EmbeddedBroker, load: SmallLoad) -> tuple[float, float]:
+    topic = broker.create_topic(load.name, partitions=load.partitions)
+    with load.connected(broker.host, broker.port, topic) as exchanges:
+        for _ in range(_WARM_UP):
+            next(exchanges)
+        return min(_round_of_exchanges(counter, exchanges) for _ in range(_ROUNDS))
+
+
+def _round_of_exchanges(counter: Counter, exchanges: Iterator[None]) -> tuple[float, float]:
+    instructions, calls = counter.instructions, counter.calls
+    for _ in range(_REQUESTS):
+        next(exchanges)
     return (counter.instructions - instructions) / _REQUESTS, (counter.calls - calls) / _REQUESTS
 
 

@@ -106,6 +106,7 @@ def request_load(
     end_offset: int = 0,
     fetch_bytes: int = 65536,
     groups: int = 1,
+    at_once: bool = False,
 ) -> float:
     """Send single requests over many connections (clients/loadgen.py); return requests per second."""
     figures = client(
@@ -113,6 +114,7 @@ def request_load(
         *("--port", broker.port, "--api", api, "--topic", topic, "--partitions", partitions),
         *("--connections", connections, "--requests", requests),
         *("--end-offset", end_offset, "--fetch-bytes", fetch_bytes, "--groups", groups),
+        *(["--at-once"] if at_once else []),
     )
     return figures["requests"] / figures["seconds"]
 

@@ -6,7 +6,7 @@ serve them.
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -14,6 +14,7 @@ from fastcrc.crc32 import iscsi as crc32c
 PRODUCE, FETCH, OFFSET_COMMIT, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 1, 8, 17, 18, 36
 _PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 8, 11, 7
 _CLIENT_ID = b"bench"
+NO_SESSION = (0, -1)  # id and epoch
 
 
 def record_batch(record_bytes: int, records: int) -> bytes:
@@ -53,9 +54,15 @@ def api_versions_frame() -> bytes:
 
 
 def produce_frame(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
+    return produce_frame_of(topic, (partition,), batch, acks)
+
+
+def produce_frame_of(topic: str, partitions: Sequence[int], batch: bytes, acks: int = 1) -> bytes:
+    """The same batch for several partitions."""
     body = struct.pack(">hhi", -1, acks, 30_000)  # no transaction, acks, timeout
     body += struct.pack(">i", 1) + _string(topic)
-    body += struct.pack(">iii", 1, partition, len(batch)) + batch
+    body += struct.pack(">i", len(partitions))
+    body += b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions)
     return _frame(PRODUCE, _PRODUCE_VERSION, body)
 
 
@@ -69,11 +76,31 @@ def fetch_frame(
     topic: str, partition: int, offset: int, max_bytes: int = 65536, max_wait_ms: int = 0
 ) -> bytes:
     """A sessionless fetch; with `max_wait_ms` 0 the broker responds at once with the available records."""
-    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 50 << 20, 0, 0, -1)
-    body += struct.pack(">i", 1) + _string(topic)
-    body += struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
+    return fetch_frame_of(topic, {partition: offset}, max_bytes, max_wait_ms)
+
+
+def fetch_frame_of(
+    topic: str,
+    offsets: Mapping[int, int],
+    max_bytes: int = 65536,
+    max_wait_ms: int = 0,
+    session: tuple[int, int] = NO_SESSION,
+) -> bytes:
+    """A fetch of several partitions, by partition and offset; with a session, of those that have changed."""
+    body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 50 << 20, 0, *session)
+    if offsets:
+        body += struct.pack(">i", 1) + _string(topic) + struct.pack(">i", len(offsets))
+    else:
+        body += struct.pack(">i", 0)
+    for partition, offset in offsets.items():
+        body += struct.pack(">iiqqi", partition, -1, offset, -1, max_bytes)
     body += struct.pack(">i", 0) + _string("")  # nothing forgotten, no rack
     return _frame(FETCH, _FETCH_VERSION, body)
+
+
+def fetch_session(response: bytes) -> int:
+    """The session id in a response to `fetch_frame_of`, its length prefix included."""
+    return int(struct.unpack_from(">i", response, 4 + 4 + 4 + 2)[0])
 
 
 def fetch_error(topic: str, response: bytes) -> int:

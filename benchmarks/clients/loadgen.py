@@ -113,7 +113,9 @@ def frames(options: argparse.Namespace) -> list[bytes]:
     made = []
     for number in range(options.connections):
         partition = number % options.partitions
-        if options.api == "produce":
+        if options.api == "produce" and options.at_once:
+            made.append(wire.produce_frame_of(options.topic, range(options.partitions), batch))
+        elif options.api == "produce":
             made.append(wire.produce_frame(options.topic, partition, batch))
         elif options.api == "commit":
             group = f"group-{number % options.groups}"
@@ -150,6 +152,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--api", choices=list(ERRORS), required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--at-once", action="store_true", help="each produce request has all partitions")
     parser.add_argument("--groups", type=int, default=1, help="commits are spread over so many groups")
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--requests", type=int, required=True)
