@@ -28,14 +28,17 @@ def dev(tmp_path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
     """The process and its banner. Its temporary files are in `tmp_path`."""
     command = [*BARNABAS, "dev", *options]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=pipe, stderr=pipe, text=True, env=environment, process_group=0
     ) as process:
         try:
             yield process, banner_of(process)
         finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+            _, log = process.communicate(timeout=60)
+        assert "restarting" not in log, log
 
 
 def banner_of(process: subprocess.Popen[str]) -> str:
@@ -114,3 +117,15 @@ def test_an_address_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--console" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_broker_only(tmp_path: Path) -> None:
+    """It stops registry and console one after the other; one that ended by itself would be restarted meanwhile."""
+    with dev(tmp_path, "--no-sample", f"--listen=127.0.0.1:{free_port()}") as (process, _):
+        children = [  # each belongs to the thread that started it
+            child
+            for thread in Path(f"/proc/{process.pid}/task").iterdir()
+            for child in (thread / "children").read_text().split()
+        ]
+        assert children
+        assert process.pid not in {os.getpgid(int(child)) for child in children}

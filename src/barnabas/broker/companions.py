@@ -83,7 +83,8 @@ class Companion:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         stdout = subprocess.DEVNULL if self._quiet else None
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=stdout)
+        # Ctrl-C in a terminal is for the broker, which stops its companions: they are in another process group.
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=stdout, process_group=0)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it exited early and logged the reason
             process.stdin.write(self._greeting)
