@@ -252,6 +252,7 @@ class ConsumerCore(ConsumerPositions):
                 await self.session.leave()
             await self._fetcher.close()
             await self.client.close()
+            self._resources.close()
 
     def _check_open(self) -> None:
         if self._is_closed:

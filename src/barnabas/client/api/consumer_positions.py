@@ -46,7 +46,7 @@ class ConsumerPositions:
         self.last_poll = time.monotonic()
         self._is_expelled = False  # from the group: the caller did not poll for max.poll.interval.ms
         self._reset = RESETS[read.choice("auto_offset_reset", "latest", RESETS)]
-        self._deserializers = deserializers(read)
+        self._deserializers, self._resources = deserializers(read), read.resources
         self._fetcher = Fetcher(self.client, {}, self.settings, out_of_range=self._reset)
         self._chunks: deque[FetchedRecords] = deque()
         self._assigned: Partitions = frozenset()
@@ -265,5 +265,5 @@ def deserializers(read: CheckedOptions) -> Deserializers | None:
     key, value = read.function("key_deserializer"), read.function("value_deserializer")
     url = read.text("schema_registry_url")
     if url is not None and value is None:
-        value = registry_deserializer(url)
+        value = registry_deserializer(url, read.resources)
     return Deserializers(key, value) if key or value else None

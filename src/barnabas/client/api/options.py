@@ -6,6 +6,7 @@ An unknown keyword is a TypeError that names the closest known one; a value out 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any, Literal, TypedDict
 
 from barnabas.client.cluster import Client
@@ -147,6 +148,7 @@ class CheckedOptions:
         servers = DEFAULT_BOOTSTRAP if servers is None else servers
         self.bootstrap = servers if isinstance(servers, str) else ",".join(servers)
         self._given = {name: value for name, value in merged.items() if value is not None}
+        self.resources = ExitStack()  # connections to the schema registry, which the client closes
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._given.get(name, default)

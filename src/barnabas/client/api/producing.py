@@ -97,7 +97,7 @@ class ProducerCore:
         options: Mapping[str, Any],
     ) -> None:
         read = CheckedOptions(name, ProducerOptions, bootstrap_servers, config, options)
-        self.client = read.client()
+        self.client, self._resources = read.client(), read.resources
         self.settings = read.producer()
         transactional_id = read.text("transactional_id")
         timeout_ms = int(read.number("transaction_timeout_ms", 60_000, 1))
@@ -119,6 +119,7 @@ class ProducerCore:
             await self.producer.close(flush=flush)
         finally:
             await self.client.close()
+            self._resources.close()
 
     # -- transactions -------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ def _encoder(options: CheckedOptions, what: str) -> Encode | None:
     if schema is not None:
         if serializer is not None:
             raise ValueError(f"{what}_serializer and {what}_schema are mutually exclusive")
-        return registry_serializer(options.text("schema_registry_url"), schema, what)
+        return registry_serializer(options.text("schema_registry_url"), schema, what, options.resources)
     if serializer is None:
         return None
 

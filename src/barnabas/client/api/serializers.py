@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from barnabas.client.api.errors import SerializationError
@@ -13,13 +14,15 @@ from barnabas.client.schemas.serdes import Encoder, SchemaDecoder
 LATEST = "latest"
 
 
-def registry_serializer(url: str | None, schema: str, what: str) -> Callable[[str, Any], bytes]:
+def registry_serializer(
+    url: str | None, schema: str, what: str, resources: ExitStack
+) -> Callable[[str, Any], bytes]:
     """Serializer for the subject TOPIC-key or TOPIC-value.
 
     `latest` uses the subject's latest schema; any other text is a schema, which is registered first.
     """
     encoders: dict[str, Encoder] = {}
-    client = SchemaClient(_checked(url, f"{what}_schema"))
+    client = resources.enter_context(SchemaClient(_checked(url, f"{what}_schema")))
 
     def encode(topic: str, value: Any) -> bytes:
         encoder = encoders.get(topic)
@@ -38,9 +41,9 @@ def registry_serializer(url: str | None, schema: str, what: str) -> Callable[[st
     return encode
 
 
-def registry_deserializer(url: str) -> Callable[[bytes], Any]:
+def registry_deserializer(url: str, resources: ExitStack) -> Callable[[bytes], Any]:
     """Deserializer of values that begin with a schema id."""
-    return SchemaDecoder(SchemaClient(url))
+    return SchemaDecoder(resources.enter_context(SchemaClient(url)))
 
 
 def parse_schema(text: str) -> Schema:

@@ -69,7 +69,7 @@ class ShareCore:
         self.max_records = int(read.number("max_poll_records", 500, 1))
         self.client = read.client()
         self._member = ShareMember(self.client, group, wanted)
-        self._deserializers = deserializers(read)
+        self._deserializers, self._resources = deserializers(read), read.resources
         self._is_open = False
         self._held: dict[tuple[TopicPartition, int], AcquiredRecord] = {}
         self.queue: deque[ShareRecord] = deque()  # acquired, and not handed out by an iterator yet
@@ -127,6 +127,7 @@ class ShareCore:
             await self._member.close()  # releases what is not acknowledged
             self._is_open = False
         await self.client.close()
+        self._resources.close()
 
     async def _open(self) -> None:
         if not self._is_open:
