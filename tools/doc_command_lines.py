@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import typer
@@ -15,7 +16,6 @@ from tools.doc_marks import ROOT
 _BLOCK = re.compile(r"^(?:    |```)", re.MULTILINE)
 _SPAN = re.compile(r"`(barnabas [^`]+)`")
 _START = re.compile(r"(?:^|\||&&|;|\$\(|sudo |exec )\s*(?:\.venv/bin/)?(barnabas\s.*)")
-_END = re.compile(r"\s(?:\||>|<|&|;|\\$|#)")  # of the command in a shell line
 _PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>")
 
 # Pages about earlier versions, and generated ones.
@@ -25,24 +25,26 @@ _SKIPPED = ("CHANGELOG.md", "docs/commands.md", "docs/decisions/")
 class CommandLine(NamedTuple):
     page: str
     text: str
+    is_block: bool  # of a code block; otherwise a code span, which may name a part of a command only
 
 
 def command_lines() -> Iterator[CommandLine]:
     for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md"))]:
         page = path.relative_to(ROOT).as_posix()
         if not page.startswith(_SKIPPED):
-            yield from (CommandLine(page, text) for text in _lines_of(path.read_text(encoding="utf-8")))
+            lines = _lines_of(path.read_text(encoding="utf-8"))
+            yield from (CommandLine(page, text, is_block) for text, is_block in lines)
 
 
-def _lines_of(text: str) -> Iterator[str]:
+def _lines_of(text: str) -> Iterator[tuple[str, bool]]:
     is_fenced = False
     for line in _joined(text).splitlines():
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
         elif is_fenced or line.startswith("    "):
-            yield from (match[1] for match in _START.finditer(line.strip().removeprefix("$ ")))
+            yield from ((match[1], True) for match in _START.finditer(line.strip().removeprefix("$ ")))
         else:
-            yield from _SPAN.findall(line)
+            yield from ((text, False) for text in _SPAN.findall(line))
 
 
 def _joined(text: str) -> str:
@@ -60,10 +62,19 @@ def wrong_command_lines() -> Iterator[str]:
             yield f"{line.page}: `{line.text}`: {complaint}"
 
 
+def words_of(text: str) -> list[str]:
+    """The arguments of the command, without what the shell does with its output; ValueError for an open quotation."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="|<>&;()")
+    lexer.whitespace_split = True
+    return list(
+        takewhile(lambda word: word[0] not in lexer.punctuation_chars, (word or " " for word in lexer))
+    )[1:]
+
+
 def complaint_about(root: Any, text: str) -> str:
     """The error in a command line; empty if there is none."""
     try:
-        words = shlex.split(_END.split(f"{text} ")[0], comments=True)[1:]
+        words = words_of(text)
     except ValueError:  # an open quotation mark: the line is shortened
         return ""
     command, options = root, root.params

@@ -4,6 +4,7 @@ traceback."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,49 +19,16 @@ import typer.main
 from barnabas.cli.failures import EXTRAS
 from barnabas.cli.main import make_app
 from tests.cli.test_promises import commands
+from tests.support.programs import PROJECT_ROOT
 from tests.test_public_api import PUBLIC
 
-# The optional packages cannot be imported, as after `pip install barnabas`.
-HIDE = """
-import importlib, importlib.abc, json, os, sys
-
-class Missing(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in MISSING:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+SECONDS = 2  # then a command that streams or serves is interrupted
+IMPORT_NAMES = """
+import importlib, json, sys
+from tests.support.run_commands import HiddenPackages
 
 MISSING, given = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-sys.meta_path.insert(0, Missing())
-"""
-RUN_COMMANDS = """
-import signal, threading
-from typer.testing import CliRunner
-from barnabas.cli.main import make_app
-from barnabas.testing import EmbeddedBroker
-
-SECONDS = 2  # then a command that streams or serves is interrupted
-
-def run(app, command):
-    timer = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        ended = CliRunner().invoke(app, command, input="y\\n")
-    except KeyboardInterrupt:
-        return 130, ""
-    finally:
-        timer.cancel()
-        timer.join()
-    unexpected = ended.exception is not None and not isinstance(ended.exception, SystemExit)
-    return ended.exit_code, repr(ended.exception) if unexpected else ended.stderr
-
-with EmbeddedBroker() as broker:
-    broker.create_topic("orders")
-    os.environ["BARNABAS_BOOTSTRAP"] = broker.bootstrap_servers
-    app = make_app()
-    for command in given:
-        print(json.dumps([command, *run(app, command)]), flush=True)
-"""
-IMPORT_NAMES = """
+sys.meta_path.insert(0, HiddenPackages(MISSING))
 for module, name in given:
     try:
         getattr(importlib.import_module(module), name)
@@ -127,11 +95,18 @@ def _example(command: Any, name: str) -> list[str]:
     return words
 
 
-def without_packages(script: str, given: object, folder: Path) -> list[Any]:
-    command = [sys.executable, "-c", HIDE + script, json.dumps(sorted(EXTRAS)), json.dumps(given)]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+def lines_of(command: list[str], folder: Path, stdin: str = "") -> list[Any]:
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
-    assert "Traceback" not in ended.stderr
     return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("[[")]
 
 
@@ -155,11 +130,19 @@ def test_every_command_runs_or_names_the_extra_that_it_lacks(tmp_path: Path) -> 
         [*serve, "--zookeeper", "127.0.0.1:1/x"],
     ]
     shown = list(examples())
-    answers = without_packages(RUN_COMMANDS, [*shown, *lacking], tmp_path)
+    specification = {
+        "hidden": sorted(EXTRAS),
+        "prepare": [(["topics", "create", "orders"], "")],
+        "commands": [(words, SECONDS) for words in (*shown, *lacking)],
+    }
+    answers = lines_of(["-m", "tests.support.run_commands"], tmp_path, json.dumps(specification))
     assert len(answers) == len(shown) + len(lacking)
     for command, code, message in answers:
         assert code in (0, 1, 2, 130), (command, code, message)
-        assert "Error('" not in message, (command, message)  # an exception that no message explains
+        assert not re.match(r"\w+Error\(", message), (
+            command,
+            message,
+        )  # an exception that no message explains
         if "not installed" in message or command in lacking:
             assert code in (1, 2), (command, message)
             assert HINT.search(message), (command, message)
@@ -167,7 +150,8 @@ def test_every_command_runs_or_names_the_extra_that_it_lacks(tmp_path: Path) -> 
 
 def test_every_public_name_is_importable_or_names_the_package_that_it_lacks(tmp_path: Path) -> None:
     names = [(module, name) for module, names in PUBLIC.items() for name in names or ("__name__",)]
-    answers = without_packages(IMPORT_NAMES, names, tmp_path)
+    given = [json.dumps(sorted(EXTRAS)), json.dumps(names)]
+    answers = lines_of(["-c", IMPORT_NAMES, *given], tmp_path)
     problems = {(module, name): problem for (module, name), problem in answers if problem}
     assert len(answers) == len(names) + 2
     for (module, name), problem in problems.items():

@@ -59,7 +59,7 @@ def run_connectors(
         finally:
             reports.stop()
     for one in host.running:
-        say(_last_words(one))
+        say(_last_words(one, "has moved all rows" if once else "has stopped"))
 
 
 def reported_by(one: RunningConnector) -> PipelineReport:
@@ -104,11 +104,12 @@ class _StatusPrinter:
             say(f"{seen.name} is {seen.state}: {count(int(seen.counts['rows']), 'row')}{lag}.")
 
 
-def _last_words(one: RunningConnector) -> str:
+def _last_words(one: RunningConnector, ended: str) -> str:
     seen = one.status()
     rejected = int(seen.counts["rejected"])
     letters = f", {count(rejected, 'dead letter')}" if rejected else ""
-    return f"{seen.name} is {seen.state}: {count(int(seen.counts['rows']), 'row')} read{letters}."
+    how = ended if seen.state == "stopped" else f"is {seen.state}"
+    return f"{seen.name} {how}: {count(int(seen.counts['rows']), 'row')} read{letters}."
 
 
 def _flows_of(one: RunningConnector) -> Callable[[], list[FlowProgress]]:

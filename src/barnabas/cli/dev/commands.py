@@ -109,7 +109,8 @@ def _endpoint(name: str, given: str | None, port: int, option: str) -> DevEndpoi
     from barnabas.cli.dev.session import DevEndpoint
 
     if given is not None:
-        return DevEndpoint(name, address(given, option))
+        wanted = address(given, option)
+        return DevEndpoint(name, wanted if wanted.port else wanted._replace(port=_free_port()))
     if _is_free(port):
         return DevEndpoint(name, Address(HOST, port))
     return DevEndpoint(name, Address(HOST, _free_port()), f"(port {port} is in use)")
