@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipelines.packing import FOLDER
+from barnabas.pipelines.packing import FOLDER, write_program
 from barnabas.testing import EmbeddedBroker
 from tests.spark.test_standalone import FLOW, not_needed, pipeline_in
 from tests.support.spark.jars import requires_yarn
@@ -87,9 +87,8 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
     source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
     for partition in (0, 1):
         produce(broker.bootstrap_servers, source, VALUES[partition::2], partition=partition)
-    flow = HELD.format(folder=tmp_path) + FLOW.replace(
-        'select("value"', 'select(held("value").alias("value")'
-    )
+    flow = FLOW.replace("    executable =", HELD.format(folder=tmp_path) + "    executable =")
+    flow = flow.replace('select("value"', 'select(held("value").alias("value")')
     pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target, flow)
     (tmp_path / "hold").touch()
     killed: list[int] = []
@@ -103,7 +102,7 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
 
     killer = threading.Thread(target=kill_driver)
     killer.start()
-    _run(yarn, tmp_path, "cluster")
+    _run_installed(yarn, tmp_path)
     killer.join()
     assert len(killed) == 1
     found = read_committed(broker.bootstrap_servers, target)
@@ -111,16 +110,31 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
     assert open_transactions(broker.bootstrap_servers, target) == []
 
 
+def _run_installed(yarn: Yarn, folder: Path) -> None:
+    """In cluster mode without an archive: every node has Barnabas."""
+    write_program(folder / "env.tar.gz")
+    archive = "--archives env.tar.gz#environment"
+    replaced = {
+        archive: "",
+        f"./{FOLDER}/bin/python": sys.executable,
+        f"{FOLDER}/pipeline": str(folder / "clicks"),
+    }
+    _submit(yarn, folder, pasted("YARN", 1, replaced))
+
+
 def _run(yarn: Yarn, folder: Path, mode: str) -> None:
     left_out = shlex.join(word for name in not_needed() - DRIVER for word in ("--without", name))
     lines = pasted("Ship the environment", 0, {"spark://HOST:7077": f"yarn {left_out}"})
     done = run_pasted(lines, folder, SECONDS)
     assert done.returncode == 0, done.stderr[-3000:]
-    environment = {"HADOOP_CONF_DIR": str(yarn.configuration)}
     if mode == "client":
-        lines = pasted("YARN", 0, {SITE: str(yarn.configuration), "/path/to/venv": sys.prefix})
+        _submit(yarn, folder, pasted("YARN", 0, {SITE: str(yarn.configuration), "/path/to/venv": sys.prefix}))
     else:
-        lines = pasted("YARN", 1, {})
+        _submit(yarn, folder, pasted("YARN", 1, {}))
+
+
+def _submit(yarn: Yarn, folder: Path, lines: str) -> None:
+    environment = {"HADOOP_CONF_DIR": str(yarn.configuration)}
     settings = {**SETTINGS, "spark.yarn.stagingDir": f"file://{folder}/staging"}
     done = run_pasted(lines, folder, SECONDS, environment, settings)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:] + yarn.container_logs()[-8000:]
