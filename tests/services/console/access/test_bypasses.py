@@ -94,7 +94,7 @@ def test_a_link_cannot_make_the_console_say_something(
         done = web.post("/topics/mine-said/grow", partitions="2", confirm="mine-said", seen="1")
         assert done.status == 303, done.text
         shown = web.ask("GET", done.headers["location"]).text
-        assert 'class="message" role="status"' in shown
+        assert 'class="toast" role="status"' in shown
         forged = done.headers["location"].replace("message=", "message=Call+this+number")
         assert "Call this number" not in web.ask("GET", forged).text
 

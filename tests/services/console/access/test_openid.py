@@ -88,7 +88,7 @@ def test_a_person_logs_in_with_the_provider_and_has_the_roles_of_name_and_groups
 
     status, page = alice.log_in(f"{party.url}/login/oidc?next=/c/default/access/quotas", "alice")
     assert (status, alice.url) == (200, wanted)
-    assert "<span>alice</span>" in page
+    assert 'aria-label="alice"' in page
     assert "Set a limit" in page
     status, page = bob.log_in(f"{party.url}/login/oidc?next=/c/default/access/quotas", "bob")
     assert (status, bob.url) == (200, wanted)
