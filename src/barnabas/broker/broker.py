@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Iterator
 
 from barnabas.broker.controlled_shutdown import IN_FLIGHT_SECONDS
-from barnabas.broker.parts import BrokerParts
+from barnabas.broker.current_settings import ConfiguredBroker
+from barnabas.cluster import is_on_node, represented
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.safe_logging import line_limit, safe_logger
-from barnabas.log.dirs import make_private
+from barnabas.common.types import TopicPartition
+from barnabas.log.dirs import LoadReport, make_private
 from barnabas.log.recovery import ShutdownKind
 
 logger = safe_logger(__name__)
@@ -18,7 +20,7 @@ logger = safe_logger(__name__)
 CREATED_ON_THE_LOOP = 2  # partitions; the log files of larger topics are created in a thread
 
 
-class Broker(BrokerParts):
+class Broker(ConfiguredBroker):
     """A broker. Not thread-safe: create and use it on a single event loop.
 
     Request handlers receive this object; each declares the parts it needs as a protocol.
@@ -58,11 +60,7 @@ class Broker(BrokerParts):
         self.use(image)
         self.logs.claim(self.cluster_id, self.node_id)
         # In a thread: recovery after a crash may take longer than the session timeout.
-        found = await self.in_thread(
-            lambda: self.logs.load(
-                lambda tp, topic_id: self._log_configs.expected(self.image, self.node_id, tp, topic_id)
-            )
-        )
+        found = await self._load_logs()
         lifecycle = self._lifecycle
         lifecycle.on_registered = self.use
         lifecycle.on_fenced, lifecycle.on_unfenced = self._fence, self._unfence
@@ -70,11 +68,41 @@ class Broker(BrokerParts):
         self.dynamic_config.warn_of_overruled()
         self.logs.loss_is_reported()
 
+    async def _load_logs(self) -> LoadReport:
+        if (transfers := self.transfers) is None:
+            return await self.in_thread(lambda: self.logs.load(self._expected))
+        ours = await self._own_partitions()
+        holds = await transfers.take(ours)
+        stops = {tp: hold.stop for tp, hold in holds.items()}
+        expected, removes_deleted = transfers.expected(holds), self._cluster.removes_deleted
+        report = await self.in_thread(
+            lambda: self.logs.load(expected, stops, removes_deleted=removes_deleted)
+        )
+        transfers.loaded(holds, ours.__contains__)
+        return report
+
+    async def _own_partitions(self) -> set[TopicPartition]:
+        """Partitions that this process loads. Process 0 also takes those that no process has."""
+        on_disk = await self.in_thread(self.logs.partitions_on_disk)
+        image, node = self.image, self._process.node
+        brokers = represented(image, self.node_id, self._process)
+        ours = {
+            TopicPartition(topic.name, index)
+            for topic, index, state in image.partitions()
+            if not brokers.isdisjoint(state.replicas)
+        }
+        if self.node_id == node:
+            states = ((tp, image.partition(*tp)) for tp in on_disk)
+            ours |= {tp for tp, state in states if state is None or not is_on_node(image, state, node)}
+        return ours
+
     def _start_replication(self) -> None:
         """Apply the partition states of the current image, and follow metadata changes from here on."""
         self.replicas.load(self.image)
         self.coordinators.start()
         self.metadata.on_commit.append(self._apply)
+        self.metadata.on_commit.append(self._cluster.serves_with)
+        self._cluster.serves_with(self.image, ())
         self.metadata.on_failure = self._metadata_failed
         self.tiering.applied(())
         self.failed_dirs.report()
@@ -101,6 +129,8 @@ class Broker(BrokerParts):
         await self.tiering.stop()
         await self._audit_writer.stop()
         self._stop_replication()
+        if self.transfers is not None:
+            await self.transfers.stop()
         self._control.stop()
         await self._membership.leave()
         await self.controller.stop()
@@ -113,6 +143,8 @@ class Broker(BrokerParts):
         self._control.stop()
         self._audit_writer.abort()
         self.metadata.stop()
+        if self.transfers is not None:
+            self.transfers.abort()
         self._stop_replication()
         await self._stop_serving(timeout_seconds=0.0)
         await self.tiering.stop()
@@ -170,12 +202,17 @@ class Broker(BrokerParts):
         """Apply a metadata change to settings, partitions, coordinators and metrics, in this order. After an exception
         the same entry is applied again, so every step is idempotent."""
         new = self.replicas.new_partitions(image, deltas)
-        if len(new) > CREATED_ON_THE_LOOP:
+        if len(new) > CREATED_ON_THE_LOOP and self.transfers is None:
             await self.in_thread(self.logs.prepare(new))
         await self._access.prepare(image)
         if image is not self.image:
             self._image_before = self.image
         self.use(image)
+        if self.transfers is not None and new:
+            await self.transfers.prepare([tp for tp, _ in new])
+            ready = [each for each in new if self.transfers.may_open(each[0])]
+            if len(ready) > CREATED_ON_THE_LOOP:
+                await self.in_thread(self.logs.prepare(ready))
         if self.config["barnabas.credential.change.ends.sessions"]:
             self._access.end_sessions(deltas)
         for count, _ in enumerate(self.replicas.apply(image, deltas), 1):

@@ -66,10 +66,10 @@ def connection_from(
     return ZooKeeperConnection(config, newest_level)
 
 
-def found_cluster(config: BrokerConfig, logs: LogManager) -> tuple[str, list[Delta]]:
-    """Return the id of a new cluster, and deltas that adopt the topics found in the log dirs."""
+def found_cluster(config: BrokerConfig, logs: LogManager, node_id: int) -> tuple[str, list[Delta]]:
+    """Return the id of a new cluster, and deltas that adopt the topics found in the log dirs for this broker."""
     cluster_id = logs.cluster_id or config["barnabas.cluster.id"] or uuid_to_text(new_uuid())
-    return cluster_id, adopt(logs.fs, config.log_dirs, config.node_id)
+    return cluster_id, adopt(logs.fs, config.log_dirs, node_id)
 
 
 def healing_settings_from(config: BrokerConfig) -> HealingSettings:

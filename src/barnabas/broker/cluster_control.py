@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from barnabas.broker.move_sizes import SizeOfMoves
-from barnabas.cluster import BrokerInfo, Brokers, Membership
+from barnabas.cluster import BrokerInfo, Brokers, Membership, broker_of, node_of
 from barnabas.cluster.deltas import Delta
 from barnabas.cluster.features import Levels, initial_features
 from barnabas.cluster.image import MetadataImage
@@ -21,6 +21,7 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition
 from barnabas.controller import (
+    TRANSFERS_AT_ONCE,
     Controller,
     ControllerPolicy,
     Decided,
@@ -29,7 +30,10 @@ from barnabas.controller import (
     Targets,
     alter_reassignments,
     balance_leaders,
+    finalize_processes,
+    replace_gone,
     settle_min_isr,
+    spread,
     uncleanly_led,
 )
 from barnabas.controller.brokers import Registration, create_cluster, fence, register, unfence
@@ -57,6 +61,7 @@ class ClusterControl:
         supported_features: Levels,
         *,
         is_alone: bool,
+        spreads: bool = True,
     ) -> None:
         self._controller = controller
         self._membership = membership
@@ -70,6 +75,9 @@ class ClusterControl:
         self._begun: dict[TopicPartition, int] = {}  # reassignments started here, with the bytes to copy
         self._supported_features = supported_features
         self._is_alone = is_alone
+        self._spreads = spreads
+        self._new_processes: set[int] = set()
+        """Registered for the first time, and without their share of the partitions."""
         self._brokers: Brokers | None = None
         self._changed = asyncio.Event()
         self._balanced_at = 0.0
@@ -228,6 +236,12 @@ class ClusterControl:
                     "broker %d has disconnected: electing other leaders for its partitions", broker_id
                 )
                 await self._controller.submit(_fencing(broker_id, policy))
+        if any(info.node >= 0 for info in alive.values()) and self._is_alone:
+            await self._controller.submit(finalize_processes)
+        registered = self._controller.image.brokers
+        self._new_processes |= {
+            each.id for each in alive.values() if each.node >= 0 and each.id not in registered
+        }
         for info in alive.values():
             try:
                 await self._controller.submit(_registering(info, policy))
@@ -235,6 +249,32 @@ class ClusterControl:
                 if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 logger.error("broker %d is not registered: %s", info.id, error)
+        for node in {info.id if info.node < 0 else info.node for info in alive.values()}:
+            await self._follow_node(node, alive)
+
+    async def _follow_node(self, node: int, alive: Brokers) -> None:
+        """After a change of the number of processes: replace those that the node has no more, and give new ones their
+        share of the partitions."""
+        policy, own = self._policy(), alive.get(node)
+        if own is None:
+            return
+        count, image = own.processes, self._controller.image
+        ids = frozenset(broker_of(node, k) for k in range(count))
+        if any(node_of(each) == node and each.id not in ids for each in image.brokers.values()):
+            moved = await self._controller.submit(lambda image: replace_gone(image, node, count, policy))
+            logger.info("%d partitions of former processes of node %d have moved to others", moved, node)
+        if self._new_processes & ids and ids <= alive.keys():
+            self._new_processes -= ids
+            if self._spreads:
+                await self._spread(node, count, policy)
+
+    async def _spread(self, node: int, count: int, policy: ControllerPolicy) -> None:
+        moved, total = TRANSFERS_AT_ONCE, 0
+        while moved == TRANSFERS_AT_ONCE:
+            moved = await self._controller.submit(lambda image: spread(image, node, count, policy))
+            total += moved
+        if total:
+            logger.info("%d partitions of node %d have moved to new processes", total, node)
 
 
 def _is_moving(image: MetadataImage, tp: TopicPartition) -> bool:
@@ -248,7 +288,7 @@ def _fencing(broker_id: int, policy: ControllerPolicy) -> Callable[[MetadataImag
 
 def _registering(info: BrokerInfo, policy: ControllerPolicy) -> Callable[[MetadataImage], Decided[int]]:
     registration = Registration(
-        info.id, info.host, info.rack, info.endpoints, info.features, info.clean, info.epoch
+        info.id, info.host, info.rack, info.endpoints, info.features, info.clean, info.epoch, info.node
     )
 
     def decide(image: MetadataImage) -> Decided[int]:

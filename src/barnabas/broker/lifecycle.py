@@ -11,7 +11,7 @@ import asyncio
 import platform
 from collections.abc import Callable
 
-from barnabas.cluster import BrokerInfo, Membership, MetadataFollower
+from barnabas.cluster import BrokerInfo, Membership, MetadataFollower, NodeProcess
 from barnabas.cluster.features import Levels
 from barnabas.cluster.image import Endpoint, MetadataImage
 from barnabas.common.safe_logging import safe_logger
@@ -36,7 +36,9 @@ class BrokerLifecycle:
         listeners: list[Listener],
         config: Callable[[], BrokerConfig],
         features: Levels,
+        process: NodeProcess | None = None,
     ) -> None:
+        self._process = process
         self._membership = membership
         self._metadata = metadata
         self._listeners = listeners
@@ -92,6 +94,8 @@ class BrokerLifecycle:
             ),
             features=dict(self._features),
             clean=clean,
+            node=-1 if self._process is None else self._process.node,
+            processes=1 if self._process is None else self._process.processes,
         )
 
     def _check_features(self) -> None:

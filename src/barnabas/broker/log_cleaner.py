@@ -141,6 +141,12 @@ class LogCleaner:
             await self._resting
         await asyncio.gather(*(worker.stop() for worker in self._workers))
 
+    async def ended(self, log: Log) -> None:
+        """Cancel the compaction of a log, and wait until its worker has ended and its unfinished files are removed."""
+        while (task := self._rounds.get(log)) is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
     async def _stop_idle(self) -> None:
         while self._idle:
             await self._discard(self._idle.pop())

@@ -99,7 +99,16 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    broker = Broker(config)
+    await serve_until(stop, Broker(config), announce, companions)
+
+
+async def serve_until(
+    stop: asyncio.Event,
+    broker: Broker,
+    announce: Callable[[Broker], Awaitable[None]],
+    companions: Sequence[MakeCompanion] = (),
+) -> None:
+    """Start a broker, serve until `stop` is set or nothing can be served any more, and stop it in order."""
     broker.on_all_dirs_failed = stop.set
     has_failed = asyncio.Event()
 

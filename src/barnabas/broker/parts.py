@@ -40,23 +40,22 @@ from barnabas.broker.security.delegation_tokens import DelegationTokens
 from barnabas.broker.security.inter_broker import BrokerNames, InterBrokerNames, own_names, peer_security
 from barnabas.broker.tiering.no_tiering import tiering_from
 from barnabas.client.security import PLAINTEXT
-from barnabas.cluster import ClusterConnection, MetadataFollower, PeerAddresses
+from barnabas.cluster import ClusterConnection, MetadataFollower, NodeProcess, PeerAddresses, represented
 from barnabas.cluster.features import SUPPORTED_FEATURES, Levels
 from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage
-from barnabas.common.clock import SystemClock
 from barnabas.common.cooperative import PeriodicTask
 from barnabas.common.timer_queues import TimerQueues
-from barnabas.common.types import TopicPartition
+from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.log_settings import RACK_AWARE
+from barnabas.config.topic import LogConfig
 from barnabas.controller import Controller
 from barnabas.handlers import create_topics, to_controller
 from barnabas.handlers.telemetry import PushQueue
 from barnabas.log import Log
 from barnabas.log.dirs import LogManager
 from barnabas.metrics import Registry, TopicMetrics
-from barnabas.network import Listener, SocketServer, call_soon_of, limits_from, use_process_limits
-from barnabas.network.requests import budget_from
+from barnabas.network import Listener, SocketServer, call_soon_of
 from barnabas.replication import (
     Durability,
     Inspections,
@@ -64,6 +63,7 @@ from barnabas.replication import (
     LogConfigs,
     Mirrors,
     Partition,
+    PartitionTransfers,
     ReplicaFetchers,
     ReplicaManager,
     ReplicaMoves,
@@ -101,7 +101,7 @@ class BrokerParts:
         self.node_id = config.node_id
         self.registry_address = ""
         """Of the schema registry next to this broker, for clients (DescribeCluster)."""
-        self.is_alone = cluster is None and not config["zookeeper.connect"]
+        self.is_alone = not config["zookeeper.connect"] if cluster is None else cluster.is_alone
         self.image = self._image_before = EMPTY_IMAGE
         self._leaving: asyncio.Future[None] | None = None
         self.on_metadata_failed: Callable[[], None] = lambda: None
@@ -118,7 +118,6 @@ class BrokerParts:
         self._assemble_cluster(config, cluster)
         self._assemble_replication(config)
         self._assemble_coordinators(config)
-        self._use_config()
 
     def _assemble_requests(self, config: BrokerConfig) -> None:
         between_brokers = PLAINTEXT if self.is_alone else peer_security(config)
@@ -155,7 +154,12 @@ class BrokerParts:
         self._disk = self.platform.threads(DISK_THREADS, "barnabas-disk")
         self._flushing = self.platform.threads(FLUSH_THREADS, "barnabas-flush")
         self.logs: LogManager = LogManager(
-            self.files, config.log_dirs, self.clock, config, boot_id=self.platform.boot_id
+            self.files,
+            config.log_dirs,
+            self.clock,
+            config,
+            boot_id=self.platform.boot_id,
+            state_of=self.platform.log_dir_state,
         )
         self.logs.on_truncation = self.sockets.log_truncated
         self._log_configs = LogConfigs(config)
@@ -182,16 +186,23 @@ class BrokerParts:
             self.controller,
             self._membership,
             lambda: self.policy,
-            partial(found_cluster, config, self.logs),
+            lambda: found_cluster(config, self.logs, self._process.node),
             lambda: balance_seconds(self.config),
             healing_settings_from(config),
             partial(size_of_moves, self.peers),
             self.supported_features,
             is_alone=self.is_alone,
+            spreads=config["barnabas.balance.processes"],
         )
         self._lifecycle = BrokerLifecycle(
-            self._membership, self.metadata, self.listeners, self._current_config, self.supported_features
+            self._membership,
+            self.metadata,
+            self.listeners,
+            self._current_config,
+            self.supported_features,
+            cluster.process,
         )
+        self._process = cluster.process or NodeProcess(self.node_id, 1)
         self._identity = identity = self._lifecycle.identity
         self._shutdown = ControlledShutdown(
             self._membership,
@@ -217,6 +228,7 @@ class BrokerParts:
         self.replicas = ReplicaManager(
             self.node_id, self.logs, self._log_configs.of, self.topic_metrics.of, self._view
         )
+        self.transfers = self.replicas.transfers = self._transfers()
         self.failed_dirs = FailedLogDirs(
             self.logs,
             self.replicas,
@@ -259,6 +271,22 @@ class BrokerParts:
         self.replicas.may_lead = self.tiering.may_lead
         self.replicas.store_covers = self.tiering.store_covers
 
+    def _transfers(self) -> PartitionTransfers | None:
+        holds = self._cluster.holds
+        if holds is None:
+            return None
+        return PartitionTransfers(
+            self.node_id,
+            holds,
+            self.logs,
+            self.flusher,
+            self._disk.call,
+            image=self._current_image,
+            config=lambda topic: self._log_configs.of(self.image, topic),
+            compaction_ended=self.log_cleaner.ended,
+            on_open=self.settle,
+        )
+
     def _assemble_coordinators(self, config: BrokerConfig) -> None:
         """Coordinators, audit log, monitoring and background tasks."""
         create = partial(create_topics, self)
@@ -282,48 +310,6 @@ class BrokerParts:
         self._housekeeping = PeriodicTask(
             self.platform.housekeeping_seconds, self.clock.monotonic, self.platform.turn_limit
         )
-
-    # -- settings and metadata ----------------------------------------------------------------------
-
-    def use(self, image: MetadataImage) -> None:
-        """Switch to an image: ACLs, quotas and dynamic configs. Partitions follow in `_apply`."""
-        self._access.follow(self.image, image)
-        self.image = image
-        if image.configs is not self._configs_in_use:
-            self._must_use_config |= self.dynamic_config.update(image)
-            if self._must_use_config:
-                self._use_config()
-            self._configs_in_use = image.configs  # last: if a component raised, the configs are applied again
-
-    def _use_config(self) -> None:
-        """Pass the dynamic settings to all components."""
-        self._must_use_config = True
-        config = self.config = self.dynamic_config.current
-        self.policy = policy_from(config, self.dynamic_config.without_defaults)
-        self.fetch_max_bytes = config["fetch.max.bytes"]
-        self.reads_from_followers = config["replica.selector.class"] == RACK_AWARE
-        self.durability.fsync = config["barnabas.acks.all.fsync"]
-        if isinstance(self.clock, SystemClock):
-            self.clock.expiry.longest_jump_ms = config["barnabas.clock.jump.ms"]
-            self.clock.expiry.pause_ms = config["barnabas.clock.jump.pause.ms"]
-        self._replica_fetches = replica_fetches_from(config)
-        self._log_configs.use(config)
-        self.logs.use_config(config)
-        self.tiering.use_config(config)
-        self.leader_throttle.rate = config["leader.replication.throttled.rate"]
-        self.follower_throttles.listed.rate = config["follower.replication.throttled.rate"]
-        self.follower_throttles.moving.rate = config["barnabas.reassignment.throttled.rate"]
-        self.moves.throttle.rate = config["replica.alter.log.dirs.io.max.bytes.per.second"]
-        self.sockets.use_limits(limits_from(config))
-        self.authentication.use(config, self.sockets.listeners)
-        self.sockets.tls.use(config)
-        self.dispatcher.use_budget(budget_from(config))
-        use_process_limits(config)
-        self.dispatcher.slow_request_seconds = config["barnabas.slow.request.ms"] / 1000 or float("inf")
-        self._must_use_config = False
-
-    def end_revoked_sessions(self) -> None:
-        self._access.end_revoked()
 
     # -- interfaces used by the components ----------------------------------------------------------
 
@@ -379,6 +365,11 @@ class BrokerParts:
 
     def _current_config(self) -> BrokerConfig:
         return self.config
+
+    def _expected(self, tp: TopicPartition, topic_id: Uuid | None) -> LogConfig | None:
+        """The config of a log on disk that this process serves, or is to serve; None for a stray."""
+        brokers = represented(self.image, self.node_id, self._process)
+        return self._log_configs.expected(self.image, brokers, tp, topic_id)
 
     def _flush_failed(self, log: Log, error: Exception) -> None:
         self.failed_dirs.flush_failed(log, error)

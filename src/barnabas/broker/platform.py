@@ -17,7 +17,7 @@ from barnabas.common.clock import Clock, SystemClock, TurnLimit
 from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
-from barnabas.log.dirs import kernel_boot_id
+from barnabas.log.dirs import FileLogDirState, LogDirState, kernel_boot_id
 from barnabas.network import BrokerAddresses, SocketServer, limits_from
 from barnabas.security.quotas.address_quotas import AddressQuotas
 
@@ -41,6 +41,9 @@ class Platform:
     def boot_id(self) -> str | None:
         """Id that changes at every restart of the machine: unflushed data may be lost then."""
         return kernel_boot_id()
+
+    def log_dir_state(self, folder: str) -> LogDirState:
+        return FileLogDirState(self.files, folder)
 
     def threads(self, count: int, name: str) -> ThreadBackground:
         """Return a thread pool that delivers results to the running event loop."""

@@ -77,10 +77,20 @@ class BrokerConnection:
         guard: Guard = NO_GUARD,
     ) -> BrokerConnection:
         """Connect, negotiate API versions and authenticate."""
-        connection = cls(Address(host, port), client_id, guard)
+        return await cls(Address(host, port), client_id, guard)._connected(timeout_seconds)
+
+    @classmethod
+    async def over(
+        cls, end: socket.socket, address: tuple[str, int], client_id: str, timeout_seconds: float
+    ) -> BrokerConnection:
+        """Use a connected socket, and negotiate API versions; `address` is for messages."""
+        return await cls(Address(*address), client_id)._connected(timeout_seconds, end)
+
+    async def _connected(self, timeout_seconds: float, end: socket.socket | None = None) -> BrokerConnection:
+        connection, guard = self, self._guard
         try:
             async with asyncio.timeout(timeout_seconds):
-                await connection._open()
+                await connection._open(end)
                 await connection.negotiate()
                 if guard.mechanism is not None:
                     await connection._authenticate()
@@ -150,8 +160,12 @@ class BrokerConnection:
     def close(self) -> None:
         self._finish(ConnectionLostError(f"the connection to {self.address} was closed locally"))
 
-    async def _open(self) -> None:
+    async def _open(self, end: socket.socket | None) -> None:
         loop = asyncio.get_running_loop()
+        if end is not None:
+            await loop.create_connection(lambda: self._receiver, sock=end)
+            self._transport = self._receiver.transport
+            return
         host, port = self.address
         context = self._guard.context
         name = host if context is not None else None

@@ -44,8 +44,21 @@ if TYPE_CHECKING:
     from barnabas.cluster.peers import LocalPeers as LocalPeers
     from barnabas.cluster.peers import Locate as Locate
     from barnabas.cluster.peers import NetworkPeers as NetworkPeers
+    from barnabas.cluster.peers import NodePeers as NodePeers
     from barnabas.cluster.peers import PeerAddresses as PeerAddresses
     from barnabas.cluster.peers import Peers as Peers
+    from barnabas.cluster.processes import MAX_PROCESSES as MAX_PROCESSES
+    from barnabas.cluster.processes import Hold as Hold
+    from barnabas.cluster.processes import Holds as Holds
+    from barnabas.cluster.processes import HoldService as HoldService
+    from barnabas.cluster.processes import NodeProcess as NodeProcess
+    from barnabas.cluster.processes import broker_of as broker_of
+    from barnabas.cluster.processes import check_node_id as check_node_id
+    from barnabas.cluster.processes import have_one_node as have_one_node
+    from barnabas.cluster.processes import is_on_node as is_on_node
+    from barnabas.cluster.processes import node_of as node_of
+    from barnabas.cluster.processes import number_of as number_of
+    from barnabas.cluster.processes import represented as represented
     from barnabas.cluster.store import METADATA_FOLDER as METADATA_FOLDER
     from barnabas.cluster.store import FileMetadataStore as FileMetadataStore
     from barnabas.cluster.store import MetadataStore as MetadataStore

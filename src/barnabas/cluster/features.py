@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.cluster.deltas import (
     AclsChanged,
+    BrokerStored,
     ClientQuotasChanged,
     ClusterRestored,
     DelegationTokenRemoved,
@@ -47,7 +48,9 @@ TIERING_LEVEL = 4
 """From this level on, topics may be tiered: every broker supports tiered logs and the deletion of their objects."""
 MIRROR_LEVEL = 5
 """From this level on, topics may be mirrors: every broker rejects writes of clients to them."""
-NEWEST_LEVEL = MIRROR_LEVEL
+PROCESSES_LEVEL = 6
+"""From this level on, nodes may have several processes, which share their log dirs."""
+NEWEST_LEVEL = PROCESSES_LEVEL
 
 _OF_SECURITY = (
     AclsChanged,
@@ -71,10 +74,15 @@ def _without_mirrors(delta: Delta) -> Delta | None:
     return None if isinstance(delta, MirrorStored) else delta
 
 
+def _without_processes(delta: Delta) -> Delta | None:
+    return None if isinstance(delta, BrokerStored) and delta.broker.node >= 0 else delta
+
+
 LOWERED: dict[int, Callable[[Delta], Delta | None]] = {
     SECURITY_LEVEL: _without_security,
     TIERING_LEVEL: _without_tiers,
     MIRROR_LEVEL: _without_mirrors,
+    PROCESSES_LEVEL: _without_processes,
 }
 """By level: converts a delta to the level below; returns None if that is impossible."""
 
@@ -82,7 +90,7 @@ Levels = Mapping[str, tuple[int, int]]
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     # contents of metadata log entries; 2: brokers forward by Envelope; 3: ACLs, users, tokens, quotas;
-    # 4: tiered topics; 5: mirror topics
+    # 4: tiered topics; 5: mirror topics; 6: several processes on a node
     METADATA_VERSION: (FIRST_LEVEL, NEWEST_LEVEL),
     # 2: the epoch rises with every transaction, partitions are added by the first write (KIP-890)
     TRANSACTION_VERSION: (0, 2),

@@ -66,6 +66,7 @@ class BrokerState(msgspec.Struct, frozen=True):
 
     `epoch` grows with each registration, which distinguishes requests from before a restart. `host` is the machine
     (`barnabas.host`), for replica placement only. A fenced broker leads no partition and is not returned to clients.
+    `node` is the id of the first process of a node with several processes, which share their log dirs; otherwise -1.
     """
 
     id: int
@@ -76,6 +77,7 @@ class BrokerState(msgspec.Struct, frozen=True):
     fenced: bool = False
     shutting_down: bool = False
     features: dict[str, tuple[int, int]] = {}
+    node: int = -1
 
     @property
     def can_lead(self) -> bool:

@@ -6,12 +6,14 @@ shared by several brokers in one process; `zookeeper/membership.py` is for clust
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import Endpoint, MetadataImage
+from barnabas.cluster.processes import HoldService, NodeProcess
 from barnabas.cluster.store import MetadataStore
 
 
@@ -28,6 +30,9 @@ class BrokerInfo(msgspec.Struct, frozen=True):
     features: dict[str, tuple[int, int]] = {}
     clean: bool = True
     epoch: int = -1
+    node: int = -1
+    """Id of the first process of the node; -1 if the broker is the only process of its node."""
+    processes: int = 1
 
 
 Brokers: TypeAlias = dict[int, BrokerInfo]
@@ -74,12 +79,23 @@ class Membership(Protocol):
 class ClusterConnection:
     """Metadata store and membership of a broker."""
 
+    process: NodeProcess | None = None
+    """Set if this is one of several processes of a node."""
+    holds: HoldService | None = None
+    removes_deleted = True
+    """False if folders of deleted partitions may belong to other processes."""
+    is_alone = False
+    """True if no other node can join: replicas of partitions, if any, would be on the same disk."""
+
     def __init__(self, store: MetadataStore, membership: Membership) -> None:
         self.store = store
         self.membership = membership
 
     async def open(self, cluster_id: str | None, folder_id: str | None) -> None:
         """Start the session, if the membership has one. The ids are those of the log dirs; None if they are new."""
+
+    def serves_with(self, image: MetadataImage, deltas: Collection[Delta]) -> None:
+        """Called when the broker has applied an entry, from the time on when it serves."""
 
 
 class LocalMembership:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
@@ -155,8 +156,24 @@ class NetworkPeers:
                 return existing
             if existing is not None:
                 existing.close()
-            connection = await BrokerConnection.connect(
-                *address, f"{PEER_CLIENT_ID}{self._broker_id}", CONNECT_SECONDS, self._guard
-            )
-            self._connections[key] = connection
+            connection = self._connections[key] = await self._connect(broker_id, address)
             return connection
+
+    async def _connect(self, broker_id: int, address: tuple[str, int]) -> BrokerConnection:
+        client_id = f"{PEER_CLIENT_ID}{self._broker_id}"
+        return await BrokerConnection.connect(*address, client_id, CONNECT_SECONDS, self._guard)
+
+
+class NodePeers(NetworkPeers):
+    """Processes of one node. `connect` returns a connected socket, without address and password."""
+
+    def __init__(
+        self, broker_id: int, answer: Answer, connect: Callable[[int], Awaitable[socket.socket]]
+    ) -> None:
+        super().__init__(broker_id, answer, lambda broker_id: (f"process {broker_id}", 0))
+        self._connected_to = connect
+
+    async def _connect(self, broker_id: int, address: tuple[str, int]) -> BrokerConnection:
+        end = await self._connected_to(broker_id)
+        client_id = f"{PEER_CLIENT_ID}{self._broker_id}"
+        return await BrokerConnection.over(end, address, client_id, CONNECT_SECONDS)

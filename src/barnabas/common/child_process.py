@@ -14,6 +14,8 @@ from barnabas.common.safe_logging import safe_logger
 logger = safe_logger(__name__)
 
 M = TypeVar("M")
+kept_open: list[int] = []
+"""Descriptors that child processes keep open, so that their other ends notice when the last process has ended."""
 PIPE_BYTES = 1 << 20
 """Read buffer of the child's output."""
 GRACE_SECONDS = 2.0
@@ -63,7 +65,7 @@ class ChildProcess(Generic[M]):
                 return
             await self._finish_reading()
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, stdout=PIPE, limit=PIPE_BYTES
+                *self._command, stdin=PIPE, stdout=PIPE, limit=PIPE_BYTES, pass_fds=kept_open
             )
             self._reader = asyncio.create_task(self._read(self._process))
 

@@ -1,12 +1,13 @@
-"""Lazy imports of a package's exports."""
+"""Lazy imports of a package's exports, and the opposite: imports of all that will be needed."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +43,14 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
         return value
 
     return __getattr__
+
+
+def import_below(package: str, left_out: Container[str]) -> None:
+    """Import a package with all of its modules, except for those that are left out."""
+    module = import_module(package)
+    for found in iter_modules(getattr(module, "__path__", ()), f"{package}."):
+        if found.name not in left_out and not found.name.endswith(".__main__"):
+            import_below(found.name, left_out)
 
 
 @cache

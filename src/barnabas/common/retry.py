@@ -52,3 +52,8 @@ class Backoff:
 
     def reset(self) -> None:
         self._next = self._first
+
+    @property
+    def is_fresh(self) -> bool:
+        """True until the first delay, and after `reset`."""
+        return self._next == self._first

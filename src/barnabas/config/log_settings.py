@@ -58,6 +58,10 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
             "The time without brokers joining or leaving before an automatic rebalance starts.", AtLeast(0)),
     Setting("barnabas.balance.partitions.at.once", SettingKind.INT, "10",
             "The maximum number of partitions that the controller moves concurrently.", AtLeast(1)),
+    Setting("barnabas.balance.processes", SettingKind.BOOLEAN, "true",
+            "Whether new processes of a node (`serve --processes`) get their share of its partitions."),
+    Setting("barnabas.processes.port.step", SettingKind.INT, "1",
+            "The distance of the ports of a node's processes: process k listens on port + k * step.", AtLeast(1)),
     Setting("barnabas.replica.replace.after.ms", SettingKind.LONG, "-1",
             "The time after which the replicas of an unavailable broker are moved to other brokers. -1: never. Not "
             "while more than a third of the brokers are unavailable; unfinished moves are cancelled when the broker "

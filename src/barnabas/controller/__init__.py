@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from barnabas.controller.mirror_settling import Settled as Settled
     from barnabas.controller.mirror_settling import settle_mirrors as settle_mirrors
     from barnabas.controller.partitions import Election as Election
+    from barnabas.controller.processes import TRANSFERS_AT_ONCE as TRANSFERS_AT_ONCE
+    from barnabas.controller.processes import check_ids as check_ids
+    from barnabas.controller.processes import finalize_processes as finalize_processes
+    from barnabas.controller.processes import replace_gone as replace_gone
+    from barnabas.controller.processes import spread as spread
     from barnabas.controller.reassignment import alter_reassignments as alter_reassignments
     from barnabas.controller.settings import settle_min_isr as settle_min_isr
     from barnabas.controller.topics import CreatedTopic as CreatedTopic

@@ -50,6 +50,7 @@ class Registration:
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     clean: bool = True
     epoch: int | None = None
+    node: int = -1
 
 
 def create_cluster(image: MetadataImage, cluster_id: str, features: Mapping[str, int]) -> Decided[str]:
@@ -163,6 +164,7 @@ def _registered(image: MetadataImage, registration: Registration) -> BrokerState
         registration.rack,
         registration.endpoints,
         features=dict(registration.features),
+        node=registration.node,
     )
 
 

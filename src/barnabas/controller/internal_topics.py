@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.cluster import node_of
 from barnabas.cluster.image import MetadataImage, effective_min_isr
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller.topics import NewTopic
@@ -37,7 +38,7 @@ def internal_topic(
     factor = config[f"{prefix}.replication.factor"]
     if is_alone:
         # A single node has internal topics too; in a cluster they wait, as in Kafka, until enough brokers are up.
-        factor = min(factor, max(1, len(image.brokers)))
+        factor = min(factor, max(1, len(set(map(node_of, image.brokers.values())))))
     configs: dict[str, str | None] = {
         **_CONFIGS[name],
         "segment.bytes": str(config[f"{prefix}.segment.bytes"]),

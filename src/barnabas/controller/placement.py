@@ -1,7 +1,7 @@
 """Replica placement of new partitions.
 
 The first replica is the preferred leader, so leaders are spread first. Replicas of one partition avoid
-sharing a machine, then a rack; then a topic's replicas are spread evenly, then those of all topics.
+sharing a machine, then a rack (never a node); then a topic's replicas are spread evenly, then those of all topics.
 Placement is deterministic: the same image gives the same result, which the simulator relies on.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
+from barnabas.cluster import node_of
 from barnabas.cluster.image import BrokerState, MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError
 
@@ -34,11 +35,13 @@ def replica_load(image: MetadataImage) -> Counter[int]:
 
 
 def _check_enough_brokers(brokers: Collection[BrokerState], replication_factor: int) -> None:
-    if replication_factor > len(brokers):
+    nodes = len(set(map(node_of, brokers)))
+    if replication_factor > nodes:
+        on_nodes = f" on {nodes} node(s)" if nodes < len(brokers) else ""
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered.",
+            f"{len(brokers)} broker(s){on_nodes} are registered.",
         )
     if not any(broker.can_lead for broker in brokers):
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced.")
@@ -57,11 +60,11 @@ class _Placer:
         leader = min((broker for broker in self._brokers if broker.can_lead), key=self._leader_cost)
         self._leads[leader.id] += 1
         chosen = [leader]
-        free = [broker for broker in self._brokers if broker is not leader]
+        free = [broker for broker in self._brokers if node_of(broker) != node_of(leader)]
         while len(chosen) < replication_factor:
             follower = min(free, key=self._cost_beside(chosen))
             chosen.append(follower)
-            free.remove(follower)
+            free = [broker for broker in free if node_of(broker) != node_of(follower)]
         for broker in chosen:
             self._holds[broker.id] += 1
         return tuple([broker.id for broker in chosen])

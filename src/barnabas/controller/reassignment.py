@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from barnabas.cluster import have_one_node
 from barnabas.cluster.deltas import Delta, PartitionChanged
 from barnabas.cluster.image import MetadataImage, PartitionState, TopicState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.controller.decision import ControllerPolicy, Decided
 from barnabas.controller.partitions import Transition, election_for, is_unclean, next_state
+from barnabas.controller.processes import one_epoch_up, with_siblings
 
 # -- checks of manual replica assignments (create, grow, reassign) ---------------------------------
 
@@ -29,6 +31,11 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: in
         if broker_id == previous:
             raise _invalid(f"The manual partition assignment includes the broker {broker_id} more than once.")
         previous = broker_id
+    if have_one_node(image, replicas):
+        raise _invalid(
+            f"The manual partition assignment includes two processes of one node: {', '.join(map(str, replicas))}. "
+            "They share its disks."
+        )
     if expected is not None and len(replicas) != expected:
         raise _invalid(
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), "
@@ -68,13 +75,14 @@ def alter_reassignments(
     for topic_partition, target in targets:
         try:
             topic, partition = _find(image, topic_partition)
-            step = _step(image, topic, partition, target, policy, allow_replication_factor_change)
+            start = partition if target is None else with_siblings(image, partition, target)
+            step = _step(image, topic, start, target, policy, allow_replication_factor_change)
         except KafkaError as error:
             results.append(error)
             continue
         results.append(None)
-        if (state := next_state(partition, step)) is not partition:
-            index, unclean = topic_partition.partition, is_unclean(partition, state)
+        if (state := one_epoch_up(partition, start, next_state(start, step))) is not partition:
+            index, unclean = topic_partition.partition, is_unclean(start, state)
             deltas.append(PartitionChanged(topic.topic_id, index, state, unclean))
     return deltas, results
 

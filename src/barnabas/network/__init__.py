@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.network.page_residency import is_cached as is_cached
     from barnabas.network.socket_metrics import LoopMonitor as LoopMonitor
     from barnabas.network.socket_metrics import declare_network_metrics as declare_network_metrics
+    from barnabas.network.socket_server import PROCESSES_LISTENER as PROCESSES_LISTENER
     from barnabas.network.socket_server import SocketServer as SocketServer
     from barnabas.network.tls_listeners import Fingerprint as Fingerprint
     from barnabas.network.tls_listeners import TlsListener as TlsListener

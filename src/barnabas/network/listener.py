@@ -125,6 +125,17 @@ class Listener:
             raise OSError(error.errno, f"cannot listen on {where}: {_reason(error, self.port)}") from error
         self.port = self._socket.getsockname()[1]
 
+    def adopt(self, listening: socket.socket) -> None:
+        """Accept from a socket that another process has opened, and keeps open."""
+        self._socket = listening
+        self.port = listening.getsockname()[1]
+
+    def detach(self) -> socket.socket:
+        """Return the socket after `open`, for `adopt`."""
+        listening, self._socket = self._socket, None
+        assert listening is not None
+        return listening
+
     def _listen(self) -> socket.socket:
         family, host = _family_of(self.host)
         try:
@@ -152,6 +163,10 @@ class Listener:
             listening.close()
             raise
         return listening
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
 
     @property
     def is_loopback(self) -> bool:

@@ -17,12 +17,16 @@ from barnabas.network.memory_pool import MemoryPool
 from barnabas.network.page_residency import Warmer
 from barnabas.network.requests import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
+from barnabas.network.transport import PlainTransport
 from barnabas.security.quotas.address_quotas import AddressQuotas
 from barnabas.security.quotas.filters import QuotaEntity
 from barnabas.security.quotas.rates import Windows
 
 log = rate_limited_logger(__name__)
 
+PROCESSES_LISTENER = "(processes)"
+"""Of connections between the processes of a node. No configured listener has a name like this."""
+_NO_ADDRESS = ("", 0)
 SWEEP_SECONDS = 1.0
 SWEEP_PAUSE = 0.02
 SWEPT_AT_ONCE = 250
@@ -67,6 +71,7 @@ class SocketServer:
         self._kept_away: set[socket.socket] = set()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.loop: asyncio.AbstractEventLoop
+        self._for_processes = Listener(PROCESSES_LISTENER, "", 0, serves_brokers=True)
         self._sweeper: asyncio.TimerHandle | None = None
         self._relief: asyncio.Handle | None = None
         self._truncated: set[str] = set()  # folders of logs
@@ -74,7 +79,8 @@ class SocketServer:
     def open(self) -> None:
         """Bind all addresses, so that ports are known; clients are accepted from `start` on."""
         for listener in self.listeners:
-            listener.open()
+            if not listener.is_open:
+                listener.open()
 
     def close(self) -> None:
         """Release the addresses of a server that was not started."""
@@ -208,6 +214,12 @@ class SocketServer:
             return
         listener.check_reachable(peer[0], local[0])
         self.connections.add(Connection(self, listener.wrap(accepted, self.loop), listener, peer, local))
+
+    def serve_process(self, connected: socket.socket) -> None:
+        """Serve another process of this node, over a connected socket."""
+        connected.setblocking(False)
+        transport = PlainTransport(connected, self.loop)
+        self.connections.add(Connection(self, transport, self._for_processes, _NO_ADDRESS, _NO_ADDRESS))
 
     def _sweep(self) -> None:
         """Check timeouts, a few hundred connections at a time: thousands would block the loop for too long."""

@@ -47,5 +47,6 @@ if TYPE_CHECKING:
     from barnabas.replication.partition import Partition as Partition
     from barnabas.replication.progress import ClusterView as ClusterView
     from barnabas.replication.progress import IsrProposal as IsrProposal
+    from barnabas.replication.transfers import PartitionTransfers as PartitionTransfers
 else:
     __getattr__ = lazy_exports(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.broker import BrokerConfig
@@ -29,14 +31,15 @@ class LogConfigs:
         return known
 
     def expected(
-        self, image: MetadataImage, node_id: int, tp: TopicPartition, topic_id: Uuid | None
+        self, image: MetadataImage, brokers: Collection[int], tp: TopicPartition, topic_id: Uuid | None
     ) -> LogConfig | None:
-        """The config of a log that belongs to this broker; None if its topic or replica is not assigned here."""
+        """The config of a log that belongs to one of `brokers`, which this process is or replaces; None if its topic or
+        replica is not assigned here."""
         topic = image.topics.get(tp.topic)
         if topic is None or tp.partition >= len(topic.partitions):
             return None
         if topic_id is not None and topic_id != topic.topic_id:
             return None
-        if node_id not in topic.partitions[tp.partition].replicas:
+        if not any(each in brokers for each in topic.partitions[tp.partition].replicas):
             return None  # it was moved to another broker while this one was down
         return self.of(image, tp.topic)

@@ -28,6 +28,7 @@ from barnabas.log.tiering import is_unfinished
 from barnabas.metrics import TopicCounters
 from barnabas.replication.partition import Partition
 from barnabas.replication.progress import ClusterView, SingleNodeProgress
+from barnabas.replication.transfers import PartitionTransfers
 
 logger = safe_logger(__name__)
 
@@ -64,6 +65,7 @@ class ReplicaManager:
         )
         """Called before an empty log replaces a missing one: True if the object store holds everything below this
         offset, None if that is not known yet (`settle` follows)."""
+        self.transfers: PartitionTransfers | None = None  # of a node with several processes
         self.by_name: dict[str, Partitions] = {}
         self.by_id: dict[Uuid, Partitions] = {}
         self._offline: dict[TopicPartition, str] = {}
@@ -112,9 +114,8 @@ class ReplicaManager:
 
     def load(self, image: MetadataImage) -> None:
         """Load the partitions of the image. One that is missing may be on a failed disk."""
-        for tp in list(
-            self._logs.damaged
-        ):  # all of them before the first is created: one checkpoint write for all
+        # All of them before the first is created: one checkpoint write for all.
+        for tp in list(self._logs.damaged):
             topic_state = image.topics.get(tp.topic)
             state = topic_state.partition(tp.partition) if topic_state is not None else None
             if topic_state is not None and state is not None:
@@ -209,18 +210,23 @@ class ReplicaManager:
         if self._broker_id in state.replicas:
             # Register a topic even if none of its partitions can be opened: clients get the reason.
             self.by_name[topic.name] = self.by_id[topic.topic_id] = partitions
+            if self.transfers is not None and index not in partitions and not self.transfers.may_open(tp):
+                raise NotYetError
             self._begin_again_if_missing(tp, topic.topic_id, state, config)
             partition = partitions.get(index) or self._open(topic, index, config, new)
             if partition is not None:
                 partitions[index] = partition
                 partition.use_mirror(mirror)
                 self._apply(partition, state, config)
+        elif self.transfers is not None and self.transfers.stays_on_node(state):
+            self._forget(tp)
+            if partition := partitions.pop(index, None):
+                self._leave(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.transfers.hand_over(tp)
         elif partition := partitions.pop(index, None):
             self._remove(partition)
         elif tp in self._awaiting_room or tp in self._logs.damaged:
-            self._awaiting_store.discard(tp)
-            self._offline.pop(tp, None)
-            self._awaiting_room.pop(tp, None)
+            self._forget(tp)
             self._delete_log(tp)
 
     def _apply(self, partition: Partition, state: PartitionState, config: LogConfig) -> None:
@@ -294,31 +300,36 @@ class ReplicaManager:
             self._remove(partition)
             yield
         for tp in [tp for tp in (*self._offline, *self._awaiting_store) if tp.topic == name]:
-            self._offline.pop(tp, None)
-            self._awaiting_store.discard(tp)
-            self._awaiting_room.pop(tp, None)
+            self._forget(tp)
             self._delete_log(tp)
 
+    def _forget(self, tp: TopicPartition) -> None:
+        self._offline.pop(tp, None)
+        self._awaiting_store.discard(tp)
+        self._awaiting_room.pop(tp, None)
+
     def _remove(self, partition: Partition) -> None:
-        partition.retire()
-        self.on_applied(partition)
+        self._leave(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._delete_log(partition.topic_partition)
 
+    def _leave(self, partition: Partition, why: ErrorCode) -> None:
+        partition.retire(why)
+        self.on_applied(partition)
+
     def _delete_log(self, tp: TopicPartition) -> None:
+        log = self._logs.get(tp)
         try:
             self._logs.delete(tp)
-        except KafkaError as error:
-            # It is removed from the image all the same; the rest is set aside at the next start.
+        except KafkaError as error:  # the rest is set aside at the next start
             logger.error("cannot remove the files of %s: %s", tp, error)
+        if self.transfers is not None:
+            self.transfers.deleted(tp, log)
 
     def _configure(self, image: MetadataImage, delta: ConfigsChanged) -> Iterator[None]:
-        if delta.resource_type == ConfigResourceType.TOPIC:
-            names = [delta.resource_name]
-        elif delta.resource_type == ConfigResourceType.BROKER:
-            names = list(self.by_name)
-        else:
+        is_topic = delta.resource_type == ConfigResourceType.TOPIC
+        if not is_topic and delta.resource_type != ConfigResourceType.BROKER:
             return
-        for name in names:
+        for name in [delta.resource_name] if is_topic else list(self.by_name):
             config = self._log_config(image, name)
             for partition in list(self.by_name.get(name, {}).values()):
                 try:
@@ -386,5 +397,4 @@ class ReplicaManager:
                 if broken(partition.log):
                     self._offline[TopicPartition(name, index)] = reason
                     del partitions[index]
-                    partition.retire(ErrorCode.KAFKA_STORAGE_ERROR)
-                    self.on_applied(partition)
+                    self._leave(partition, ErrorCode.KAFKA_STORAGE_ERROR)

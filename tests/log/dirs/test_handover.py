@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.common.types import TopicPartition
 from barnabas.config.topic import LogConfig
+from barnabas.log.checkpoints import RECOVERY_POINTS
 from barnabas.log.dirs.manager import LogManager
 from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.testing.files import FaultyFileSystem, PowerLost
@@ -24,7 +25,8 @@ def close_one(logs: LogManager, partition: TopicPartition = PARTITION) -> None:
 
 
 def open_one(logs: LogManager, stop: ShutdownKind, partition: TopicPartition = PARTITION) -> None:
-    logs.handover.end_opening(logs.handover.opening({partition: stop}, lambda *_: LogConfig())())
+    stops = {partition: stop}
+    logs.handover.end_opening(logs.handover.opening(stops, lambda *_: LogConfig())(), stops)
 
 
 def filled(fs: FaultyFileSystem, values: Iterable[bytes] = (b"a", b"b", b"c")) -> LogManager:
@@ -102,7 +104,7 @@ def test_a_partition_whose_process_was_killed_is_recovered() -> None:
     fs.open(f"/data/{PARTITION}/00000000000000000000.log").append(b"torn")
     loader = logs.handover.opening({PARTITION: ShutdownKind.KILLED}, lambda *_: LogConfig())()
     assert loader.report.recovered[PARTITION].cut_bytes == 4
-    logs.handover.end_opening(loader)
+    logs.handover.end_opening(loader, {PARTITION: ShutdownKind.KILLED})
     assert len(read_all(get(logs))) == 3
 
 
@@ -137,3 +139,21 @@ def test_damage_is_found_at_the_opening_and_noted_next_to_that_of_others() -> No
     open_one(logs, ShutdownKind.KILLED)
     assert PARTITION in logs.damaged
     assert logs.dirs[0].state.read_partitions(".barnabas-damaged") == {OTHER, PARTITION}
+
+
+def test_a_new_log_inherits_no_offsets_that_another_process_has_written() -> None:
+    """The entry is not ours, so our last checkpoint, without it, must not count as written."""
+    fs = FaultyFileSystem()
+    logs = filled(fs)
+    logs.checkpoint()
+    new = TopicPartition("new", 0)
+    state = logs.dirs[0].state
+    noted = state.read_offsets(RECOVERY_POINTS)
+    state.write_offsets(RECOVERY_POINTS, noted | {new: 7})
+    fs.make_folders("/data/new-0")
+    stops = {new: ShutdownKind.CLEAN}
+    logs.handover.end_opening(
+        logs.handover.opening(stops, lambda *_: None)(), stops
+    )  # a stray: it is set aside
+    logs.create(new, TOPIC_ID, LogConfig())
+    assert new not in state.read_offsets(RECOVERY_POINTS)

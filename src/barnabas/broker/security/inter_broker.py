@@ -11,6 +11,7 @@ from barnabas.client.security import ClientSecurity, Mechanism, SaslSettings, Se
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.definitions import BROKER, UNUSED
 from barnabas.config.setting import ConfigError, format_value
+from barnabas.network import PROCESSES_LISTENER
 from barnabas.security import ANONYMOUS, USER, RequestContext
 from barnabas.security.authn import SecuritySettingError
 from barnabas.security.authz import Action, Authorizer, Operation, ResourceType
@@ -153,7 +154,7 @@ class BrokerNames:
         """Like `may_be_broker`, but requires a known principal unless the listener is reserved for brokers."""
         if not context.is_privileged:
             return False
-        if context.listener == self._alone:
+        if context.listener in (self._alone, PROCESSES_LISTENER):
             return True
         return context.principal != ANONYMOUS and self._is_named(context)
 

@@ -149,7 +149,7 @@ def _locked(config: BrokerConfig) -> LogManager:
 def _founding(config: BrokerConfig, logs: LogManager | None) -> Decision[None]:
     """Create the cluster before its first broker starts."""
     if logs is not None:
-        cluster_id, adopted = found_cluster(config, logs)
+        cluster_id, adopted = found_cluster(config, logs, config.node_id)
     else:
         cluster_id, adopted = config["barnabas.cluster.id"] or uuid_to_text(new_uuid()), []
 

@@ -2,7 +2,7 @@
 
 The folder stays where it is. Both directions alternate between the event loop and a thread:
 
-    close   stop appends (loop), sync the files (thread), leave the manager (loop), write the checkpoints (thread)
+    close   leave the manager (loop), sync the files (thread), note the end (loop), write the checkpoints (thread)
     open    recover the log (thread), join the manager (loop)
 
 A partition that was closed like this is CLEAN: its files, indexes and producer snapshot are complete, and the
@@ -66,16 +66,19 @@ class LogHandover:
         if log is None:
             return None
         self._logs.moves.drop(partition)
-        return ClosingLog(log, self._dir_of[partition], log.prepare_close())
+        log_dir, job = self._dir_of[partition], log.prepare_close()
+        log_dir.keep(partition, checkpoints_of(log))
+        del self._logs_by_partition[partition]  # no housekeeping, no checkpoint of the log itself
+        return ClosingLog(log, log_dir, job)
 
     def end_closing(self, closing: Iterable[ClosingLog]) -> list[Callable[[], None]]:
-        """Remove synced logs from the manager. Return the steps that write their checkpoints, for any thread: another
+        """Note the ends of synced logs. Return the steps that write their checkpoints, for any thread: another
         process may open the partitions only after them. A step raises KafkaError if the disk fails."""
         log_dirs: dict[LogDir, None] = {}
         for log, log_dir, job in closing:
             log.complete_flush(job)
             log_dir.keep(log.topic_partition, checkpoints_of(log))
-            del self._logs_by_partition[log.topic_partition], self._dir_of[log.topic_partition]
+            del self._dir_of[log.topic_partition]
             log.abandon()
             log_dirs[log_dir] = None
         return [self._logs.checkpoint_step(log_dir) for log_dir in log_dirs]
@@ -98,15 +101,23 @@ class LogHandover:
         is_complete = len(log_dirs) == len(self._logs.dirs)
 
         def recover() -> Loader:
+            if len(log_dirs) > 1:  # a move to another log dir may have been interrupted
+                names = {log_dir: set(self._logs.fs.list(log_dir.folder)) for log_dir in log_dirs}
+                self._logs.moves.resolve_duplicate(names, stops.__contains__)
             loader.load_some(log_dirs, stops, is_complete=is_complete)
             return loader
 
         return recover
 
-    def end_opening(self, loader: Loader) -> None:
+    def end_opening(self, loader: Loader, stops: Mapping[TopicPartition, ShutdownKind]) -> None:
         """Add recovered logs to the manager, on the event loop."""
         self._dir_of |= loader.dir_of
         self._logs.damaged |= loader.report.damaged
+        for log_dir in self._logs.dirs:
+            log_dir.others_have_written()
+            for partition in stops.keys() - loader.dir_of.keys():
+                # Before a log of this name is created: it would inherit the offsets of a deleted one.
+                log_dir.forget(partition)
         for partition, log in loader.logs.items():
             log_dir = loader.dir_of[partition]
             log_dir.drop_kept(partition)

@@ -41,7 +41,7 @@ def close_dir(log_dir: LogDir, logs: list[Log], threads: int, broker_epoch: int)
         log.complete_flush(job)
     log_dir.checkpoint(logs).run()
     if log_dir.disk.error is None:
-        log_dir.state.closed(broker_epoch)
+        log_dir.state.closed(broker_epoch, [log.topic_partition for log in logs])
 
 
 def _run_all(jobs: Iterable[FlushJob], threads: int) -> None:
@@ -113,8 +113,11 @@ class Loader:
         self._noted: dict[tuple[LogDir, TopicPartition], int] = {}
         """End offsets in the checkpoints of a dir, of partitions without a folder there."""
 
-    def load(self, log_dir: LogDir, boot_id: str | None) -> None:
-        """Load a log dir. Raise OSError if the disk fails, KafkaError if a partition is in two dirs."""
+    def load(
+        self, log_dir: LogDir, boot_id: str | None, stops: Mapping[TopicPartition, ShutdownKind]
+    ) -> None:
+        """Load a log dir; `stops` has partitions that were closed otherwise than the dir. Raise OSError if the disk
+        fails, KafkaError if a partition is in two dirs."""
         stop = self.report.stops[log_dir.folder] = log_dir.state.last_shutdown(boot_id)
         checkpoints = log_dir.read_checkpoints()
         known_damage = log_dir.state.read_partitions(DAMAGED_PARTITIONS)
@@ -122,7 +125,7 @@ class Loader:
             log_dir, checkpoints, lambda each: stop is ShutdownKind.CRASHED and each not in known_damage
         )
         for partition in self._partitions(log_dir):
-            assumed = ShutdownKind.CRASHED if partition in known_damage else stop
+            assumed = ShutdownKind.CRASHED if partition in known_damage else stops.get(partition, stop)
             self._load_partition(log_dir, partition, assumed, checkpoints)
         for name in self._fs.list(log_dir.folder):
             moving = names.partition_of_future(name)

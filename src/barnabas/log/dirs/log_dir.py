@@ -101,6 +101,13 @@ class LogDir:
         for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
+    def others_have_written(self) -> None:
+        """Another process may have written entries of partitions that are ours now: the next checkpoint is written even
+        if it equals our last one."""
+        with self._writing:
+            self._written.clear()
+            self._newest += 1
+
     def write_checkpoint(self, job: CheckpointJob) -> None:
         """Write the files that have changed, unless a newer job was written already.
 

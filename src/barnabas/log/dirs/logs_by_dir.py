@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from barnabas.common.files import FileSystem
 from barnabas.common.types import TopicPartition, uuid_to_text
+from barnabas.log.dirs.loading import KRAFT_METADATA
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.properties import MetaProperties
 from barnabas.log.log import Log
+from barnabas.log.names import partition_of_folder
 
 
 class LogsByDir:
@@ -60,6 +63,14 @@ class LogsByDir:
     def _identity(self) -> MetaProperties | None:
         identities = (log_dir.state.identity() for log_dir in self.dirs)
         return next((meta for meta in identities if meta is not None), None)
+
+    def partitions_on_disk(self) -> set[TopicPartition]:
+        """Partitions that have a folder in a log dir, whichever process has them open."""
+        found = set()
+        for log_dir in self._online():
+            with suppress(OSError):  # loading the dir fails in the same way, and reports it
+                found |= set(map(partition_of_folder, self.fs.list(log_dir.folder)))
+        return {each for each in found if each is not None and str(each) != KRAFT_METADATA}
 
     def dir_of(self, partition: TopicPartition) -> LogDir | None:
         return self._dir_of.get(partition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from barnabas.common.clock import Clock
@@ -20,16 +20,17 @@ from barnabas.log import names
 from barnabas.log.dirs.disk_health import BackgroundWriter
 from barnabas.log.dirs.handover import LogHandover
 from barnabas.log.dirs.housekeeping import Housekeeping
-from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir
+from barnabas.log.dirs.loading import Expected, Loader, LoadReport, close_dir, is_any
 from barnabas.log.dirs.log_dir import CheckpointJob, LogDir
 from barnabas.log.dirs.logs_by_dir import LogsByDir
 from barnabas.log.dirs.moves import Moves
 from barnabas.log.dirs.placement import LogDirPlacement, create_log, make_files
 from barnabas.log.dirs.properties import kernel_boot_id
-from barnabas.log.dirs.state import ACCEPTED_LOSSES
+from barnabas.log.dirs.state import ACCEPTED_LOSSES, FileLogDirState, LogDirState
 from barnabas.log.failures import DISK_FULL, DamagedLog, DiskFull, LogDirError, MissingLog
 from barnabas.log.log import Log
 from barnabas.log.producer_budget import ProducerBudget
+from barnabas.log.recovery.verification import ShutdownKind
 from barnabas.log.segments.segment_file import OpenSegments
 
 CLOSING_THREADS = 8  # concurrent fsyncs make use of the disk's queue
@@ -48,9 +49,12 @@ class LogManager(LogsByDir):
         config: BrokerConfig,
         *,
         boot_id: Callable[[], str | None] = kernel_boot_id,
+        state_of: Callable[[str], LogDirState] | None = None,
     ) -> None:
         reserve: int = config["barnabas.disk.reserve.bytes"]
-        super().__init__(fs, [LogDir(fs, folder.rstrip(os.sep) or os.sep, reserve) for folder in dirs])
+        state_of = state_of or partial(FileLogDirState, fs)
+        folders = [folder.rstrip(os.sep) or os.sep for folder in dirs]
+        super().__init__(fs, [LogDir(fs, folder, reserve, state_of(folder)) for folder in folders])
         self.clock = clock
         self._boot_id = boot_id
         self._config = config
@@ -60,7 +64,7 @@ class LogManager(LogsByDir):
         self.closing_threads = CLOSING_THREADS
         self._open_segments = OpenSegments(room_for_segments())
         self.placement = LogDirPlacement(self.dirs, self._dir_of)
-        self._incomplete = False
+        self._incomplete = self._shares_dirs = False
         self.producers = ProducerBudget(
             config["barnabas.producer.ids.max"], lambda: [log.producers for log in self._logs.values()]
         )
@@ -97,14 +101,25 @@ class LogManager(LogsByDir):
         for log_dir in self._online():
             log_dir.directory_id = log_dir.state.claim(cluster_id, node_id).directory_id
 
-    def load(self, expected: Expected) -> LoadReport:
-        """Open all partitions on disk. Unexpected ones are renamed to `-stray` and kept."""
-        loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms())
-        self._resolve_duplicate()
+    def load(
+        self,
+        expected: Expected,
+        held: Mapping[TopicPartition, ShutdownKind] | None = None,
+        *,
+        removes_deleted: bool = True,
+    ) -> LoadReport:
+        """Open all partitions on disk. Unexpected ones are renamed to `-stray` and kept.
+
+        `held`, if other processes serve the dirs too, has the partitions to open, and how each was closed.
+        """
+        is_ours = is_any if held is None else held.__contains__
+        self._shares_dirs = held is not None
+        loader = Loader(self.fs, self._open_segments, expected, self.clock.now_ms(), is_ours=is_ours)
+        self._resolve_duplicate(is_ours)
         for log_dir in self._online():
             try:
                 log_dir.disk.warn_if_nearly_full()
-                loader.load(log_dir, self._boot_id())
+                loader.load(log_dir, self._boot_id(), held or {})
             except OSError as error:
                 self._give_up(log_dir, error)
         if not self.offline_dirs:  # missing partitions may be in an offline dir
@@ -112,21 +127,21 @@ class LogManager(LogsByDir):
         self._dir_of.update(loader.dir_of)
         for log in loader.logs.values():
             self._adopt(log)
-        for folder in loader.retired:
+        for folder in loader.retired if removes_deleted else ():
             self._housekeeping.remove_later(folder, 0)
-        self.damaged = loader.report.damaged
+        self.damaged |= loader.report.damaged
         self._incomplete = bool(self.offline_dirs)
         self._resume_moves(loader)
         return loader.report
 
-    def _resolve_duplicate(self) -> None:
+    def _resolve_duplicate(self, is_ours: Callable[[TopicPartition], bool]) -> None:
         held = {}
         for log_dir in self._online() if len(self.dirs) > 1 else ():
             try:
                 held[log_dir] = set(self.fs.list(log_dir.folder))
             except OSError as error:
                 self._give_up(log_dir, error)
-        self.moves.resolve_duplicate(held)
+        self.moves.resolve_duplicate(held, is_ours)
 
     def _resume_moves(self, loader: Loader) -> None:
         for partition, (future, target) in loader.futures.items():
@@ -339,7 +354,8 @@ class LogManager(LogsByDir):
     def close(self, clean: bool = True) -> None:
         """Close all logs; if clean, flush them and write the clean shutdown marker of each dir."""
         if clean:
-            self._resolve_duplicate()  # the old folder of a moved partition is not closed
+            # The old folder of a moved partition is not closed.
+            self._resolve_duplicate(self._dir_of.__contains__ if self._shares_dirs else is_any)
             for log_dir in self._online():
                 try:
                     close_dir(log_dir, self._files_of(log_dir), self.closing_threads, self.broker_epoch)

@@ -187,12 +187,14 @@ class Moves:
 
     # -- starting -----------------------------------------------------------------------------------
 
-    def resolve_duplicate(self, held: dict[LogDir, set[str]]) -> None:
+    def resolve_duplicate(
+        self, held: dict[LogDir, set[str]], is_ours: Callable[[TopicPartition], bool]
+    ) -> None:
         """Finish interrupted moves from step 3 on. `held` has the names of the folders in each dir."""
         for target, source in permutations(held, 2):
             for name in held[target] & held[source]:
                 partition = names.partition_of_folder(name)
-                if partition is not None and self._replaces(target, name, source):
+                if partition is not None and is_ours(partition) and self._replaces(target, name, source):
                     try:
                         self._finish(partition, source, target)
                     except OSError as error:

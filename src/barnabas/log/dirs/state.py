@@ -65,8 +65,8 @@ class LogDirState(Protocol):
         """Remove the clean shutdown marker, and store the boot id unless it is None."""
         ...
 
-    def closed(self, broker_epoch: int) -> None:
-        """Write the clean shutdown marker: everything is complete and synced."""
+    def closed(self, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
+        """Write the clean shutdown marker: these partitions, which are all, are complete and synced."""
         ...
 
     def write_boot_id(self, boot_id: str) -> None: ...
@@ -142,7 +142,7 @@ class FileLogDirState:
         if boot_id is not None:
             self.write_boot_id(boot_id)
 
-    def closed(self, broker_epoch: int) -> None:
+    def closed(self, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
         properties.write_clean_shutdown(self._fs, self._folder, broker_epoch)
 
     def write_boot_id(self, boot_id: str) -> None:
