@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 PICTURES = PROJECT_ROOT / "docs" / "images" / "console"
 MAX_PICTURE = 60_000
-SIZE = (1120, 720)
+SIZE = (1440, 900)
 SHOWN: dict[str, tuple[str, Scheme, tuple[int, int]]] = {
     "overview": ("", "light", SIZE),
-    "records": ("/topics/orders/records?find=Oslo&where=value.amount+%3E+60", "light", SIZE),
+    "records": ("/topics/orders/records?find=Oslo&where=value.amount+%3E+60", "light", (1280, 720)),
     "group": ("/groups/warehouse", "dark", SIZE),
     "offsets": ("/groups/warehouse/offsets?to=latest", "light", SIZE),
     "chart": ("/topics/orders/chart", "light", SIZE),

@@ -16,8 +16,8 @@ export function add(rows) {
 
 // `share` of the offsets is read; without hits there is no time to show, and the bar of 3 px does.
 export function draw(share, newestFirst) {
-  svg.hidden = found.length < 2;
-  if (svg.hidden) return false;
+  svg.toggleAttribute("hidden", found.length < 2);
+  if (found.length < 2) return false;
   const low = found.reduce((least, ms) => Math.min(least, ms), Infinity);
   const high = found.reduce((most, ms) => Math.max(most, ms), -Infinity);
   const unread = Math.round((1 - share) * WIDTH);
