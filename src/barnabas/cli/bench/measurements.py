@@ -17,8 +17,10 @@ from barnabas.cli.output import ProgressBar
 from barnabas.client import Client, ConsumedRecord, Consumer, FetchSettings, Producer, ProducerSettings
 from barnabas.client.admin import BROKER_DEFAULT, create_topic, delete_topics
 from barnabas.client.consuming import GroupConsumer
+from barnabas.client.errors import ClientError
 from barnabas.client.offsets import Start, resolve_start
 from barnabas.client.producing import RecordDelivery
+from barnabas.common.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.security import ClientSecurity
@@ -124,7 +126,10 @@ async def _sleep_until(moment: float) -> None:
 
 
 async def _time_delivery(delivery: RecordDelivery, start: float, latencies: Latencies) -> None:
-    await delivery
+    try:
+        await delivery
+    except (ClientError, KafkaError):
+        return  # flush() raises it; an interrupted measurement waits for no samples
     latencies.add(time.monotonic() - start)
 
 
@@ -167,6 +172,7 @@ async def latency(client: Client, load: Workload) -> Measurement:
                 await sending
             finally:
                 sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
     seconds = time.monotonic() - start
     return Measurement("latency", latencies.count, latencies.count * size, seconds, {"end to end": latencies})
 
