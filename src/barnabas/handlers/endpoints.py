@@ -37,6 +37,7 @@ class BrokerEndpoint(NamedTuple):
 def endpoints_for(broker: IsMember, connection: Connection) -> list[BrokerEndpoint]:
     """Return every live broker with the endpoint for this connection."""
     listener = connection.listener
+    own = broker.image.brokers.get(broker.node_id)
     found = []
     for known in broker.image.brokers.values():
         if known.id == broker.node_id:
@@ -44,7 +45,17 @@ def endpoints_for(broker: IsMember, connection: Connection) -> list[BrokerEndpoi
                 continue  # this broker's image may be stale: clients must find the leaders elsewhere
             found.append(BrokerEndpoint(known.id, *listener.advertised(connection), known.rack))
         elif not known.fenced:
-            found += _endpoints_of(broker.image, known.id, listener.name)
+            others = _endpoints_of(broker.image, known.id, listener.name)
+            if (
+                own is not None
+                and own.node >= 0
+                and known.node == own.node
+                and not listener.advertised_address
+            ):
+                # Another process of this node: where the client has reached us, it reaches that one too.
+                host, _ = listener.advertised(connection)
+                others = (each._replace(host=host) for each in others)
+            found += others
     return found
 
 

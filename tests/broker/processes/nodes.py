@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,11 +45,11 @@ def _is_free(port: int) -> bool:
 class Node:
     """`processes=1` has no supervisor. Keeps its ports and its folder over restarts."""
 
-    def __init__(self, data: Path, *, ports: int = 4, settings: Iterable[str] = ()) -> None:
+    def __init__(self, data: Path, *, ports: int = 4, host: str = "127.0.0.1") -> None:
         self.data = data
         self.port = free_ports(ports)
         self.lines: list[str] = []
-        self._settings = list(settings)
+        self._host = host
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -60,11 +59,7 @@ class Node:
     def start(self, processes: int) -> Self:
         self.lines.clear()
         command = [sys.executable, "-m", "tests.broker.processes.serving", str(processes)]
-        command += [
-            f"log.dirs={self.data}",
-            f"listeners=PLAINTEXT://{self.bootstrap_servers}",
-            *self._settings,
-        ]
+        command += [f"log.dirs={self.data}", f"listeners=PLAINTEXT://{self._host}:{self.port}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
         until(self._serves, lambda: "the node did not start:\n" + "".join(self.lines), every=0.01)

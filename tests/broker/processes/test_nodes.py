@@ -127,3 +127,11 @@ def test_a_deleted_name_is_used_again_at_another_process(tmp_path: Path) -> None
 
 def folders_of(data: Path, topic: str) -> list[str]:
     return [path.name for path in data.glob(f"{topic}*") if partition_of_folder(path.name) is not None]
+
+
+def test_clients_are_told_the_host_at_which_they_have_reached_the_node(tmp_path: Path) -> None:
+    with Node(tmp_path / "data", host="0.0.0.0").start(2) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
+        brokers = admin.list_topics(timeout=30).brokers.values()
+        assert {each.host for each in brokers} == {"127.0.0.1"}
+        assert {each.port for each in brokers} == {node.port, node.port + 1}

@@ -18,6 +18,11 @@ SHARED = ("queued.max.request.bytes", "log.cleaner.dedupe.buffer.size", "barnaba
 DESCRIPTORS_EACH = 8  # of the supervisor, in addition to the listeners
 DESCRIPTORS_SPARE = 64
 MAX_PORT = 65535
+UNSUPPORTED = {
+    "zookeeper.connect": "a cluster has nodes",
+    "remote.log.storage.system.enable": "tiered storage runs",
+}
+"""Settings that have not been tested with several processes."""
 
 
 class NodeConfig:
@@ -39,6 +44,9 @@ class NodeConfig:
         return [BrokerConfig.load(self._properties_of(k)) for k in range(self.count)]
 
     def _check_count(self) -> None:
+        for setting, what in UNSUPPORTED.items():
+            if self.node[setting]:
+                raise ConfigError(f"{setting} is set: {what} with one process only, for now")
         if not 1 <= self.count <= MAX_PROCESSES:
             raise ConfigError(f"{self.count} processes: choose from 1 to {MAX_PROCESSES}")
         try:
@@ -75,8 +83,8 @@ class NodeConfig:
         for spec in config.listeners:
             if spec.port:
                 yield spec.name, spec.port + k * config[STEP]
-        if k == 0 and config[METRICS]:
-            yield METRICS, int(config[METRICS].rpartition(":")[2])
+        if config[METRICS] and not config[METRICS].endswith(":0"):
+            yield METRICS, int(config[METRICS].rpartition(":")[2]) + k * config[STEP]
 
     def _properties_of(self, k: int) -> dict[str, str]:
         config, properties = self.node, dict(self._properties)
@@ -89,14 +97,14 @@ class NodeConfig:
         for name in SHARED:
             if config[name] > 0:
                 properties[name] = str(max(config[name] // self.count, 1))
-        if k > 0:
-            properties.pop(METRICS, None)
-            if config["barnabas.audit.file"]:
-                properties["barnabas.audit.file"] = f"{config['barnabas.audit.file']}.{k}"
+        if config[METRICS]:
+            properties[METRICS] = _shifted(config[METRICS], k * config[STEP])
+        if k > 0 and config["barnabas.audit.file"]:
+            properties["barnabas.audit.file"] = f"{config['barnabas.audit.file']}.{k}"
         return properties
 
 
 def _shifted(listener: str, distance: int) -> str:
-    """`NAME://HOST:PORT` with another port. Port 0 stays: any free port."""
+    """`NAME://HOST:PORT` or `HOST:PORT` with another port. Port 0 stays: any free port."""
     address, _, port = listener.rpartition(":")
     return listener if port == "0" or not distance else f"{address}:{int(port) + distance}"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.processes.ports import NodeConfig
 from barnabas.broker.processes.process import ProcessStart, import_all, run_process
+from barnabas.broker.security.tls import tls_from
 from barnabas.cluster import METADATA_FOLDER, NodeProcess
 from barnabas.cluster.hub import (
     AboutLogDir,
@@ -102,6 +103,7 @@ class Supervisor:
         self._hub = Hub(fs, os.path.join(folders[0], METADATA_FOLDER), dirs, self._node.count)
         check_ids(self._hub.image, self._node.node_id, self._node.count)
         self._hub.open_dirs()
+        tls_from(config)  # makes the certificates of `barnabas.tls.auto`, once for all processes
         import_all()
         gc.collect()
         gc.freeze()
