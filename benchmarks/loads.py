@@ -15,7 +15,7 @@ from tests.support.programs import PROJECT_ROOT
 
 # JVM options that kafka-run-class.sh passes to the perf tools.
 _PERF_FLAGS = ("-server", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-_TIMEOUT_SECONDS = 300
+_TIMEOUT_SECONDS = 900  # with 0.2 cores
 _PRODUCER_RATE = re.compile(r"([\d.]+) records/sec")
 NO_PROPERTIES: Mapping[str, str] = {}
 _CONSUMER_RATE_COLUMN = 9  # fetch.nMsg.sec: excludes the time to join a group

@@ -20,6 +20,7 @@ from benchmarks.rows import (
     requests,
     share,
     spark,
+    spark_executors,
     spark_growth,
     spark_write,
     startup,
@@ -68,6 +69,7 @@ ALL_ROWS: tuple[Row, ...] = (
     *spark.ROWS,
     *spark_growth.ROWS,
     *spark_write.ROWS,
+    *spark_executors.ROWS,
     *memory.ROWS,
 )
 

@@ -1,4 +1,4 @@
-"""A query on a cluster that copies a topic exactly once, run by a test as a process of its own.
+"""A query on a cluster that copies a topic exactly once, to a topic or a lake table, run by a test as its own process.
 
     python -m tests.spark.cluster_query JSON
 
@@ -29,6 +29,8 @@ BATCH_ROWS = 4  # so that the sink has sent most rows of a task when it is held
 def main(given: dict[str, Any]) -> None:
     from pyspark.sql.functions import col
 
+    from barnabas.pipelines.definitions.settings import Lake
+    from barnabas.pipelines.lake.writer import lake_writer
     from barnabas.spark import session_builder
 
     folder = Path(given["folder"])
@@ -45,9 +47,14 @@ def main(given: dict[str, Any]) -> None:
     read = spark.readStream.format("barnabas").options(**broker).option("startingOffsets", "earliest")
     rows = read.option("subscribe", given["source"]).load().select("key", "value", "partition")
     rows = rows.repartition(2, col("partition")).mapInArrow(_holding(str(folder)), rows.schema)
-    sink = {"topic": given["target"], "sinkId": given["target"], "handedOverBytes": "0"}
-    writer = rows.select("key", "value").writeStream.format("barnabas").options(**broker, **sink)
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    checkpoint = str(folder / "checkpoint")
+    writer = rows.select("key", "value").writeStream
+    if given["lake"]:
+        writer = writer.foreachBatch(lake_writer(spark, Lake(path=given["lake"]), (), checkpoint))
+    else:
+        sink = {"topic": given["target"], "sinkId": given["target"], "handedOverBytes": "0"}
+        writer = writer.format("barnabas").options(**broker, **sink)
+    writer = writer.option("checkpointLocation", checkpoint)
     _run(writer.trigger(availableNow=True).start)
     (folder / "finished").touch()
     while not (folder / "again").exists():

@@ -1,4 +1,4 @@
-"""Executors that die, hang and return, or are slow: the sink writes each record once (`make spark-clusters`)."""
+"""Executors that die, hang and return, or are slow: sink and tables have each record once (`make spark-clusters`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from barnabas.testing import EmbeddedBroker
@@ -56,8 +57,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 class HeldQuery:
     """A query one of whose tasks waits, with rows already sent to the broker."""
 
-    def __init__(self, cluster: StandaloneCluster, broker: EmbeddedBroker, folder: Path) -> None:
+    def __init__(self, cluster: StandaloneCluster, broker: EmbeddedBroker, folder: Path, kind: str) -> None:
         self._cluster, self._folder = cluster, folder
+        self._lake = folder / "lake" if kind == "lake" else None
         self.bootstrap = broker.bootstrap_servers
         self.source, self.target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
         self.values: list[bytes] = []
@@ -96,6 +98,10 @@ class HeldQuery:
             self._query.wait()
 
     def written(self) -> Counter[bytes]:
+        if self._lake is not None:
+            files = self._lake.glob("*.parquet")  # as any reader finds them
+            tables = [pyarrow.parquet.ParquetFile(path).read(["value"]) for path in files]
+            return Counter(value for table in tables for value in table["value"].to_pylist())
         return Counter(message.value() for message in read_committed(self.bootstrap, self.target))
 
     def log(self) -> str:
@@ -114,6 +120,7 @@ class HeldQuery:
             "bootstrap": self.bootstrap,
             "source": self.source,
             "target": self.target,
+            "lake": "" if self._lake is None else self._lake.as_uri(),
         }
         command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(given)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -123,10 +130,10 @@ class HeldQuery:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=PROJECT_ROOT)
 
 
-@pytest.fixture
-def held(cluster: StandaloneCluster, tmp_path: Path) -> Iterator[HeldQuery]:
+@pytest.fixture(params=["topic", "lake"])
+def held(request: pytest.FixtureRequest, cluster: StandaloneCluster, tmp_path: Path) -> Iterator[HeldQuery]:
     with EmbeddedBroker() as broker:
-        query = HeldQuery(cluster, broker, tmp_path)
+        query = HeldQuery(cluster, broker, tmp_path, request.param)
         yield query
         query.end()
 
