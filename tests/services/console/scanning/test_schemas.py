@@ -139,4 +139,4 @@ def test_a_registry_that_is_away_keeps_no_search_waiting(
     scanner = Scanner(searcher.pool, RegistryAccount.at("http://127.0.0.1:9"))
     hits, _ = searcher.search(registry_broker.bootstrap_servers, Search(topic=topic), scanner)
     assert len(hits) == 5
-    assert any("did not answer" in hit.value.note for hit in hits)
+    assert any("did not respond" in hit.value.note for hit in hits)
