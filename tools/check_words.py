@@ -46,6 +46,9 @@ PHRASES = {
     r"\bin words\b|\bas people\b": "as text, for display",
     r"\bhold(?:s|ing)? (?:the loop|everybody|others) up\b": "block",
     r"\bin vain\b": "without success",
+    r"\bexclude each other\b": "are mutually exclusive",
+    r"\bcut short\b": "truncated",
+    r"\bnot there any more\b|\bnot exist any more\b": "no longer exists",
 }
 PATTERN = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)
 # Docstrings of modules, classes and functions begin with a verb or a noun.

@@ -15,8 +15,7 @@ from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import HealingSettings
 from barnabas.log.dirs import LogManager
-from barnabas.replication import IsrProposal, Partition
-from barnabas.replication.flusher import Flusher
+from barnabas.replication import Flusher, IsrProposal, Partition
 
 # -- View of the cluster for partitions: image, session state, ISR changes -----------------------------
 

@@ -16,8 +16,7 @@ from barnabas.network.requests import Dispatcher, RequestSecurity, budget_from
 from barnabas.replication import FetchSessions, ReplicaFetchSettings
 from barnabas.security.authz import ALLOW_ALL, AuditLog, Authorizer, StandardAuthorizer
 from barnabas.security.authz import Policy as AuthorizationPolicy
-from barnabas.security.quotas.client_quotas import QuotaLimits
-from barnabas.security.quotas.rates import Windows
+from barnabas.security.quotas import QuotaLimits, Windows
 
 
 def listeners_from(config: BrokerConfig, tls: TlsListeners, *, is_alone: bool) -> list[Listener]:

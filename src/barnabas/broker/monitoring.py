@@ -40,8 +40,7 @@ from barnabas.network.requests import Dispatcher
 from barnabas.protocol.messages.mirror import MirrorState
 from barnabas.replication import Mirrors, Partition, ReplicaManager
 from barnabas.security.authz import AuditLog
-from barnabas.security.quotas.client_quotas import ClientQuotas
-from barnabas.security.quotas.series import declare_quota_metrics
+from barnabas.security.quotas import ClientQuotas, declare_quota_metrics
 from barnabas.transactions import declare_transaction_metrics
 from barnabas.web import MetricsServer, credentials_from, metrics_server_limits
 

@@ -58,6 +58,8 @@ from barnabas.metrics import Registry, TopicMetrics
 from barnabas.network import Listener, SocketServer, call_soon_of
 from barnabas.replication import (
     Durability,
+    Flusher,
+    FollowerThrottles,
     Inspections,
     IsrChanges,
     LogConfigs,
@@ -67,10 +69,9 @@ from barnabas.replication import (
     ReplicaFetchers,
     ReplicaManager,
     ReplicaMoves,
+    ReplicationQuota,
 )
-from barnabas.replication.flusher import Flusher
-from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota
-from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas import ClientQuotas
 from barnabas.share import ShareEnvironment
 from barnabas.transactions import ProducerIds
 

@@ -19,7 +19,7 @@ from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs import FileLogDirState, LogDirState, kernel_boot_id
 from barnabas.network import BrokerAddresses, SocketServer, limits_from
-from barnabas.security.quotas.address_quotas import AddressQuotas
+from barnabas.security.quotas import AddressQuotas
 
 if TYPE_CHECKING:
     from barnabas.network.requests import Dispatcher

@@ -33,7 +33,7 @@ from barnabas.handlers.telemetry import ClientTelemetry
 from barnabas.log.dirs import LogManager
 from barnabas.metrics import Registry, Sample, catalogue
 from barnabas.replication import FetchSessions
-from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas import ClientQuotas
 
 
 class Bounded(Protocol):

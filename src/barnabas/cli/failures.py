@@ -7,9 +7,9 @@ import os
 from barnabas.cli.cluster.adoption import NothingToAdoptError
 from barnabas.cli.cluster.local_cluster import BrokerDidNotStartError
 from barnabas.cli.tiering.stores import TierError
-from barnabas.client.errors import CannotConnectError, ClientError, UnsupportedApiError
+from barnabas.client import CannotConnectError, ClientError, UnsupportedApiError
 from barnabas.client.placement import NoPlanError
-from barnabas.cluster.snapshots import DamagedMetadataError
+from barnabas.cluster import DamagedMetadataError
 from barnabas.cluster.zookeeper import NoZooKeeperError, ZooKeeperError
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.installation import extra_command, install_command

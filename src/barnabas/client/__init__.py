@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from barnabas.client.connector_requests import ConnectorRequests as ConnectorRequests
     from barnabas.client.connector_requests import request_connector as request_connector
     from barnabas.client.consumer import Consumer as Consumer
+    from barnabas.client.errors import RETRIABLE as RETRIABLE
     from barnabas.client.errors import BufferFullError as BufferFullError
+    from barnabas.client.errors import CannotConnectError as CannotConnectError
     from barnabas.client.errors import ClientError as ClientError
+    from barnabas.client.errors import SecurityError as SecurityError
+    from barnabas.client.errors import UnsupportedApiError as UnsupportedApiError
+    from barnabas.client.errors import error_code as error_code
+    from barnabas.client.errors import is_retriable as is_retriable
     from barnabas.client.fetching import FetchedPartition as FetchedPartition
     from barnabas.client.fetching import FetchSettings as FetchSettings
     from barnabas.client.fetching import fetch as fetch
@@ -52,5 +58,10 @@ if TYPE_CHECKING:
     from barnabas.client.range_fetcher import FetchedRange as FetchedRange
     from barnabas.client.range_fetcher import RangeFetcher as RangeFetcher
     from barnabas.client.range_fetcher import StalledError as StalledError
+    from barnabas.client.tiers import PartitionTiers as PartitionTiers
+    from barnabas.client.tiers import ask_brokers_if_allowed as ask_brokers_if_allowed
+    from barnabas.client.tiers import describe_tiers as describe_tiers
+    from barnabas.client.tiers import find_tiered as find_tiered
+    from barnabas.client.tiers import tiered_topics as tiered_topics
 else:
     __getattr__ = lazy_exports(__name__)

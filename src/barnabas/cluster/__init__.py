@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from barnabas.cluster.mirrors import Aborted as Aborted
     from barnabas.cluster.mirrors import MirrorPartition as MirrorPartition
     from barnabas.cluster.mirrors import MirrorTopic as MirrorTopic
+    from barnabas.cluster.names import can_collide as can_collide
+    from barnabas.cluster.names import check_topic_name as check_topic_name
+    from barnabas.cluster.names import collision_index as collision_index
+    from barnabas.cluster.names import collision_key as collision_key
+    from barnabas.cluster.names import topic_name_error as topic_name_error
     from barnabas.cluster.peers import Answer as Answer
     from barnabas.cluster.peers import LocalPeers as LocalPeers
     from barnabas.cluster.peers import Locate as Locate
@@ -59,6 +64,13 @@ if TYPE_CHECKING:
     from barnabas.cluster.processes import node_of as node_of
     from barnabas.cluster.processes import number_of as number_of
     from barnabas.cluster.processes import represented as represented
+    from barnabas.cluster.snapshots import ACLS_PER_DELTA as ACLS_PER_DELTA
+    from barnabas.cluster.snapshots import DamagedMetadataError as DamagedMetadataError
+    from barnabas.cluster.snapshots import MetadataEntry as MetadataEntry
+    from barnabas.cluster.snapshots import decode_entries as decode_entries
+    from barnabas.cluster.snapshots import encode_entry as encode_entry
+    from barnabas.cluster.snapshots import image_from_snapshot as image_from_snapshot
+    from barnabas.cluster.snapshots import snapshot_of as snapshot_of
     from barnabas.cluster.store import METADATA_FOLDER as METADATA_FOLDER
     from barnabas.cluster.store import FileMetadataStore as FileMetadataStore
     from barnabas.cluster.store import MetadataStore as MetadataStore

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
 
-from barnabas.client import BrokerConnection
-from barnabas.client.errors import ClientError
+from barnabas.client import BrokerConnection, ClientError
 from barnabas.client.security import NO_GUARD, Guard
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import ErrorCode, KafkaError

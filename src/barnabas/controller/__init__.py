@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from barnabas.controller.isr import check_broker_epoch as check_broker_epoch
     from barnabas.controller.mirror_settling import Settled as Settled
     from barnabas.controller.mirror_settling import settle_mirrors as settle_mirrors
+    from barnabas.controller.mirrors import MirrorChange as MirrorChange
+    from barnabas.controller.mirrors import MirrorLink as MirrorLink
+    from barnabas.controller.mirrors import PartitionChange as PartitionChange
+    from barnabas.controller.mirrors import Results as Results
+    from barnabas.controller.mirrors import alter_mirrors as alter_mirrors
     from barnabas.controller.partitions import Election as Election
     from barnabas.controller.processes import TRANSFERS_AT_ONCE as TRANSFERS_AT_ONCE
     from barnabas.controller.processes import check_ids as check_ids
@@ -52,6 +57,12 @@ if TYPE_CHECKING:
     from barnabas.controller.processes import replace_gone as replace_gone
     from barnabas.controller.processes import spread as spread
     from barnabas.controller.reassignment import alter_reassignments as alter_reassignments
+    from barnabas.controller.restoring import TIERED as TIERED
+    from barnabas.controller.restoring import RestoredTopics as RestoredTopics
+    from barnabas.controller.restoring import StoredTopic as StoredTopic
+    from barnabas.controller.restoring import end_deletion as end_deletion
+    from barnabas.controller.restoring import restored_image as restored_image
+    from barnabas.controller.restoring import sort_topics as sort_topics
     from barnabas.controller.settings import settle_min_isr as settle_min_isr
     from barnabas.controller.topics import CreatedTopic as CreatedTopic
     from barnabas.controller.topics import MorePartitions as MorePartitions

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from barnabas.cluster import ACLS_PER_DELTA
 from barnabas.cluster.deltas import AclsChanged, Delta
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import ACLS_PER_DELTA
 from barnabas.common.cooperative import PIECE, Steps, finish, pieces
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.setting import MAX_INT

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from barnabas.cluster import can_collide, check_topic_name, collision_index, collision_key
 from barnabas.cluster.deltas import ConfigsChanged, Delta, PartitionsAdded, TopicCreated, TopicDeleted
 from barnabas.cluster.image import ConfigResourceType, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.names import can_collide, check_topic_name, collision_index, collision_key
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import Uuid, new_uuid
 from barnabas.config.remote_origin import origin_of

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Container, Coroutine, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.cluster import topic_name_error
 from barnabas.cluster.image import NO_LEADER, MetadataImage, PartitionState, TopicState
-from barnabas.cluster.names import topic_name_error
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import NewTopic, internal_topic

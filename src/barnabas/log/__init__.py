@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from barnabas.log.offsets import NOTHING_TIERED as NOTHING_TIERED
     from barnabas.log.producer import NO_MARKER as NO_MARKER
     from barnabas.log.producers import ProducerStates as ProducerStates
+    from barnabas.log.reader import MAX_LISTED as MAX_LISTED
+    from barnabas.log.reader import SHORT_SLICE as SHORT_SLICE
+    from barnabas.log.reader import FoundRecord as FoundRecord
+    from barnabas.log.reader import aborted_in as aborted_in
+    from barnabas.log.reader import first_in_file as first_in_file
     from barnabas.log.replacing import LogUnsettled as LogUnsettled
     from barnabas.log.replacing import ReplaceableLog as ReplaceableLog
 else:

@@ -18,9 +18,8 @@ from barnabas.network.page_residency import Warmer
 from barnabas.network.requests import Dispatcher
 from barnabas.network.tls_listeners import TlsListeners
 from barnabas.network.transport import PlainTransport
-from barnabas.security.quotas.address_quotas import AddressQuotas
+from barnabas.security.quotas import AddressQuotas, Windows
 from barnabas.security.quotas.filters import QuotaEntity
-from barnabas.security.quotas.rates import Windows
 
 log = rate_limited_logger(__name__)
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from barnabas.replication.fetcher import BrokerIdentity as BrokerIdentity
     from barnabas.replication.fetcher import ReplicaFetchSettings as ReplicaFetchSettings
     from barnabas.replication.fetchers import ReplicaFetchers as ReplicaFetchers
+    from barnabas.replication.flusher import BackgroundThread as BackgroundThread
+    from barnabas.replication.flusher import Flusher as Flusher
     from barnabas.replication.inspections import Inspections as Inspections
     from barnabas.replication.isr import IsrChanges as IsrChanges
     from barnabas.replication.log_configs import LogConfigs as LogConfigs
@@ -47,6 +49,11 @@ if TYPE_CHECKING:
     from barnabas.replication.partition import Partition as Partition
     from barnabas.replication.progress import ClusterView as ClusterView
     from barnabas.replication.progress import IsrProposal as IsrProposal
+    from barnabas.replication.throttle import FollowerThrottles as FollowerThrottles
+    from barnabas.replication.throttle import ReplicationQuota as ReplicationQuota
+    from barnabas.replication.throttle import is_throttled as is_throttled
+    from barnabas.replication.tiered_reads import RemoteLimits as RemoteLimits
+    from barnabas.replication.tiered_reads import TieredReads as TieredReads
     from barnabas.replication.transfers import PartitionTransfers as PartitionTransfers
 else:
     __getattr__ = lazy_exports(__name__)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, Slice
-from barnabas.log import Log
-from barnabas.log.reader import FoundRecord
+from barnabas.log import FoundRecord, Log
 from barnabas.network import is_cached
 from barnabas.replication.flusher import BackgroundThread
 from barnabas.replication.in_sync_replicas import InSyncReplicas

@@ -158,7 +158,7 @@ class ReplicaMoves:
         for piece in pieces(list(iterate_headers(batches))):
             self._check(move)
             if log.generation != generation:
-                break  # it was truncated meanwhile: the records just read may not exist any more
+                break  # it was truncated meanwhile: the records just read may no longer exist
             if move.future.log_end_offset != end:
                 break  # a slow disk had no room for the batches before: they are copied again first
             try:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.common.clock import Timers
 from barnabas.common.errors import ErrorCode, KafkaError
-from barnabas.log.reader import FoundRecord
+from barnabas.log import FoundRecord
 from barnabas.replication.cold_reads import ColdRead, ColdReads, ReadablePartition, ReadKey
 from barnabas.replication.flusher import BackgroundThread
 from barnabas.tiering.reading import RemoteBatch

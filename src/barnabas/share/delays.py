@@ -17,8 +17,7 @@ from barnabas.common.threads import ThreadBackground
 from barnabas.coordination import Tasks
 from barnabas.records import Record
 from barnabas.records.delays import due_ms
-from barnabas.replication import Partition
-from barnabas.replication.flusher import BackgroundThread
+from barnabas.replication import BackgroundThread, Partition
 from barnabas.share.partition import SharePartition
 from barnabas.share.record_reader import read_records
 

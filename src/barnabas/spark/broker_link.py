@@ -17,8 +17,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from barnabas.client import REQUEST_TIMEOUT, TOTAL_TIMEOUT, Client
-from barnabas.client.errors import is_retriable
+from barnabas.client import REQUEST_TIMEOUT, TOTAL_TIMEOUT, Client, is_retriable
 from barnabas.client.retry import RetryPolicy, retry
 from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -21,13 +21,13 @@ from barnabas.cluster import (
     Brokers,
     ClusterConnection,
     Elected,
+    MetadataEntry,
     OnEntry,
     StaleControllerError,
     Told,
 )
 from barnabas.cluster.deltas import Delta, apply
 from barnabas.cluster.image import EMPTY_IMAGE, NO_CONTROLLER, MetadataImage
-from barnabas.cluster.snapshots import MetadataEntry
 from barnabas.common.errors import ErrorCode, KafkaError
 
 Later = Callable[[float, Callable[[], None]], object]

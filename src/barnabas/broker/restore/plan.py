@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from barnabas.cluster import DamagedMetadataError, decode_entries, image_from_snapshot
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import DamagedMetadataError, decode_entries, image_from_snapshot
 from barnabas.common.types import Uuid
-from barnabas.controller.restoring import TIERED, RestoredTopics, StoredTopic, sort_topics
+from barnabas.controller import TIERED, RestoredTopics, StoredTopic, sort_topics
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.tiering.objects import PartitionFolder
 from barnabas.tiering.restoring import (

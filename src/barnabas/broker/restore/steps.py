@@ -23,7 +23,7 @@ from barnabas.broker.restore.targets import RestoreTarget
 from barnabas.broker.tiering.cluster_snapshots import encode_image
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.types import TopicPartition
-from barnabas.controller.restoring import restored_image
+from barnabas.controller import restored_image
 from barnabas.tiering.objects import Manifest, PartitionFolder, group_state_key
 from barnabas.tiering.restoring import (
     RestoredPartition,

@@ -12,8 +12,7 @@ from barnabas.network.requests import Dispatcher, RequestTurn
 from barnabas.security.authn import ScramMechanism
 from barnabas.security.authn.sasl import SaslLogin, SaslState
 from barnabas.security.authz import StandardAuthorizer
-from barnabas.security.quotas import NO_QUOTAS
-from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas import NO_QUOTAS, ClientQuotas
 
 # -- Revoked credentials, and the sessions authenticated with them ------------------------------------------------
 

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from barnabas.cluster import MetadataEntry, encode_entry, snapshot_of
 from barnabas.cluster.image import MetadataImage
-from barnabas.cluster.snapshots import MetadataEntry, encode_entry, snapshot_of
 from barnabas.common.clock import Clock
 from barnabas.common.cooperative import pieces
 from barnabas.common.safe_logging import safe_logger

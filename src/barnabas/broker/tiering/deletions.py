@@ -17,8 +17,7 @@ from barnabas.common.clock import Clock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import Uuid
-from barnabas.controller import Controller
-from barnabas.controller.restoring import end_deletion
+from barnabas.controller import Controller, end_deletion
 from barnabas.tiering.objects import FencedError, PartitionFolder
 from barnabas.tiering.stores import ObjectStore, StoreError
 from barnabas.tiering.writing import StoreBackoff, delete_partition

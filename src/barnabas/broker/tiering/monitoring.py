@@ -8,7 +8,7 @@ from typing import NamedTuple
 from barnabas.broker.tiering.status import count_segments, pending_sizes
 from barnabas.log import Log
 from barnabas.metrics import QUANTILES, Histogram, Metric, Registry, Sample, tiering_catalogue
-from barnabas.replication.tiered_reads import TieredReads
+from barnabas.replication import TieredReads
 from barnabas.tiering.reading import ReadingParts
 from barnabas.tiering.stores import Traffic
 from barnabas.tiering.writing import RemoteWriter, UploadLimiter, WriterState

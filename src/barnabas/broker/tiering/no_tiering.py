@@ -22,8 +22,7 @@ from barnabas.log.tiering import is_unfinished, lost_markers
 from barnabas.metrics import Registry
 from barnabas.protocol.internal_topics import CONSUMER_OFFSETS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication import BrokerIdentity, ColdReads, Partition, ReplicaManager
-from barnabas.replication.flusher import BackgroundThread
+from barnabas.replication import BackgroundThread, BrokerIdentity, ColdReads, Partition, ReplicaManager
 
 if TYPE_CHECKING:
     from barnabas.broker.tiering.tiering import Tiering

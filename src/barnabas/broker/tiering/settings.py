@@ -7,7 +7,7 @@ from typing import NamedTuple
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.topic import LogConfig
 from barnabas.log.tiering import copies
-from barnabas.replication.tiered_reads import RemoteLimits
+from barnabas.replication import RemoteLimits
 from barnabas.tiering.writing import WriterSettings
 
 

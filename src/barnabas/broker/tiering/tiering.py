@@ -47,9 +47,14 @@ from barnabas.log.tiering import forget, is_unfinished, stays_whole
 from barnabas.metrics import Registry
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
-from barnabas.replication import BrokerIdentity, ColdReads, Partition, ReplicaManager
-from barnabas.replication.flusher import BackgroundThread
-from barnabas.replication.tiered_reads import TieredReads
+from barnabas.replication import (
+    BackgroundThread,
+    BrokerIdentity,
+    ColdReads,
+    Partition,
+    ReplicaManager,
+    TieredReads,
+)
 from barnabas.tiering.objects import ManifestWriter, PartitionFolder, read_manifest
 from barnabas.tiering.reading import (
     Bootstrap,

@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.bench.latencies import Latencies
 from barnabas.cli.output import ProgressBar
-from barnabas.client import Client, ConsumedRecord, Consumer, FetchSettings, Producer, ProducerSettings
+from barnabas.client import (
+    Client,
+    ClientError,
+    ConsumedRecord,
+    Consumer,
+    FetchSettings,
+    Producer,
+    ProducerSettings,
+)
 from barnabas.client.admin import BROKER_DEFAULT, create_topic, delete_topics
 from barnabas.client.consuming import GroupConsumer
-from barnabas.client.errors import ClientError
 from barnabas.client.offsets import Start, resolve_start
 from barnabas.client.producing import RecordDelivery
 from barnabas.common.errors import KafkaError

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from barnabas.cli.options import command_security
 from barnabas.cli.output import say
-from barnabas.client import Client, ConnectorRequest, ConnectorRequests
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, ConnectorRequest, ConnectorRequests
 from barnabas.client.status import REPORT_SECONDS, ProcessStatus, StatusReporter
 from barnabas.common.errors import KafkaError
 from barnabas.connect import BASIC_AUTH_JAR, USER, ConnectWorker, WorkerSettings, running_worker

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.doctor.finding import Finding, ok, problem, warning
 from barnabas.cli.output import count
-from barnabas.client import Client
-from barnabas.client.errors import CannotConnectError
+from barnabas.client import CannotConnectError, Client
 
 if TYPE_CHECKING:
     from barnabas.client import BrokerMetadata, PartitionMetadata

@@ -138,7 +138,7 @@ def run(
       barnabas pipeline run clicks --backfill pages --from 2026-11-16T07:00:00Z --to 2026-11-16T09:00:00Z
     """
     if continuous and every is not None:
-        raise typer.BadParameter("--continuous and --every exclude each other")
+        raise typer.BadParameter("--continuous and --every are mutually exclusive")
     selection = selection_of(refresh, full_refresh)
     others = continuous or every is not None or selection.is_partial
     filled = backfill_of(backfill, start, end, excluded=others)

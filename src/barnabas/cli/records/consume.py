@@ -161,7 +161,7 @@ def parse_filter(text: str | None, client: SchemaClient | None = None) -> Filter
 
     decode = None
     if client is not None:
-        from barnabas.client.schemas.serdes import SchemaDecoder
+        from barnabas.client.schemas import SchemaDecoder
 
         decode = SchemaDecoder(client)
     try:

@@ -28,7 +28,7 @@ from barnabas.cli.records.schemas import RegistryUrl, encoded, encoder_for
 
 if TYPE_CHECKING:
     from barnabas.client import Client, ProducerSettings
-    from barnabas.client.schemas.serdes import Encoder
+    from barnabas.client.schemas import Encoder
 
 
 class Compression(StrEnum):

@@ -13,9 +13,8 @@ from barnabas.cli.output import say
 
 if TYPE_CHECKING:
     from barnabas.client import ConsumedRecord
-    from barnabas.client.schemas import RegistryAccount
+    from barnabas.client.schemas import Encoder, RegistryAccount
     from barnabas.client.schemas.client import SchemaClient
-    from barnabas.client.schemas.serdes import Encoder
 
 DEFAULT_REGISTRY = "http://127.0.0.1:8081"
 VARIABLE = "BARNABAS_REGISTRY"
@@ -35,8 +34,8 @@ Write = Callable[["ConsumedRecord"], bytes]
 
 def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) -> Write:
     """The same writer, for records whose values (and keys, if they have a schema) are decoded."""
+    from barnabas.client.schemas import SchemaDecoder
     from barnabas.client.schemas.client import NotFramedError
-    from barnabas.client.schemas.serdes import SchemaDecoder
 
     decoder = SchemaDecoder(client)
     said: set[str] = set()
@@ -63,7 +62,7 @@ def decoding(write: Write, client: SchemaClient, output: OutputFormat | None) ->
 
 def encoder_for(topic: str, url: str | None, bootstrap: str) -> Encoder:
     """For values of a topic: the latest schema of TOPIC-value."""
-    from barnabas.client.schemas.serdes import Encoder
+    from barnabas.client.schemas import Encoder
 
     with registry_client(url, bootstrap) as client:
         return Encoder(client, f"{topic}-value")
@@ -117,7 +116,7 @@ def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:
     """Decode a key, which is often plain text even if values have a schema."""
     if not data or data[0]:
         return data
-    from barnabas.client.errors import ClientError
+    from barnabas.client import ClientError
 
     try:
         return decoder(data)
@@ -126,7 +125,7 @@ def _optional(decoder: Callable[[bytes], Any], data: bytes | None) -> Any:
 
 
 def _text(value: Any) -> bytes | None:
-    from barnabas.client.schemas.serdes import plain
+    from barnabas.client.schemas import plain
 
     if value is None or isinstance(value, bytes):
         return value
@@ -134,7 +133,7 @@ def _text(value: Any) -> bytes | None:
 
 
 def _json_line(write: Write, record: ConsumedRecord, key: Any, value: Any) -> bytes:
-    from barnabas.client.schemas.serdes import plain
+    from barnabas.client.schemas import plain
 
     document = json.loads(write(record._replace(key=_text(key), value=_text(value))))
     for name, decoded in (("key", key), ("value", value)):

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from barnabas.cli.output import ProgressBar
 from barnabas.cli.tiering.stores import CloneRefusedError
-from barnabas.client import Client, admin
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, admin
 from barnabas.client.offsets import LATEST, list_offsets_once
 from barnabas.cluster.image import ConfigResourceType
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -21,8 +21,7 @@ from barnabas.cli.tiering.stores import (
 
 if TYPE_CHECKING:
     from barnabas.cli.tiering.plans import RepairPlan
-    from barnabas.client import Client
-    from barnabas.client.tiers import PartitionTiers
+    from barnabas.client import Client, PartitionTiers
     from barnabas.tiering.objects import Manifest, PartitionFolder
     from barnabas.tiering.stores import ObjectStore
 
@@ -77,8 +76,8 @@ def repair(
 
 
 async def _tiers(client: Client, name: str) -> dict[int, PartitionTiers]:
+    from barnabas.client import describe_tiers
     from barnabas.client.admin import setting_of_topics
-    from barnabas.client.tiers import describe_tiers
 
     policy = (await setting_of_topics(client, [name], "cleanup.policy")).get(name)
     if "compact" in (policy or ""):

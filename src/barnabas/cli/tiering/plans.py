@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.cli.tiering.stores import RepairRefusedError
 from barnabas.cli.tiering.verify import has_segments
-from barnabas.client.tiers import PartitionTiers
+from barnabas.client import PartitionTiers
 from barnabas.tiering import Rebuilt, find_pins, manifest_object, rebuild, write_rebuilt
 from barnabas.tiering.objects import (
     BadManifestError,

@@ -204,7 +204,7 @@ def delete(
 
 
 async def _find(client: Client, names: list[str] | None) -> list[TopicInStore]:
-    from barnabas.client.tiers import tiered_topics
+    from barnabas.client import tiered_topics
 
     wanted = list(names or await tiered_topics(client, sorted(await client.all_topics())))
     if not wanted:

@@ -20,8 +20,7 @@ from barnabas.cli.output import count, say, show_json, show_table, size
 from barnabas.cli.tiering.stores import NotTieredError
 
 if TYPE_CHECKING:
-    from barnabas.client import Client, TopicMetadata
-    from barnabas.client.tiers import PartitionTiers
+    from barnabas.client import Client, PartitionTiers, TopicMetadata
     from barnabas.protocol.messages.tiers import BrokerTiers, PartitionTier
 
     Brokers = Mapping[int, BrokerTiers | str] | None
@@ -86,7 +85,7 @@ def status(
 
 
 async def _describe(client: Client, name: str | None) -> tuple[list[PartitionTiers], Brokers]:
-    from barnabas.client.tiers import ask_brokers_if_allowed, describe_tiers, find_tiered
+    from barnabas.client import ask_brokers_if_allowed, describe_tiers, find_tiered
 
     topics = await _topics(client, name)
     tiered = await find_tiered(client, topics)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from barnabas.client.schemas.client import split_message_index as split_message_index
     from barnabas.client.schemas.discovery import discover as discover
     from barnabas.client.schemas.discovery import discover_registry as discover_registry
+    from barnabas.client.schemas.serdes import Encoder as Encoder
+    from barnabas.client.schemas.serdes import IncompatibleValueError as IncompatibleValueError
+    from barnabas.client.schemas.serdes import SchemaDecoder as SchemaDecoder
+    from barnabas.client.schemas.serdes import plain as plain
     from barnabas.client.schemas.settings import BASIC_LOGIN as BASIC_LOGIN
     from barnabas.client.schemas.settings import BEARER_TOKEN as BEARER_TOKEN
     from barnabas.client.schemas.settings import NO_ACCOUNT as NO_ACCOUNT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.names import topic_name_error
+from barnabas.cluster import topic_name_error
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sized
 
+from barnabas.cluster import check_topic_name
 from barnabas.cluster.image import ConfigResourceType, Resource
-from barnabas.cluster.names import check_topic_name
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config import validation
 from barnabas.config.broker import CLUSTER_WIDE_ONLY, BrokerConfig

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from barnabas.cluster import check_topic_name
 from barnabas.cluster.image import ConfigResourceType, MetadataImage, Resource
-from barnabas.cluster.names import check_topic_name
 from barnabas.common.cooperative import finish
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.config.describe import (

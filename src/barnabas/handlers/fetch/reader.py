@@ -29,15 +29,15 @@ from barnabas.replication import (
     Partition,
     Partitions,
     ReplicaManager,
+    ReplicationQuota,
+    is_throttled,
 )
-from barnabas.replication.throttle import ReplicationQuota, is_throttled
 from barnabas.security.authz import Access, Action, Operation, ResourceType
 
 READ_COMMITTED: Final = 1
 CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
 FetchItem = FetchEntry | FetchPartition
-
 _NONE: Final[Partitions] = {}
 
 

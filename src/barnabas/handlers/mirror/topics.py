@@ -12,8 +12,15 @@ from barnabas.cluster import Aborted, MirrorPartition, MirrorTopic
 from barnabas.cluster.image import PartitionState
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger
-from barnabas.controller import Settled, settle_mirrors
-from barnabas.controller.mirrors import MirrorChange, MirrorLink, PartitionChange, Results, alter_mirrors
+from barnabas.controller import (
+    MirrorChange,
+    MirrorLink,
+    PartitionChange,
+    Results,
+    Settled,
+    alter_mirrors,
+    settle_mirrors,
+)
 from barnabas.handlers.needs import HasController, HasImage, HasReplicas
 from barnabas.network.requests import RequestTurn
 from barnabas.protocol.messages.mirror import (

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from barnabas.client import Producer, ProducerSettings
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError, Producer, ProducerSettings
 from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import HttpError, fetch

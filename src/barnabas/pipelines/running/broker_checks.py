@@ -10,8 +10,7 @@ from typing import NamedTuple
 import re2
 from pyspark.sql import DataFrame
 
-from barnabas.client import Client, admin
-from barnabas.client.errors import CannotConnectError, SecurityError
+from barnabas.client import CannotConnectError, Client, SecurityError, admin
 from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.pipelines.connection import security_of

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.client.offsets import end_offsets
 from barnabas.common.errors import KafkaError

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError
 from barnabas.client.schemas import RegistryAccount
 from barnabas.common.durations import seconds_of
 from barnabas.pipelines.running.broker_checks import relations

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.client import CONNECT_TOPIC, ConnectorRequest, ConnectorRequests
-from barnabas.client.errors import ClientError
+from barnabas.client import CONNECT_TOPIC, ClientError, ConnectorRequest, ConnectorRequests
 from barnabas.client.status import REPORT_SECONDS, ProcessStatus, State, StatusReporter
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger

@@ -8,6 +8,25 @@ address_quotas.py  connection rate per address
 series.py          metrics
 """
 
-from barnabas.security.quotas.interface import NO_QUOTAS, NoQuotas, QuotaKind, Quotas, Usage
+from __future__ import annotations
 
-__all__ = ["NO_QUOTAS", "NoQuotas", "QuotaKind", "Quotas", "Usage"]
+from typing import TYPE_CHECKING
+
+from barnabas.common.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from barnabas.security.quotas.address_quotas import AddressQuotas as AddressQuotas
+    from barnabas.security.quotas.client_quotas import ClientQuotas as ClientQuotas
+    from barnabas.security.quotas.client_quotas import QuotaLimits as QuotaLimits
+    from barnabas.security.quotas.interface import NO_QUOTAS as NO_QUOTAS
+    from barnabas.security.quotas.interface import NoQuotas as NoQuotas
+    from barnabas.security.quotas.interface import QuotaKind as QuotaKind
+    from barnabas.security.quotas.interface import Quotas as Quotas
+    from barnabas.security.quotas.interface import Usage as Usage
+    from barnabas.security.quotas.rates import RecentAverage as RecentAverage
+    from barnabas.security.quotas.rates import RecentMaximum as RecentMaximum
+    from barnabas.security.quotas.rates import SampledRate as SampledRate
+    from barnabas.security.quotas.rates import Windows as Windows
+    from barnabas.security.quotas.series import declare_quota_metrics as declare_quota_metrics
+else:
+    __getattr__ = lazy_exports(__name__)

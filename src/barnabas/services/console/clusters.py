@@ -7,8 +7,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.schemas import RegistryAccount, discover_registry
 from barnabas.client.schemas.client import RegistryError
 from barnabas.common.safe_logging import rate_limited_logger

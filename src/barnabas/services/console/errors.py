@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.protocol.wire import EncodeError
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client import Address
-from barnabas.client.errors import ClientError
+from barnabas.client import Address, ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.security.tls import https_context

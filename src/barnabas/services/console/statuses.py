@@ -14,8 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.status import REPORT_SECONDS, Kind, ProcessStatus, StatusPart, StatusTable
 from barnabas.common.errors import KafkaError
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError, is_retriable
+from barnabas.client import Client, ClientError, is_retriable
 from barnabas.client.producing import FENCED
 from barnabas.client.status import State
 from barnabas.common.errors import KafkaError

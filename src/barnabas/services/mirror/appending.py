@@ -9,8 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError, error_code
+from barnabas.client import Client, ClientError, error_code
 from barnabas.client.producing import MAX_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition

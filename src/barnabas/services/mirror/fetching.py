@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.client import Client, raise_for
-from barnabas.client.errors import error_code
+from barnabas.client import Client, error_code, raise_for
 from barnabas.client.offsets import EARLIEST, LATEST, list_offsets_once
 from barnabas.client.producing import MAX_BYTES
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -11,8 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from barnabas.client import Client, TopicMetadata
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, TopicMetadata
 from barnabas.client.mirrors import describe_mirrors, has_mirrors
 from barnabas.client.mirrors.store import MIRROR_TOPIC, TOPIC, LinkStatus, MirrorStore
 from barnabas.common.errors import KafkaError

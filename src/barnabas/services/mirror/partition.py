@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.client.errors import RETRIABLE
+from barnabas.client import RETRIABLE
 from barnabas.client.mirrors.store import LinkStatus
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import TopicPartition

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from barnabas.client import Client, check_batch
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, check_batch
 from barnabas.client.mirrors.store import POSITION, RUNS, TOPIC_PARTITION, MirrorStore, key_of, record_of
 from barnabas.client.producing import FENCED, Placed, TransactionalProducer
 from barnabas.common.errors import ErrorCode, KafkaError

@@ -13,9 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from barnabas.client import Client, TopicMetadata
+from barnabas.client import Client, ClientError, TopicMetadata
 from barnabas.client.admin import describe_cluster
-from barnabas.client.errors import ClientError
 from barnabas.client.mirrors import has_mirrors
 from barnabas.client.mirrors.store import LinkStatus, MirrorStore
 from barnabas.client.retry import RetryPolicy, retry

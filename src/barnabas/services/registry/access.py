@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from barnabas.client import ClientError, SecurityError
 from barnabas.client.access import KafkaUsers, login_from
-from barnabas.client.errors import ClientError, SecurityError
 from barnabas.client.schemas.client import topic_of
 from barnabas.client.security import ClientSecurity
 from barnabas.common.errors import KafkaError

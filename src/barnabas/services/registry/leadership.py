@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.client import Client, raise_for
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, raise_for
 from barnabas.client.groups import find_coordinator
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff, Deadline

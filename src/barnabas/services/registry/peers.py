@@ -10,9 +10,8 @@ from __future__ import annotations
 import urllib.parse
 from pathlib import Path
 
-from barnabas.client import Client
+from barnabas.client import Client, ClientError
 from barnabas.client.access import describe_acls
-from barnabas.client.errors import ClientError
 from barnabas.client.security import ClientSecurity
 from barnabas.client.transactions import describe_transaction
 from barnabas.common.errors import KafkaError

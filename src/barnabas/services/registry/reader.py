@@ -10,8 +10,15 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
-from barnabas.client import Client, FetchedPartition, FetchSettings, check_batch, fetch, raise_for
-from barnabas.client.errors import ClientError
+from barnabas.client import (
+    Client,
+    ClientError,
+    FetchedPartition,
+    FetchSettings,
+    check_batch,
+    fetch,
+    raise_for,
+)
 from barnabas.client.offsets import READ_COMMITTED, beginning_offsets, end_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.retry import Backoff

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.producing import FENCED
 from barnabas.client.security import PLAINTEXT, ClientSecurity
 from barnabas.common.errors import KafkaError

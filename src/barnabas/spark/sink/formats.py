@@ -84,7 +84,7 @@ def registered_formats(
 
 def _registered(wanted: WriteFormat, topic: str | None, kind: pa.DataType) -> FramedFormat:
     """Registered once per process: each micro-batch of a query plans its writer again."""
-    from barnabas.client.errors import ClientError
+    from barnabas.client import ClientError
     from barnabas.security.authn import SecuritySettingError
     from barnabas.tables import SchemaError
     from barnabas.tables.encoding import framed_format

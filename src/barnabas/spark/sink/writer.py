@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from barnabas.client.errors import UnsupportedApiError
+from barnabas.client import UnsupportedApiError
 from barnabas.client.producing import (
     FENCED,
     NO_PRODUCER_ID,

@@ -38,7 +38,7 @@ def subscribed_topic(options: Options, otherwise: str) -> str:
 def _registered(options: Options) -> ValueFormat:
     registry = options.registry()
     topic = subscribed_topic(options, "value.format=protobuf needs 'subscribe' with one topic")
-    from barnabas.client.errors import ClientError
+    from barnabas.client import ClientError
     from barnabas.tables import SchemaError, protobuf_format
 
     try:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError
 from barnabas.client.groups import commit_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.spark.broker_link import BrokerLink, link_to

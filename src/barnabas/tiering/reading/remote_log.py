@@ -16,7 +16,7 @@ from typing import NamedTuple
 from barnabas.common.clock import Clock
 from barnabas.common.files import EMPTY, FileSlice, MemoryFile, ReadableFile, Slice
 from barnabas.common.safe_logging import rate_limited_logger
-from barnabas.log.reader import MAX_LISTED, SHORT_SLICE, FoundRecord, aborted_in, first_in_file
+from barnabas.log import MAX_LISTED, SHORT_SLICE, FoundRecord, aborted_in, first_in_file
 from barnabas.tiering.objects.layout import PartitionFolder
 from barnabas.tiering.objects.manifest import Manifest, ManifestPage, SegmentEntry, entry_key, find_entry
 from barnabas.tiering.objects.manifest_file import read_manifest, read_page

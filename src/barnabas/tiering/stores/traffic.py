@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from barnabas.common.rates import TokenBucket
 from barnabas.config.setting import MAX_LONG
-from barnabas.security.quotas.rates import RecentAverage, RecentMaximum, SampledRate, Windows
+from barnabas.security.quotas import RecentAverage, RecentMaximum, SampledRate, Windows
 
 
 class Traffic:

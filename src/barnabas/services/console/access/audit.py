@@ -19,8 +19,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from barnabas.client import Client, Producer
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, Producer
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import rate_limited_logger, safe_logger
 from barnabas.security.authz import Action, AuditFile, Event, lines_of

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from barnabas.client import Client
+from barnabas.client import Client, SecurityError
 from barnabas.client.access import KafkaUser, KafkaUsers, login_from, password_login
-from barnabas.client.errors import SecurityError
 from barnabas.client.security import ClientSecurity, Mechanism, SaslSettings
 from barnabas.config.setting import ConfigError
 from barnabas.security.authn import Secret

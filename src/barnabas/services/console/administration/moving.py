@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.placement import (
     ClusterLayout,
     ReassignmentPlan,

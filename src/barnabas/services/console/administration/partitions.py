@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client import Client, PartitionMetadata, TopicMetadata
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, PartitionMetadata, TopicMetadata, tiered_topics
 from barnabas.client.offsets import EARLIEST, LATEST, LATEST_TIERED, list_offsets
 from barnabas.client.placement import replica_sizes
-from barnabas.client.tiers import tiered_topics
 from barnabas.client.transactions import producers_of
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from barnabas.client import Client
-from barnabas.client.tiers import find_tiered
+from barnabas.client import Client, find_tiered
 from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError

@@ -18,8 +18,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client import Client, Producer
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, Producer
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.exporter.watch import ClusterFigures

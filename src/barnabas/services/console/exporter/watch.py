@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.status import STATUS_TOPIC, ProcessStatus
 from barnabas.common.cooperative import pieces
 from barnabas.common.errors import KafkaError

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
-from barnabas.client import Client, groups
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, groups
 from barnabas.client.group_details import assigned_partitions, topology_inputs
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition

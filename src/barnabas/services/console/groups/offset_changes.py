@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client import Client, groups, raise_for
-from barnabas.client.errors import error_code
+from barnabas.client import Client, error_code, groups, raise_for
 from barnabas.client.offsets import beginning_offsets, end_offsets, list_offsets, parse_start
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition, Uuid

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.client import Client, TopicMetadata
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, TopicMetadata
 from barnabas.client.status import ProcessStatus
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger

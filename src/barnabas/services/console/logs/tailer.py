@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import pyarrow as pa
 
-from barnabas.client import Client, FetchedRange, FetchSettings, RangeFetcher, TopicMetadata
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, FetchedRange, FetchSettings, RangeFetcher, TopicMetadata
 from barnabas.client.offsets import READ_COMMITTED, OffsetRange, beginning_offsets, end_offsets, list_offsets
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.safe_logging import safe_logger

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from barnabas.client import Address, BrokerMetadata, Client
+from barnabas.client import Address, BrokerMetadata, Client, ClientError
 from barnabas.client.admin import BROKER, describe_configs
-from barnabas.client.errors import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.common.http_client import fetch
 from barnabas.common.types import TopicPartition

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client import Client, raise_for
-from barnabas.client.errors import RETRIABLE, UnsupportedApiError, error_code
+from barnabas.client import RETRIABLE, Client, UnsupportedApiError, error_code, raise_for
 from barnabas.common.types import Uuid
 from barnabas.protocol.messages.groups import ListedGroup, ListGroupsRequest
 from barnabas.protocol.messages.offsets import (

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from barnabas.client import Client, FetchedPartition, FetchSettings, fetch
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError, FetchedPartition, FetchSettings, fetch
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
 from barnabas.records import iterate_records

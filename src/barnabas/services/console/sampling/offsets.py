@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.protocol.messages.offsets import (
     ListOffsetsPartition,

@@ -13,8 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.common.clock import Clock, SystemClock
 from barnabas.common.errors import KafkaError
 from barnabas.common.safe_logging import safe_logger

@@ -9,8 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import quote
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.offsets import end_offsets, list_offsets
 from barnabas.common.errors import KafkaError
 from barnabas.common.types import TopicPartition

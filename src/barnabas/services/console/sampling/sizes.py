@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.client import Client, raise_for
-from barnabas.client.errors import error_code
+from barnabas.client import Client, error_code, raise_for
 from barnabas.protocol.messages.cluster import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,

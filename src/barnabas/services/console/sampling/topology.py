@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.client import BrokerMetadata, Client
-from barnabas.client.errors import UnsupportedApiError
+from barnabas.client import BrokerMetadata, Client, UnsupportedApiError
 from barnabas.common.types import Uuid
 from barnabas.protocol.messages.metadata import (
     Cursor,

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from barnabas.client import admin
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError, admin
 from barnabas.client.offsets import beginning_offsets, end_offsets
 from barnabas.client.share import (
     DIALECTS,

@@ -7,8 +7,7 @@ from itertools import groupby
 
 import msgspec
 
-from barnabas.client.errors import UnsupportedApiError
-from barnabas.client.tiers import PartitionTiers, ask_brokers_if_allowed, describe_tiers
+from barnabas.client import PartitionTiers, UnsupportedApiError, ask_brokers_if_allowed, describe_tiers
 from barnabas.protocol.messages.tiers import BrokerTiers
 from barnabas.security.authz import CLUSTER_NAME, Operation, ResourceType
 from barnabas.services.console.context import RequestScope

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope

@@ -12,9 +12,8 @@ import msgspec
 
 from barnabas.client import Producer, ProducerSettings
 from barnabas.client.producing import Delivered
-from barnabas.client.schemas import RegistryAccount
+from barnabas.client.schemas import Encoder, IncompatibleValueError, RegistryAccount
 from barnabas.client.schemas.client import RegistryError
-from barnabas.client.schemas.serdes import Encoder, IncompatibleValueError
 from barnabas.records import Header
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.context import RequestScope

@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from barnabas.client import admin
-from barnabas.client.errors import ClientError
+from barnabas.client import ClientError, admin
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.configuration import (

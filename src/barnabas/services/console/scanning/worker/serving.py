@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from barnabas.client import Client
-from barnabas.client.errors import ClientError
+from barnabas.client import Client, ClientError
 from barnabas.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, OffsetRange, end_offsets
 from barnabas.client.schemas import RegistryAccount
 from barnabas.common.child_process import PIPE_BYTES, read_frame

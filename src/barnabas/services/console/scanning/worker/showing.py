@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from barnabas.client.errors import ClientError
-from barnabas.client.schemas import RegistryAccount
+from barnabas.client import ClientError
+from barnabas.client.schemas import RegistryAccount, SchemaDecoder, plain
 from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, topic_of
-from barnabas.client.schemas.serdes import SchemaDecoder, plain
 from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, ShownValue
 from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
 
