@@ -263,7 +263,7 @@ def test_a_store_that_says_nothing_delays_neither_start_nor_stop(
             **{f"rsm.config.{name}": value for name, value in options.items()},
         }
         with EmbeddedBroker(settings, data_dir=tmp_path / "data") as broker:
-            assert "has not answered" in broker.broker.tiering.describe_broker().error
+            assert "did not respond" in broker.broker.tiering.describe_broker().error
 
 
 def test_a_leader_that_cannot_read_its_manifest_expires_nothing(

@@ -132,7 +132,7 @@ trigger: 100ms
             ControlFiles(LocalFolder(state_folder(tmp_path))).resume()
             tick_until(host, lambda: ids() == [1, 2])  # the request to pause is not carried out again
             assert web.change("/connectors/controlled/restart").status == 200
-            tick_until(host, lambda: "controlled is started again" in caplog.text)
+            tick_until(host, lambda: "restarting controlled as requested" in caplog.text)
             tick_until(host, lambda: state() == "running")
         until(lambda: state() == "stopped")
         assert web.change("/connectors/controlled/pause").status == 409

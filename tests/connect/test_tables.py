@@ -95,7 +95,7 @@ def test_a_delta_table_has_each_batch_once(spark: SparkSession, tmp_path: Path) 
     (abandoned / "part.parquet").write_bytes(b"of an attempt that was killed")
     writer.write(rows(spark, 24), "query", 12)
     assert not abandoned.exists()
-    with pytest.raises(PipelineError, match="id is string there, and long in the table"):
+    with pytest.raises(PipelineError, match="id is string in the rows and long in the table"):
         writer.write(rows(spark, 1).selectExpr("cast(id as string) id"), "query", 13)
 
 
@@ -103,9 +103,9 @@ def test_a_delta_table_has_each_batch_once(spark: SparkSession, tmp_path: Path) 
 def test_a_delta_table_gains_the_column_of_a_new_field(spark: SparkSession, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="`pip install deltalake` reads Delta tables")
     opened(spark, tmp_path).write(rows(spark, 1), "query", 0)
-    with pytest.raises(PipelineError, match="note is string there, and no such column in the table"):
+    with pytest.raises(PipelineError, match="note is string in the rows and no such column in the table"):
         opened(spark, tmp_path, "fail", note="string")
-    with pytest.raises(PipelineError, match="at is string there, and timestamp in the table"):
+    with pytest.raises(PipelineError, match="at is string in the rows and timestamp in the table"):
         opened(spark, tmp_path, at="string")
     noted = rows(spark, 2).selectExpr("*", "'new' note", "array(id) seen")
     writer = opened(spark, tmp_path, note="string", seen="array<bigint>")

@@ -144,7 +144,7 @@ def test_a_truncated_object_is_an_error_with_its_key(length: int) -> None:
 
 
 def test_a_foreign_object_is_an_error() -> None:
-    with pytest.raises(BadObjectError, match="not ours"):
+    with pytest.raises(BadObjectError, match="written by another program"):
         run(find_footer(OneObject(b"PK" * 100), "key", 200))
     announced = b"x" * 20 + (100).to_bytes(4, "big") + segment_object.MAGIC
     with pytest.raises(BadObjectError, match="does not fit"):

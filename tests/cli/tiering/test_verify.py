@@ -72,7 +72,7 @@ def test_the_bucket_of_another_cluster_is_recognized(cli: Cli, copied: Tiered, t
     ("url", "said"),
     [
         ("history", "--store has an unknown scheme"),
-        ("file:///no/such/folder", "the folder /no/such/folder is not there"),
+        ("file:///no/such/folder", "the folder /no/such/folder does not exist"),
         ("s3://key:secret@bucket", "--store must not contain credentials"),
     ],
 )

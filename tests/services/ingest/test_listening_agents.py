@@ -139,7 +139,7 @@ def test_a_door_for_everybody_is_refused_unless_it_is_meant(tmp_path: Path) -> N
     assert "which other machines can reach" in said
     tokens = tmp_path / "tokens"
     tokens.write_text("secret\n")
-    assert "no TLS" in _refused("http", "-t", "t", "-l", "[::]:0", "--token-file", str(tokens))
+    assert "lacks TLS" in _refused("http", "-t", "t", "-l", "[::]:0", "--token-file", str(tokens))
 
 
 def test_a_port_that_is_taken_is_named(embedded: EmbeddedBroker) -> None:

@@ -268,7 +268,7 @@ def check_truncation(source: BrokerProcess | ApacheKafka, folder: Path, target: 
         source.kill()
         restore(folder.parent / "kept", folder)
         source.start()
-        assert "cut" in mirror.failed()
+        assert "truncated" in mirror.failed()
         assert ends(target, name) == [30]
     produce(theirs, name, [f"other-{n}" for n in range(5)])
     with MirrorThread(theirs, target, settings(name, following=Following(truncation=True))):

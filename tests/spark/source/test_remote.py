@@ -310,7 +310,7 @@ def test_several_clusters_in_one_bucket_are_listed(tiers: Tiers, topic: str, tmp
         ({"fetchOffset.numRetries": "3"}, "'fetchOffset.numRetries' is for brokers"),
         ({"remote": "ftp://x"}, "option 'remote' has an unknown scheme"),
         ({"remote": "s3://user:pw@bucket"}, "option 'remote' must not contain credentials"),
-        ({"remote": "file:///no/such/folder"}, "the folder /no/such/folder is not there"),
+        ({"remote": "file:///no/such/folder"}, "the folder /no/such/folder does not exist"),
         (
             {"remote": "s3://bucket", "remote.no_such_option": "x"},
             "invalid option 'remote.\\*' for s3",

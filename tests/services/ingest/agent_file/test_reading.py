@@ -83,7 +83,7 @@ def test_sources_that_listen(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "topic: t\nsources:\n  - syslog: {listen: 'ftp://h:1'}": r"line 3: .* not ftp://",
+    "topic: t\nsources:\n  - syslog: {listen: 'ftp://h:1'}": r"line 3: .* unknown scheme ftp://",
     "topic: t\nsources:\n  - syslog: {max_message_bytes: 1}": r"line 3: max_message_bytes must be at least 480",
     "topic: t\nsources:\n  - http: {listen: '0.0.0.0:1'}": r"line 3: listen is 0.0.0.0:1, which other machines",
     "topic: t\nkey: k\nsources:\n  - http: {key_field: u}": r"line 4: key and key_field are mutually exclusive",

@@ -178,4 +178,4 @@ def test_an_endless_line_and_a_bomb_are_dead_letters_in_bounded_memory(tmp_path:
     assert code == 0, said
     assert sorted(found) == ["after the bomb", "after the line"]
     assert sorted(map(len, letters)) == [0, 64 * 1024]
-    assert said.count(f"a line of {ENDLESS} bytes is longer") == 2
+    assert said.count(f"a line of {ENDLESS} bytes exceeds") == 2

@@ -264,7 +264,7 @@ def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> Non
     ("given", "said"),
     [
         ({"listen": []}, "nothing to listen on"),
-        ({"listen": "http://h:1"}, "not http://"),
+        ({"listen": "http://h:1"}, "unknown scheme http://"),
         ({"listen": "tls://h:1"}, "TLS needs a certificate"),
         ({"listen": "h:x"}, "no valid port"),
         ({"tls_key": "k.pem"}, "without tls_certificate"),
