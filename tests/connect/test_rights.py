@@ -68,7 +68,7 @@ def test_the_rights_of_the_page_are_those_that_are_needed(
     with pytest.raises(PipelineError, match=r"shop\.orders"):
         run_once(declared(guarded, "connect", tmp_path), spark)
     commands = allowed_by_the_page()
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         cli.ok(*command, *as_user(guarded, "admin", tmp_path))
     assert run_once(declared(guarded, "connect", tmp_path), spark).flows["rows"].rows == 1
