@@ -73,7 +73,7 @@ def read_greeting() -> Greeting:
         import logging
 
         logging.getLogger().setLevel(logging.WARNING)
-    return Greeting(greeting["bootstrap"], parse_security(greeting["settings"]), greeting["registry"])
+    return Greeting(greeting["bootstrap"], parse_security(greeting["settings"]), greeting.get("registry", ""))
 
 
 # Packages of the extras that a companion needs.
