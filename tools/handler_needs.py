@@ -11,7 +11,9 @@ from barnabas.handlers.cluster import ClusterNeeds
 from barnabas.handlers.configuration.alter_configs import ConfigsNeeds, TlsNeeds
 from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
-from barnabas.handlers.fetch.handler import FetchNeeds
+from barnabas.handlers.fetch.delayed import DelayedFetchNeeds
+from barnabas.handlers.fetch.handler import FetchNeeds, FetchQuotaNeeds
+from barnabas.handlers.fetch.reader import ReadNeeds
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds
 from barnabas.handlers.forwarding import ForwardingNeeds
 from barnabas.handlers.groups.admin import GroupAdminNeeds
@@ -92,3 +94,6 @@ def check(broker: Broker) -> None:
     _40: MirrorNeeds = broker
     _41: AlterMirrorsNeeds = broker
     _42: DescribeMirrorsNeeds = broker
+    _43: DelayedFetchNeeds = broker
+    _44: FetchQuotaNeeds = broker
+    _45: ReadNeeds = broker

@@ -14,8 +14,10 @@ WITHOUT_OUTPUT_OPTION = {
     "registry run",
     "console",
     "serve",
+    "dev",
     "cluster start",
     "zookeeper start",
+    "zookeeper install",
     "pipeline run",
     "mirror run",
     "connect run",
@@ -45,9 +47,15 @@ def test_every_command_has_help_an_example_and_json(cli: Cli, path: tuple[str, .
 
 
 def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
-    local = {("serve",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
+    local = {("serve",), ("dev",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
-    local |= {("zookeeper", "start"), ("pipeline", "init"), ("pipeline", "jars"), ("pipeline", "status")}
+    local |= {
+        ("zookeeper", "start"),
+        ("zookeeper", "install"),
+        ("pipeline", "init"),
+        ("pipeline", "jars"),
+        ("pipeline", "status"),
+    }
     local |= {("console", "password"), ("console", "token"), ("pipeline", "pack")}
     local |= {("connect", word) for word in ("pause", "resume", "restart", "offsets")}
     for path, command in ALL:

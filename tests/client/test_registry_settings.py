@@ -57,7 +57,7 @@ def test_secrets_are_masked_and_reach_tasks() -> None:
         ({"schema.registry.url": "registry:8081"}, "write http://HOST:PORT"),
         ({"schema.registry.url": "ftp://ann:hunter22@x"}, "'ftp://x'"),
         ({"schema.registry.basic.auth.user.info": "ann"}, "must be USER:PASSWORD"),
-        ({"basic.auth.user.info": "a:b", "bearer.auth.token": "c"}, "give one of them"),
+        ({"basic.auth.user.info": "a:b", "bearer.auth.token": "c"}, "set one of them"),
         ({"bearer.auth.credentials.source": "OAUTHBEARER"}, "must be STATIC_TOKEN"),
         (
             {"schema.registry.url": "http://x", "schema.registry.ssl.ca.location": "ca"},

@@ -89,7 +89,7 @@ def test_a_schema_is_asked_for_once_and_refusals_have_their_code(url: str) -> No
         with pytest.raises(RegistryError, match="404 not found") as refused:
             client.schema(404)
         assert refused.value.code == 40403
-        with pytest.raises(RegistryError, match="did not answer"):
+        with pytest.raises(RegistryError, match="did not respond"):
             client.schema(13)  # half an answer is none
 
 

@@ -233,7 +233,7 @@ def test_a_killed_worker_is_replaced_and_leaves_the_log_as_it_was(broker: Embedd
     until(lambda: cleaning.uncleanable, "the failure to be noticed")
     assert [(path.name, path.read_bytes()) for path in segments(broker, topic)] == before
     [failure] = cleaning.uncleanable.values()
-    assert "ended unexpectedly (exit code -9)" in failure.reason
+    assert "exited unexpectedly (exit code -9)" in failure.reason
     snapshot = broker.broker.metrics.snapshot()
     label = f"{{logdirectory={broker.data_dir}}}"
     assert snapshot[f"kafka_log_logcleanermanager_uncleanable_partitions_count{label}"] == 1

@@ -220,7 +220,7 @@ def test_java_clients_work_where_sessions_end_with_the_ticket(kdc: Kdc, tmp_path
             f'{MODULE} required keyTab="/none" principal="other/h@{REALM}";',
             "the principal of the keytab is other/h",
         ),
-        ("PlainLoginModule required;", "must name Krb5LoginModule"),
+        ("PlainLoginModule required;", "must contain Krb5LoginModule"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(kdc: Kdc, jaas: str, why: str) -> None:

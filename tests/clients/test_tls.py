@@ -152,7 +152,7 @@ def own_store(folder: Path, authority: Authority, name: str, *addresses: str, ex
     ("name", "address", "expired", "words"),
     [
         ("other.example", "10.1.2.3", False, "a certificate for another host"),
-        ("localhost", "127.0.0.1", True, "out of date"),
+        ("localhost", "127.0.0.1", True, "expired or not yet valid"),
     ],
 )
 def test_a_certificate_for_another_host_or_of_the_past_is_refused_by_clients(

@@ -91,12 +91,20 @@ restart: {{first: 200ms, attempts: 2}}
     assert one.life.state == "stopped"
 
 
+@pytest.fixture
+def own_broker() -> Iterator[EmbeddedBroker]:
+    """The status that a connector leaves behind is not seen by other tests."""
+    with EmbeddedBroker() as running:
+        yield running
+
+
 @requires_connect_jars
 def test_a_console_elsewhere_pauses_resumes_and_restarts_a_connector(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, own_broker: EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    servers, source, target = broker.bootstrap_servers, broker.create_topic(), broker.create_topic()
+    servers = own_broker.bootstrap_servers
+    source, target = own_broker.create_topic(), own_broker.create_topic()
     text = f"""
 name: controlled
 from: {{topic: {{topic: {source}, schema: id BIGINT}}}}

@@ -229,7 +229,7 @@ def test_values_that_do_not_fit_are_null_with_the_reason_beside_them(
     ]
     for row, reason in zip(rows[1:], reasons, strict=False):
         assert reason in row["_error"]
-    assert "cut off" in rows[8]["_error"]
+    assert "truncated" in rows[8]["_error"]
     assert table.last.bad_values == 7
 
 

@@ -75,7 +75,7 @@ def test_rules_are_listed_by_what_they_decide_and_removed_as_they_were_made(
         (("list", "--topic", "x", "--group", "y"), "not both"),
         (("explain", "User:alice", "all", "x"), "exactly one operation"),
         (("explain", "User:alice", "read", "x", "--kind", "queue"), "is not one of"),
-        (("explain", "User:alice", "read"), "say which topic"),
+        (("explain", "User:alice", "read"), "the name of the topic is missing"),
     ],
 )
 def test_wrong_use_says_what_to_write(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

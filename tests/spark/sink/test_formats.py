@@ -94,7 +94,8 @@ def test_a_query_continues_with_a_new_column_as_a_new_version(
 def test_an_incompatible_change_is_refused_before_anything_is_written(broker: EmbeddedBroker) -> None:
     settings_of(broker, topic="changing", value_format="avro", key_format="avro")
     with pytest.raises(
-        OptionError, match=r"not accepted for subject changing-value: .* refuses: Incompatible schema"
+        OptionError,
+        match=r"not accepted for subject changing-value: .* rejected the request: Incompatible schema",
     ) as refused:
         settings_of(broker, "value STRUCT<id: STRING>", topic="changing", value_format="avro")
     assert "\n" not in str(refused.value)
@@ -146,7 +147,7 @@ def test_a_schema_is_registered_once_in_a_process(
         (
             ORDER,
             {"topic": "t", "value_format": "avro", "schema_registry_url": "http://127.0.0.1:9"},
-            "did not answer",
+            "did not respond",
         ),
         (
             ORDER,

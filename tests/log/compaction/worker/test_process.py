@@ -186,7 +186,7 @@ def test_a_program_that_is_no_worker_is_a_failed_job(log: Log) -> None:
             with pytest.raises(WorkerDied):
                 await worker.run(plan(log), lambda group: None)
         missing = WorkerProcess(("/there/is/no/such/program",))
-        with pytest.raises(WorkerDied, match="could not be started"):
+        with pytest.raises(WorkerDied, match="cannot start the worker process"):
             await missing.run(plan(log), lambda group: None)
 
     asyncio.run(main())
