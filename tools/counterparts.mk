@@ -36,7 +36,7 @@ fuzz-ports: $(STAMP)  #: fuzz registry, console, exporter, metrics, HTTP ingest,
 
 # Longer variants of tests in `make test`, with the same requirements. Other tests with this mark have separate targets.
 EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/services/ingest tests/network tests/pipelines/library \
-    tests/spark/test_broker_away.py tests/spark/test_killed_driver.py tests/share tests/services/registry
+    tests/pipelines/running tests/spark/test_broker_away.py tests/spark/test_killed_driver.py tests/share tests/services/registry
 extended: bytecode kernels java-if-possible  #: longer variants of tests: more jobs, faults, templates, seeds (EXTENDED="tests/share")
 	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) -m extended $(EXTENDED)
 	SIMULATION_SECONDS=60 TIERED_SCENARIOS=60 $(BIN)/pytest tests/simulation -k no_scenario

@@ -73,6 +73,7 @@ def _default(kind: Any) -> dict[str, None]:
     return {"default": None} if isinstance(kind, list) else {}
 
 
+@pytest.mark.extended
 def test_a_running_stream_gains_a_field_and_incompatible_values_are_dead_letters_with_the_reason(
     make: MakeRunner, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
