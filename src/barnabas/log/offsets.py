@@ -29,7 +29,10 @@ NOTHING_TIERED: Final = -1
 
 
 class Offsets:
-    """Read the offsets as attributes; move them with the methods, on the thread of the broker's event loop."""
+    """Read the offsets as attributes; move them with the methods, on the thread of the broker's event loop.
+
+    The append of a leader (`Log.write`, `RollingLog.commit_written`) sets them itself: it saves two calls per batch.
+    """
 
     __slots__ = ("end", "high_watermark", "local_start", "recovery_point", "start", "tiered_end", "written")
 
@@ -77,11 +80,6 @@ class Offsets:
             return False
         self.high_watermark = offset
         return True
-
-    def commit_written(self) -> int:
-        """Raise the high watermark to *written*: this is the only in-sync replica."""
-        written = self.high_watermark = self.written
-        return written
 
     # -- retention, DeleteRecords, and the log start of the leader ------------------------------------
 

@@ -33,7 +33,8 @@ def start(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) 
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
         return run_or_continue_in_slices(request, _start_in_steps(broker, request, reader))
-    is_waiting = reader.cold or (reader.wait_ms > 0 < reader.min_bytes and reader.set_idle_if_caught_up())
+    may_wait = reader.wait_ms > 0 and reader.min_bytes > 0
+    is_waiting = reader.cold or (may_wait and reader.set_idle_if_caught_up())
     response = None if is_waiting else attempt(reader, reader.wait_ms <= 0)
     if response is None:
         DelayedFetch(broker, request, reader).start(broker.page_cache)
