@@ -130,7 +130,7 @@ class Vandal:
                 return b""
         writer = Writer.from_secrets(Path(self._secrets.name))
         os.truncate(self._secrets.name, 0)
-        frame, between = self._frame()[:1000], self._source.choice((1, 30, 300, 10_000))
+        frame, between = self._frame()[:1000], self._source.choice((1, 30, 300) * 5 + (10_000,))
         updates = [
             writer.key_update(self._source.choice((ASK_FOR_ONE, ASK_FOR_NONE))) for _ in range(between)
         ]

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so l
 # Without an answer for so long although the loop has nothing else to do, it is a long poll and not waited for.
 QUIET_SECONDS = 0.004
 SEND_SECONDS = 60.0
+CONNECTING = 8  # handshakes at once
 LEFT_OVER_SECONDS = 5.0  # how long what others have begun is waited for before a frame is measured
 
 
@@ -76,9 +78,11 @@ class Target:
         self.variant = PLAIN  # how frames are sent
         self._control.settimeout(HUNG_SECONDS)
         self._floor = 0
+        self._threads = ThreadPoolExecutor(CONNECTING)
         self.settle()
 
     def stop(self) -> None:
+        self._threads.shutdown()
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -153,14 +157,28 @@ class Target:
         self, frames: Sequence[bytes], expected: int | None = None, quiet: float = QUIET_SECONDS
     ) -> Talk:
         """Send frames on one connection; read until all answers are there, or the broker closes or says no more."""
-        talk = Talk(frames)
-        expected = len(frames) if expected is None else expected
-        try:
-            with self.connection() as client:
-                self._converse(client, b"".join(frames), talk, expected, quiet)
-        except CLOSED:
-            talk.closed = True
+        [talk] = self.exchange_all([(frames, len(frames) if expected is None else expected)], quiet)
         return talk
+
+    def exchange_all(
+        self, conversations: Sequence[tuple[Sequence[bytes], int]], quiet: float = QUIET_SECONDS
+    ) -> list[Talk]:
+        """Converse on as many connections at once, each with the number of answers that are expected."""
+        with contextlib.ExitStack() as stack:
+            lines = [
+                _Line(stack.enter_context(client), Talk(frames), expected)
+                for client, (frames, expected) in zip(
+                    self._connections(len(conversations)), conversations, strict=True
+                )
+            ]
+            self._converse(lines, quiet)
+            return [line.talk for line in lines]
+
+    def _connections(self, count: int) -> list[socket.socket]:
+        """Handshakes and logins are made in parallel: they wait for the broker most of the time."""
+        if count == 1 or self.variant == PLAIN:
+            return [self.connection() for _ in range(count)]
+        return list(self._threads.map(lambda _: self.connection(), range(count)))
 
     def connection(self) -> socket.socket:
         """As the variant wants it. Hung, if a client that does nothing wrong cannot have it."""
@@ -179,42 +197,76 @@ class Target:
             is_idle = self._is_idle()
         return b"".join(received(client)) or None
 
-    def _converse(
-        self, client: socket.socket, output: bytes, talk: Talk, expected: int, quiet: float
-    ) -> None:
-        rest, buffer, is_idle = memoryview(output), bytearray(), False
-        deadline = time.monotonic() + SEND_SECONDS
-        poll = select.poll()
-        poll.register(client, select.POLLIN | select.POLLOUT)
-        while len(talk.answers) < expected or rest:
-            events = poll.poll((SEND_SECONDS if rest else quiet) * 1000)
+    def _converse(self, lines: Sequence[_Line], quiet: float) -> None:
+        deadline, is_idle, poll = time.monotonic() + SEND_SECONDS, False, select.poll()
+        left: dict[int, _Line] = {}
+        for line in lines:
+            line.send()
+            if not line.is_done:
+                left[line.client.fileno()] = line
+                poll.register(line.client, line.events)
+        while left:
+            sends = any(line.rest for line in left.values())
+            events = poll.poll((SEND_SECONDS if sends else quiet) * 1000)
             if not events:
-                if rest:
+                if sends:
                     raise Hung("the broker does not read what it is sent")
                 if is_idle:
                     return
                 is_idle = self._is_idle() or time.monotonic() > deadline
                 continue
             is_idle = False
-            if events[0][1] & select.POLLOUT and rest:
-                rest = rest[sent(client, rest) :]
-                if not rest:
-                    poll.modify(client, select.POLLIN)
-            if events[0][1] & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                for piece in received(client):
-                    buffer += piece
-                    talk.closed = not piece
-                _take_answers(buffer, talk)
-                if talk.closed:
-                    return
+            for descriptor, event in events:
+                line = left[descriptor]
+                line.proceed(event)
+                if line.is_done:
+                    poll.unregister(descriptor)
+                    del left[descriptor]
+                    line.client.close()
+                else:
+                    poll.modify(descriptor, line.events)
 
 
-def _take_answers(received: bytearray, talk: Talk) -> None:
-    position = 0
-    while len(received) - position >= 4:
-        (length,) = struct.unpack_from(">i", received, position)
-        if len(received) - position - 4 < length:
-            break
-        talk.answers.append(bytes(memoryview(received)[position + 4 : position + 4 + length]))
-        position += 4 + length
-    del received[:position]
+class _Line:
+    """One conversation on its connection."""
+
+    def __init__(self, client: socket.socket, talk: Talk, expected: int) -> None:
+        self.client, self.talk = client, talk
+        self.rest = memoryview(b"".join(talk.frames))
+        self._expected, self._buffer = expected, bytearray()
+
+    @property
+    def is_done(self) -> bool:
+        return self.talk.closed or (not self.rest and len(self.talk.answers) >= self._expected)
+
+    @property
+    def events(self) -> int:
+        return select.POLLIN | select.POLLOUT if self.rest else select.POLLIN
+
+    def send(self) -> None:
+        try:
+            self.rest = self.rest[sent(self.client, self.rest) :]
+        except CLOSED:
+            self.talk.closed = True
+
+    def proceed(self, event: int) -> None:
+        if event & select.POLLOUT and self.rest:
+            self.send()
+        if event & (select.POLLIN | select.POLLHUP | select.POLLERR) and not self.talk.closed:
+            try:
+                for piece in received(self.client):
+                    self._buffer += piece
+                    self.talk.closed = not piece
+            except CLOSED:
+                self.talk.closed = True
+            self._take_answers()
+
+    def _take_answers(self) -> None:
+        position, buffer = 0, self._buffer
+        while len(buffer) - position >= 4:
+            (length,) = struct.unpack_from(">i", buffer, position)
+            if len(buffer) - position - 4 < length:
+                break
+            self.talk.answers.append(bytes(memoryview(buffer)[position + 4 : position + 4 + length]))
+            position += 4 + length
+        del buffer[:position]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.fuzz import corpus as corpus_files
 from tests.fuzz.batches import Batches
 from tests.fuzz.broken_tls import Vandal
 from tests.fuzz.damaging import damaged
-from tests.fuzz.driving import QUIET_SECONDS, Cost, Hung, Talk, Target
+from tests.fuzz.driving import Cost, Hung, Talk, Target
 from tests.fuzz.findings import Findings
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import (
@@ -45,9 +45,9 @@ LOOK_AFTER_FRAMES = 128  # the cost is asked for once in so many frames
 LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
 REFRESH_FRAMES = 2_000
 MAX_SERIES = 12  # frames on one connection
+CONNECTIONS = 16  # at once
 MUTATED_SHARE = 0.3
 STATEFUL_SHARE = 0.3
-OTHER_SUSPECTS = 10  # frames that are tried alone, besides those that the broker names
 SPLICED = 200  # recent frames to cut pieces from
 FILES, DISK_BYTES = 60_000, 8 << 30  # at the end of a broker's life
 MEMORY_AT_END = 400 << 20
@@ -75,6 +75,7 @@ class Run:
         folder: Path | None = None,
         tell: Callable[[str], None] = lambda text: None,
         variants: Sequence[Variant] = (PLAIN,),
+        start: Callable[[], Target] = Target,
     ) -> None:
         self.findings = Findings()
         self._source = Random(seed)
@@ -88,12 +89,13 @@ class Run:
         self._turns = cycle(turns)
         self._variant = variants[0]
         self._folder = folder
+        self._start = start
         self._print = tell
         self.progress: Callable[[], None] = lambda: None
         self._numbers = 0
         self._recent: list[bytes] = []
         self._unjudged: list[bytes] = []
-        self._lived = self._refreshed = 0
+        self._lived = self._refreshed = self._since_look = 0
         self._target: Target | None = None
 
     # -- a broker's life ----------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class Run:
     @property
     def target(self) -> Target:
         if self._target is None:
-            self._target = Target()
+            self._target = self._start()
             self._lived = self._refreshed = 0
             prepare(self._target, self._world)
             self._target.settle()
@@ -179,19 +181,16 @@ class Run:
         return [failure for failure in again if failure.kind in {each.kind for each in first}]
 
     def step(self) -> None:
-        """One connection's frames."""
-        how = self._source.random()
+        """A burst of conversations, or one attack on TLS."""
         if self._variant == BROKEN_TLS:
             self._attack()
         elif self._variant.is_unauthenticated:
             self._converse_as_unauthenticated()
-        elif how < MUTATED_SHARE:
-            self._converse([damaged(self._new_frame(), self._recent, self._source)])
-        elif how < MUTATED_SHARE + STATEFUL_SHARE:
-            self._converse_step_by_step()
         else:
-            self._converse([self._new_frame() for _ in range(self._source.randint(1, MAX_SERIES))])
-        if len(self._unjudged) >= LOOK_AFTER_FRAMES:
+            scripts = [self._script() for _ in range(CONNECTIONS)]
+            while burst := [frames for script in scripts if (frames := next(script, None))]:
+                self.converse(burst)
+        if self._since_look >= LOOK_AFTER_FRAMES:
             self.judge()
         if self._lived >= LIFETIME_FRAMES:
             self.judge()
@@ -208,11 +207,18 @@ class Run:
             self._recent[self._numbers % SPLICED : self._numbers % SPLICED + 1] = [frame]
         return frame
 
-    def _converse_step_by_step(self) -> None:
-        """Each frame knows what the answers before have said: who joined can sync, a session goes on."""
-        family = self._source.randrange(len(FAMILIES))
-        for _ in range(self._source.randint(2, MAX_SERIES)):
-            self._converse([self._new_frame(family)])
+    def _script(self) -> Iterator[list[bytes]]:
+        """What is sent on a connection before the next answers are read."""
+        how = self._source.random()
+        if how < MUTATED_SHARE:
+            yield [damaged(self._new_frame(), self._recent, self._source)]
+        elif how < MUTATED_SHARE + STATEFUL_SHARE:
+            # Each frame knows what the answers before have said: who joined can sync, a session goes on.
+            family = self._source.randrange(len(FAMILIES))
+            for _ in range(self._source.randint(2, MAX_SERIES)):
+                yield [self._new_frame(family)]
+        else:
+            yield [self._new_frame() for _ in range(self._source.randint(1, MAX_SERIES))]
 
     def _attack(self) -> None:
         """What is no TLS. Nothing need be answered; that others are served shows when things are created again."""
@@ -221,28 +227,30 @@ class Run:
         self._count(thrown, 1)
 
     def _converse_as_unauthenticated(self) -> None:
-        conversation = self._unauthenticated.conversation()
-        frames = conversation.frames
-        self._count([b"".join(frames)], len(frames))
-        expected, quiet = (len(frames) + 1, TIMEOUT_SECONDS) if conversation.ends else (0, QUIET_SECONDS)
-        talk = self._safely(lambda target: target.exchange(frames, expected, quiet))
-        if talk is None:
-            return
-        self._note_talk(talk, len(frames))
-        failure = judged(conversation, talk)
-        if failure is not None:
-            self._report(failure)
+        conversations = [self._unauthenticated.conversation() for _ in range(CONNECTIONS)]
+        for conversation in conversations:
+            self._count([b"".join(conversation.frames)], len(conversation.frames))
+        burst = [(each.frames, len(each.frames) + 1 if each.ends else 0) for each in conversations]
+        talks = self._safely(lambda target: target.exchange_all(burst, TIMEOUT_SECONDS))
+        for conversation, talk in zip(conversations, talks or (), strict=False):
+            self._note_talk(talk, len(conversation.frames))
+            failure = judged(conversation, talk)
+            if failure is not None:
+                self._report(failure)
 
-    def _converse(self, frames: list[bytes]) -> None:
-        expected = len(frames) - sum(map(expects_no_answer, frames))
-        self._count(frames, len(frames))
-        talk = self._safely(lambda target: target.exchange(frames, expected))
-        if talk is not None:
+    def converse(self, burst: list[list[bytes]]) -> None:
+        """Send frames on as many connections at once."""
+        conversations = [(frames, len(frames) - sum(map(expects_no_answer, frames))) for frames in burst]
+        for frames in burst:
+            self._count(frames, len(frames))
+        talks = self._safely(lambda target: target.exchange_all(conversations))
+        for talk, (_, expected) in zip(talks or (), conversations, strict=False):
             self._note_talk(talk, expected)
             self._read(talk)
 
     def _count(self, sent: Sequence[bytes], frames: int) -> None:
         self._unjudged += sent
+        self._since_look += frames
         self._lived += frames
         self.findings.frames += frames
         self.findings.by_variant[str(self._variant)] += frames
@@ -288,6 +296,7 @@ class Run:
         elif cost.peak > 16 << 20:
             self.target.settle()
         self._unjudged.clear()
+        self._since_look = 0
         self._variant = next(self._turns)
 
     def _note(self, cost: Cost) -> None:
@@ -298,13 +307,13 @@ class Run:
         self.findings.largest_peak = max(self.findings.largest_peak, cost.peak)
 
     def _look_closer(self, cost: Cost) -> None:
-        """Who was it? The frames that the broker names first, then the largest."""
+        """Who was it? Each frame alone: those that the broker names first, then the largest."""
         named = {cost.culprit, *(number for number, _ in cost.complaints)}
         culprit = next((frame for frame in self._unjudged if correlation_id(frame) == cost.culprit), None)
         if culprit is not None and self._is_old(over(cost, culprit)):
             return
         suspects = sorted(self._unjudged, key=lambda frame: (correlation_id(frame) not in named, -len(frame)))
-        for frame in suspects[: len(named) + OTHER_SUSPECTS]:
+        for frame in suspects:
             found = over(self._cost_alone(frame), frame)
             if found and (self._is_old(found) or self.try_alone(frame)):
                 return
@@ -333,6 +342,7 @@ class Run:
     def _find_who_hangs(self, hung: Hung) -> None:
         """A fresh broker for each of the last frames, until one hangs again."""
         suspects, self._unjudged = self._unjudged, []
+        self._since_look = 0
         self.close()
         for frame in reversed(suspects):
             found = [failure for failure in alone(self.target, frame) if failure.kind == "hung"]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from barnabas.handlers.table import HANDLERS
 from barnabas.network.requests.routes import Handler
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.groups import HeartbeatRequest
 from barnabas.protocol.messages.metadata import ApiVersionsRequest
 from barnabas.protocol.schema import Message
@@ -20,7 +22,7 @@ from tests.fuzz.driving import Talk, Target
 from tests.fuzz.findings import summary
 from tests.fuzz.generating import Generator
 from tests.fuzz.judging import Failure, alone, confirmed, message_of, read_answers
-from tests.fuzz.running import Run
+from tests.fuzz.running import CONNECTIONS, Run
 from tests.fuzz.seeds import frame
 from tests.fuzz.stage import prepare
 from tests.fuzz.unauthenticated import PROBE_FRAME, Conversation, judged
@@ -99,6 +101,22 @@ def test_a_defect_is_found(mutant: Target, defect: str, kind: str) -> None:
     assert kind in {
         failure.kind for failure in confirmed(mutant, frame(HeartbeatRequest(group_id=defect), 3))
     }
+
+
+def test_defects_within_bursts_are_found_and_attributed_to_their_frames(mutant: Target) -> None:
+    run = Run(SEED, variants=[Variant("sasl_tls")], start=lambda: mutant)
+    planted = {}
+    for number, defect in enumerate(("loop", "memory", "log", "flood", "error")):
+        header = RequestHeader(ApiKey.HEARTBEAT, 3, 1000 + number, "fuzz")
+        planted[defect] = b"".join(encode_request(header, HeartbeatRequest(group_id=defect)))
+        burst = [[frame(HeartbeatRequest(group_id="sound" * 40), 3)] * 3 for _ in range(CONNECTIONS)]
+        burst[5].insert(0, planted[defect])
+        run.converse(burst)
+        run.judge()
+
+    mutant.variant = PLAIN
+    assert {kind: found.frame for (_, kind), found in run.findings.failures.items()} == planted
+    assert {api for api, _ in run.findings.failures} == {"Heartbeat"}
 
 
 def test_a_sound_request_has_no_defect(mutant: Target) -> None:
