@@ -251,9 +251,9 @@ def _median(costs: list[Cost]) -> Cost:
 
 def _ratios(pairs: list[tuple[Cost, ...]]) -> tuple[float, float, float]:
     return (
-        median(ours.user / base.user for ours, base in pairs),
-        median(ours.system / base.system for ours, base in pairs),
-        median((ours.user + ours.system) / (base.user + base.system) for ours, base in pairs),
+        median(head.user / base.user for head, base in pairs),
+        median(head.system / base.system for head, base in pairs),
+        median((head.user + head.system) / (base.user + base.system) for head, base in pairs),
     )
 
 

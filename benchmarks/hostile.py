@@ -374,12 +374,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("rows", nargs="*", help="numbers of rows; all of them without")
-    wanted = parser.parse_args().rows
+    options = parser.parse_args().rows
     print("| row | took | longest ping | memory grew by | answer |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         results = []
         for number, name in zip(count(1), ROWS, strict=False):
-            if not wanted or str(number) in wanted:
+            if not options or str(number) in options:
                 with running_node(Path(folder) / str(number)) as node:
                     results.append(run(node, name))
     return 0 if all(results) else 1

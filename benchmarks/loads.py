@@ -57,12 +57,14 @@ def consumer_perf_test(
     broker: Costly, topic: str, records: int, group: str, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> float:
     """Run kafka-consumer-perf-test in a new group; return records per second."""
-    given = [part for name, value in properties.items() for part in ("--command-property", f"{name}={value}")]
+    arguments = [
+        part for name, value in properties.items() for part in ("--command-property", f"{name}={value}")
+    ]
     result = run_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group),
         *("--num-records", str(records), "--hide-header"),
-        *given,
+        *arguments,
         timeout=_TIMEOUT_SECONDS,
         flags=_PERF_FLAGS,
     ).check()

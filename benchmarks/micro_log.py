@@ -112,10 +112,10 @@ def main() -> None:
         folder = tempfile.mkdtemp(dir=path)
         try:
             for size in SIZES:
-                least = floor(folder, size)
+                minimum = floor(folder, size)
                 for producer in (False, True):
                     what = f"append {size} B{', idempotent' if producer else ''}"
-                    print(f"{path:<12}{what:<34}{append(folder, size, producer):>8.2f}{least:>10.2f}")
+                    print(f"{path:<12}{what:<34}{append(folder, size, producer):>8.2f}{minimum:>10.2f}")
             print(f"{path:<12}{'find a slice at the tail':<34}{read(folder, True):>8.2f}")
             print(f"{path:<12}{'find a slice by the index':<34}{read(folder, False):>8.2f}")
         finally:

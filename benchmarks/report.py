@@ -46,8 +46,8 @@ def _first_line(text: str) -> str:
 def _lines_of(result: RowResult) -> Iterator[Line]:
     if result.left_out is not None:
         yield Line(result.row.title, "", f"left out: {result.left_out}", "", "", "")
-    for where, why in result.failures.items():
-        yield Line(result.row.title, "", f"{where}: failed", "", "", _first_line(why))
+    for where, reason in result.failures.items():
+        yield Line(result.row.title, "", f"{where}: failed", "", "", _first_line(reason))
     shown: set[tuple[str | None, str]] = set()
     for target in result.row.targets:
         line = _target_line(result, target)
@@ -103,11 +103,11 @@ def _verdict_between(target: Target, measured: Between) -> str:
 
 def _compared_line(result: RowResult, metric: Metric) -> Line | None:
     """A metric of both brokers without a target."""
-    ours, theirs = (result.figure(subject, metric.key) for subject in (BARNABAS, KAFKA))
-    if ours is None or theirs is None or not theirs.median:
+    barnabas, kafka = (result.figure(subject, metric.key) for subject in (BARNABAS, KAFKA))
+    if barnabas is None or kafka is None or not kafka.median:
         return None
-    reference, measured = (figure.text(metric.unit, metric.digits) for figure in (theirs, ours))
-    return Line(result.row.title, reference, measured, f"{ours.median / theirs.median:.2f} x", "", "")
+    reference, measured = (figure.text(metric.unit, metric.digits) for figure in (kafka, barnabas))
+    return Line(result.row.title, reference, measured, f"{barnabas.median / kafka.median:.2f} x", "", "")
 
 
 def _figure_line(result: RowResult, subject: str, metric: Metric) -> Iterator[Line]:

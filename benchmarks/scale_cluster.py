@@ -87,13 +87,13 @@ def produce(bootstrap: str, topic: str) -> None:
 
 async def kill_one(cluster: LocalCluster, client: Client) -> None:
     victim = next(one for one in cluster.brokers if one.node_id != client.metadata.controller_id)
-    led = sum(leader == victim.node_id for leader in await leaders(client))
+    led_count = sum(leader == victim.node_id for leader in await leaders(client))
     began = time.monotonic()
     os.kill(victim.pid, signal.SIGKILL)
     while {victim.node_id, -1} & set(await leaders(client)):  # noqa: ASYNC110 (the protocol has no notification)
         await asyncio.sleep(POLL_SECONDS)
     took = time.monotonic() - began
-    print(f"a broker that led {led:,} partitions was killed: all are led by others after {took:.1f} s")
+    print(f"a broker that led {led_count:,} partitions was killed: all are led by others after {took:.1f} s")
 
 
 async def leaders(client: Client) -> list[int]:

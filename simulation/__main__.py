@@ -25,13 +25,13 @@ def main() -> int:
     parser.add_argument(
         "--keep-going", action="store_true", help="run all scenarios, and list those that failed"
     )
-    asked = parser.parse_args()
-    first, _, last = asked.seeds.partition("-")
-    kinds = [each for each in ScenarioKind if getattr(asked, each.value)] or [ScenarioKind.PLAIN]
-    return max(_run_all(kind, int(first), int(last or first), asked) for kind in kinds)
+    options = parser.parse_args()
+    first, _, last = options.seeds.partition("-")
+    kinds = [each for each in ScenarioKind if getattr(options, each.value)] or [ScenarioKind.PLAIN]
+    return max(_run_all(kind, int(first), int(last or first), options) for kind in kinds)
 
 
-def _run_all(kind: ScenarioKind, first: int, last: int, asked: argparse.Namespace) -> int:
+def _run_all(kind: ScenarioKind, first: int, last: int, options: argparse.Namespace) -> int:
     """Run the scenarios of one kind and return the exit status: 1 if any failed."""
     rate, failed = _Rate(), list[int]()
 
@@ -44,10 +44,10 @@ def _run_all(kind: ScenarioKind, first: int, last: int, asked: argparse.Namespac
             first,
             last,
             kind,
-            processes=asked.processes,
-            seconds=asked.seconds,
+            processes=options.processes,
+            seconds=options.seconds,
             progress=rate.report,
-            on_failure=report if asked.keep_going else None,
+            on_failure=report if options.keep_going else None,
         )
     except ScenarioFailed as failure:
         report(failure)

@@ -63,8 +63,8 @@ class KnownConfig(BrokerConfig):
 
     __slots__ = ("_known",)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._known: dict[tuple[frozenset[tuple[str, str]], ...], BrokerConfig] = {}
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]) -> BrokerConfig:
@@ -99,8 +99,8 @@ class Variant(NamedTuple):
         return {"barnabas.acks.all.fsync": "auto" if self.internal_replicas > 1 else "never"}
 
 
-def draw_variant(chance: random.Random) -> Variant:
-    return Variant(chance.choice((3, 3, 1)), chance.choice((1, 300, 1 << 20)))
+def draw_variant(rng: random.Random) -> Variant:
+    return Variant(rng.choice((3, 3, 1)), rng.choice((1, 300, 1 << 20)))
 
 
 @cache
@@ -246,7 +246,7 @@ class Machine:
         cluster: MemoryCluster,
         network: Network,
         loop: VirtualLoop,
-        chance: random.Random,
+        rng: random.Random,
         variant: Variant,
         tiers: Tiers | None = None,
     ) -> None:
@@ -264,7 +264,7 @@ class Machine:
         self._network = network
         self._loop = loop
         self._clock = VirtualClock(loop)
-        self._chance = chance
+        self._rng = rng
         self._starting: asyncio.Task[None] | None = None
 
     @property
@@ -373,7 +373,7 @@ class Machine:
         if session is not None:
             session.vanish()
         # Later writes of the dead process go to a disk image that is never read.
-        self.disk = self.disk.crash(lose_unsynced=power, torn=self._chance if power else None)
+        self.disk = self.disk.crash(lose_unsynced=power, torn=self._rng if power else None)
         if power:
             self._boot += 1
             self.lost_data = True

@@ -54,27 +54,25 @@ class Violation(Exception):  # noqa: N818 - the finding that the simulator searc
 
 
 class Client:
-    def __init__(
-        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
-    ):
+    def __init__(self, network: Network, index: int, image: Callable[[], MetadataImage], rng: random.Random):
         self.index = index
         self.is_to_stop = False
         self._network = network
         self._image = image
-        self._chance = chance
+        self._rng = rng
 
     @property
     def parts(self) -> tuple[Network, int, Callable[[], MetadataImage], random.Random]:
         """Constructor arguments for another client of this partition."""
-        return self._network, self.index, self._image, self._chance
+        return self._network, self.index, self._image, self._rng
 
     def _any_broker(self) -> int:
         """The leader according to the possibly stale metadata of a random broker; in 10% of cases, any broker."""
         servers = self._network.servers
-        known = self._chance.choice(list(servers.values())).image if servers else self._image()
+        known = self._rng.choice(list(servers.values())).image if servers else self._image()
         state = known.partition(TOPIC, self.index)
-        if state is None or self._chance.random() < 0.1:
-            return self._chance.choice((1, 2, 3, 4))  # there may be only three
+        if state is None or self._rng.random() < 0.1:
+            return self._rng.choice((1, 2, 3, 4))  # there may be only three
         return state.leader
 
     def _topic_id(self) -> bytes:
@@ -112,10 +110,8 @@ class Writer(Client):
 
     first_producer_id = FIRST_PRODUCER_ID
 
-    def __init__(
-        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
-    ):
-        super().__init__(network, index, image, chance)
+    def __init__(self, network: Network, index: int, image: Callable[[], MetadataImage], rng: random.Random):
+        super().__init__(network, index, image, rng)
         self.acknowledged: dict[int, int] = {}
         """Value by offset."""
         self.last_acknowledged = -1
@@ -124,7 +120,7 @@ class Writer(Client):
     async def run(self) -> None:
         while not self.is_to_stop:
             await self.write(1)
-            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.3)))
+            await asyncio.sleep(self._rng.choice((0.0, 0.01, 0.05, 0.3)))
 
     async def write(self, count: int) -> None:
         for _ in range(count):
@@ -151,7 +147,7 @@ class Writer(Client):
             )
             if await self._send(request, value):
                 return
-            await asyncio.sleep(self._chance.choice((0.02, 0.1, 0.2)))
+            await asyncio.sleep(self._rng.choice((0.02, 0.1, 0.2)))
 
     async def _send(self, request: ProduceRequest, value: int) -> bool:
         target = self._any_broker()
@@ -177,10 +173,8 @@ class Writer(Client):
 class Committer(Client):
     """Standalone consumer that commits increasing offsets of its partition."""
 
-    def __init__(
-        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
-    ):
-        super().__init__(network, index, image, chance)
+    def __init__(self, network: Network, index: int, image: Callable[[], MetadataImage], rng: random.Random):
+        super().__init__(network, index, image, rng)
         self.acknowledged = -1  # the committed offset of a group without commits
 
     async def run(self) -> None:
@@ -189,7 +183,7 @@ class Committer(Client):
             if await self._commit(offset):
                 self.acknowledged = offset
                 offset += 1
-            await asyncio.sleep(self._chance.choice((0.05, 0.3)))
+            await asyncio.sleep(self._rng.choice((0.05, 0.3)))
 
     async def _commit(self, offset: int) -> bool:
         partition = OffsetCommitRequestPartition(self.index, offset, committed_metadata="")
@@ -210,10 +204,8 @@ class Reader(Client):
 
     isolation_level = 0
 
-    def __init__(
-        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
-    ):
-        super().__init__(network, index, image, chance)
+    def __init__(self, network: Network, index: int, image: Callable[[], MetadataImage], rng: random.Random):
+        super().__init__(network, index, image, rng)
         self.seen: dict[int, bytes] = {}
         self.position = 0
         self.epoch = 0
@@ -234,7 +226,7 @@ class Reader(Client):
     async def read_once(self, leader: int) -> bool:
         """Fetch once; return True if the leader returned records."""
         topic = self._image().topics[TOPIC]
-        wanted = FetchPartition(
+        partition = FetchPartition(
             partition=self.index,
             current_leader_epoch=self.epoch,
             fetch_offset=self.position,
@@ -245,7 +237,7 @@ class Reader(Client):
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=self.isolation_level,
-            topics=[FetchTopic(topic_id=topic.topic_id, partitions=[wanted])],
+            topics=[FetchTopic(topic_id=topic.topic_id, partitions=[partition])],
         )
         try:
             response = await self._network.send(CLIENT, leader, request)
@@ -253,10 +245,10 @@ class Reader(Client):
             return False
         if not response.responses:
             return False
-        return self._take(response.responses[0].partitions[0], wanted.fetch_offset)
+        return self._take(response.responses[0].partitions[0], partition.fetch_offset)
 
-    def _take(self, data: PartitionData, asked: int) -> bool:
-        is_next = asked == self.position  # False if another response came first or the reader was reset
+    def _take(self, data: PartitionData, partition: int) -> bool:
+        is_next = partition == self.position  # False if another response came first or the reader was reset
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_next:
             self._miss(data.log_start_offset)
         if data.error_code or not data.records:

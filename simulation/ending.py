@@ -136,7 +136,7 @@ class Comparison:
     async def _compare_transactions(self) -> None:
         world, readers = self._world, self._workload.committed_readers
         for index, reader in enumerate(readers):
-            again = CommittedReader(world.network, index, world.image, world.chance)
+            again = CommittedReader(world.network, index, world.image, world.rng)
             await self._read_again(reader)
             await self._read_again(again)
             if taken_back := reader.seen.keys() - again.seen.keys():

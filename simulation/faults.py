@@ -29,9 +29,9 @@ Action: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 class Faults:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._chance = world.chance
+        self._rng = world.rng
         self._network = world.network
-        self._operator = Operator(world.chance, TOPIC)
+        self._operator = Operator(world.rng, TOPIC)
         weighted: tuple[tuple[int, Action], ...] = (
             (5, self._kill),
             (2, self._lose_power),
@@ -58,7 +58,7 @@ class Faults:
         self._actions = [action for _, action in weighted]
 
     async def next(self) -> None:
-        await self._chance.choices(self._actions, self._weights)[0]()
+        await self._rng.choices(self._actions, self._weights)[0]()
 
     # -- machines -----------------------------------------------------------------------------------
 
@@ -90,11 +90,11 @@ class Faults:
             return
         self._world.note("all brokers are stopped")
         last = None
-        for machine in self._chance.sample(self._world.machines, len(self._world.machines)):
+        for machine in self._rng.sample(self._world.machines, len(self._world.machines)):
             if machine.is_up:
                 await self._end(machine)
                 last = machine
-        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
+        tp = TopicPartition(TOPIC, self._rng.randrange(PARTITIONS))
         # Stopping takes seconds, during which a trap may cut the power of another machine.
         if last is not None and self._may_lose_data() and last.lose_folder(tp):
             self._world.note(f"machine {last.number} loses the folder of {tp}, and its broker starts")
@@ -113,7 +113,7 @@ class Faults:
             self._pause_for_a_while(machine)
 
     def _pause_for_a_while(self, machine: Machine) -> None:
-        seconds = self._chance.choice(PAUSES)
+        seconds = self._rng.choice(PAUSES)
         self._world.note(f"broker {machine.number} does nothing for {seconds} s")
         machine.pause()
         self._world.loop.call_later(seconds, self._resume, machine, machine.broker, context=Context())
@@ -144,8 +144,8 @@ class Faults:
     async def _slow_disk(self) -> None:
         machine = self._world.pick(up=True)
         if machine is not None and machine.serves and not machine.is_stopped:
-            folder = self._chance.choice(LOG_DIRS)
-            failing = self._chance.choice((0, 0, 1, 3, 10))
+            folder = self._rng.choice(LOG_DIRS)
+            failing = self._rng.choice((0, 0, 1, 3, 10))
             self._world.note(f"{folder} of broker {machine.number} is slow; no room for append {failing}")
             machine.slow_down(folder, failing)
 
@@ -153,9 +153,9 @@ class Faults:
 
     async def _cut_link(self) -> None:
         cuts = self._network.cuts
-        one, other = (machine.number for machine in self._chance.sample(self._world.machines, 2))
+        one, other = (machine.number for machine in self._rng.sample(self._world.machines, 2))
         cuts.add((one, other))
-        if self._chance.random() < 0.5:
+        if self._rng.random() < 0.5:
             cuts.add((other, one))
         self._world.note(f"cut between brokers: {sorted(cuts)}")
 
@@ -183,9 +183,9 @@ class Faults:
 
     async def _change_network(self) -> None:
         network = self._network
-        network.loss = self._chance.choice((0.0, 0.0, 0.02, 0.2))
-        network.duplication = self._chance.choice((0.0, 0.1))
-        network.lateness = self._chance.choice(LATENESS)
+        network.loss = self._rng.choice((0.0, 0.0, 0.02, 0.2))
+        network.duplication = self._rng.choice((0.0, 0.1))
+        network.lateness = self._rng.choice(LATENESS)
         self._world.note(
             f"the network loses {network.loss:.0%}, repeats {network.duplication:.0%}, "
             f"delivers {network.lateness:.0%} late"
@@ -197,9 +197,9 @@ class Faults:
         controller = self._controller_that_runs()
         if controller is None:
             return
-        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
-        wanted = [machine.number for machine in self._chance.sample(self._world.machines, REPLICAS)]
-        target = self._chance.choice((None, wanted))
+        tp = TopicPartition(TOPIC, self._rng.randrange(PARTITIONS))
+        replicas = [machine.number for machine in self._rng.sample(self._world.machines, REPLICAS)]
+        target = self._rng.choice((None, replicas))
         self._world.note(f"{tp} is to move to {target}")
         await self._ask(
             controller, lambda image: alter_reassignments(image, [(tp, target)], controller.policy)
@@ -219,15 +219,15 @@ class Faults:
         return None if is_stopped else controller
 
     async def _ask(self, controller: SimulatedBroker, decision: Decision[Any]) -> None:
-        asked = asyncio.ensure_future(controller.controller.submit(decision))
+        replicas = asyncio.ensure_future(controller.controller.submit(decision))
         # A controller cut off from the coordinator learns the outcome much later, and may die before that.
-        await asyncio.wait([asked], timeout=1.0)
-        if not asked.done():
-            asked.cancel()
+        await asyncio.wait([replicas], timeout=1.0)
+        if not replicas.done():
+            replicas.cancel()
             self._world.note("which fails: no answer")
-        elif asked.cancelled():
+        elif replicas.cancelled():
             self._world.note("which fails: the controller has stopped")
-        elif isinstance(error := asked.exception(), KafkaError):
+        elif isinstance(error := replicas.exception(), KafkaError):
             self._world.note(f"which fails: {error}")
         elif error is not None:
             raise error
@@ -236,8 +236,8 @@ class Faults:
         machine = self._world.pick(up=True)
         if machine is None or not machine.serves or machine.is_stopped:
             return
-        tp = TopicPartition(TOPIC, self._chance.randrange(PARTITIONS))
-        folder = self._chance.choice(LOG_DIRS)
+        tp = TopicPartition(TOPIC, self._rng.randrange(PARTITIONS))
+        folder = self._rng.choice(LOG_DIRS)
         self._world.note(f"{tp} of broker {machine.number} moves to {folder}")
         try:
             machine.move_to_dir(tp, folder)

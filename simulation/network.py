@@ -57,21 +57,21 @@ logger = logging.getLogger(__name__)
 
 
 class Network:
-    def __init__(self, chance: random.Random, loop: VirtualLoop) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random, loop: VirtualLoop) -> None:
+        self.rng = rng
         self.loop = loop
         self.servers: dict[int, SimulatedBroker] = {}
         self.cuts: set[tuple[int, int]] = set()
         """(from, to) pairs of nodes between which all messages are lost."""
         self.loss = 0.0
         self.duplication = 0.0
-        self.lateness = chance.choice(LATENESS)
+        self.lateness = rng.choice(LATENESS)
         """Share of timed-out requests, and of requests in REPEATED, that are delivered late or a second time."""
         self._context = Context()
         self._services: dict[int, dict[_Service, None]] = {}  # not sets: they have no deterministic order
 
     def delay(self) -> float:
-        return DELAYS[int(self.chance.random() * len(DELAYS))]
+        return DELAYS[int(self.rng.random() * len(DELAYS))]
 
     def mend(self) -> None:
         """Deliver every message exactly once from now on."""
@@ -95,15 +95,15 @@ class Network:
         get_lost: Callable[[], None],
         arrive_late: Callable[[], None] | None = None,
     ) -> None:
-        if (source, target) in self.cuts or self.chance.random() < self.loss:
+        if (source, target) in self.cuts or self.rng.random() < self.loss:
             self.later(TIMEOUT, get_lost)
-            if arrive_late is not None and self.chance.random() < self.lateness:
+            if arrive_late is not None and self.rng.random() < self.lateness:
                 self.arrive_late(TIMEOUT, arrive_late)
         else:
             self.later(self.delay(), arrive)
 
     def arrive_late(self, since: float, arrive: Callable[[], None]) -> None:
-        self.later(since + self.chance.uniform(*self.chance.choice(LATE)), arrive)
+        self.later(since + self.rng.uniform(*self.rng.choice(LATE)), arrive)
 
     def later(self, seconds: float, callback: Callable[[], None]) -> VirtualHandle:
         return self.loop.call_at(self.loop.now + seconds, callback, context=self._context)
@@ -163,9 +163,9 @@ class _Exchange:
         if version is None:
             version = self._version = server.dispatcher.handlers[request.api_key].max_version
         if request.api_key in REPEATED:
-            if network.chance.random() < network.duplication:
+            if network.rng.random() < network.duplication:
                 network.later(network.delay(), self._arrive_again)
-            if network.chance.random() < network.lateness:
+            if network.rng.random() < network.lateness:
                 network.arrive_late(0.0, self._arrive_again)
         self._give_up_timer = network.later(MAX_SERVICE, self._give_up)
         network.serve(target, request, version, self._served)

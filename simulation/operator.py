@@ -40,21 +40,21 @@ class Operator:
     """`has_lowered_minimum`: min.insync.replicas has been 1, so one machine may hold the only copy of acknowledged
     records. It must not lose power, because unsynced records would be lost, as with Kafka."""
 
-    def __init__(self, chance: random.Random, topic: str) -> None:
+    def __init__(self, rng: random.Random, topic: str) -> None:
         self.has_lowered_minimum = False
-        self._chance = chance
+        self._rng = rng
         self._with_minimum = (Resource(ConfigResourceType.TOPIC, topic), ALL_BROKERS)
         self._with_elections = Resource(ConfigResourceType.TOPIC, SCRATCH)
 
     def wish(self, broker: Broker, *, one_may_do: bool) -> tuple[str, Decision[Results]]:
         """Random configuration change: a description for the event log, and the controller decision."""
-        if self._chance.random() < 0.25:
+        if self._rng.random() < 0.25:
             resource = self._with_elections
             operation = ConfigOperation(
-                UNCLEAN_ELECTION, ConfigOperationType.SET, self._chance.choice(("true", "false"))
+                UNCLEAN_ELECTION, ConfigOperationType.SET, self._rng.choice(("true", "false"))
             )
         else:
-            resource = self._chance.choice(self._with_minimum)
+            resource = self._rng.choice(self._with_minimum)
             operation = ConfigOperation(
                 MIN_ISR, ConfigOperationType.SET, self._minimum((1, 2) if one_may_do else (2,))
             )
@@ -62,6 +62,6 @@ class Operator:
         return words, _alter(broker, resource, operation)
 
     def _minimum(self, low: Iterable[int]) -> str:
-        minimum = self._chance.choice((*low, 2, 3))
+        minimum = self._rng.choice((*low, 2, 3))
         self.has_lowered_minimum |= minimum == 1
         return str(minimum)

@@ -136,11 +136,11 @@ class Scenario:
         if world.tiers is not None:
             world.tiers.traps.are_armed = True
         end = world.loop.time() + SCENARIO_SECONDS
-        rate = world.chance.choice(FAULTS_PER_SECOND if world.tiers is None else FAULTS_IF_TIERED)
+        rate = world.rng.choice(FAULTS_PER_SECOND if world.tiers is None else FAULTS_IF_TIERED)
         if self.workload.has_transactions:
             rate /= 2  # a transaction takes many requests
         while world.loop.time() < end:
-            await watch.wait(world.chance.expovariate(rate))
+            await watch.wait(world.rng.expovariate(rate))
             await self.faults.next()
         await Mending(world, self.workload, watch).run(self.faults)
         await Comparison(world, self.workload, watch).run()
@@ -157,7 +157,7 @@ class Scenario:
         await self._watch.until(lambda: all(machine.serves for machine in machines), "the brokers start")
         controller = self.world.controller()
         assert controller is not None
-        wanted = [
+        topics = [
             NewTopic(TOPIC, PARTITIONS, REPLICAS, configs=self.workload.settings),
             NewTopic(SCRATCH, 1, REPLICAS),
             self._internal_topic(controller, CONSUMER_OFFSETS),
@@ -165,17 +165,17 @@ class Scenario:
         ]
         ids = (bytes([number] * 16) for number in count(7))
         await controller.controller.submit(
-            lambda image: create_topics(image, wanted, controller.policy, new_id=lambda: next(ids))
+            lambda image: create_topics(image, topics, controller.policy, new_id=lambda: next(ids))
         )
         self.workload.start()
 
     def _internal_topic(self, controller: SimulatedBroker, name: str) -> NewTopic:
         """Internal topic on randomly drawn machines: a broker that leads both topics sends itself no requests."""
-        wanted = internal_topic(controller.config, controller.image, name, is_alone=False)
-        assert wanted is not None
+        topics = internal_topic(controller.config, controller.image, name, is_alone=False)
+        assert topics is not None
         needed = self.world.variant.internal_replicas
-        replicas = [machine.number for machine in self.world.chance.sample(self.world.machines, needed)]
-        configs = {**wanted.configs, "min.insync.replicas": str(min(needed, 2))}
+        replicas = [machine.number for machine in self.world.rng.sample(self.world.machines, needed)]
+        configs = {**topics.configs, "min.insync.replicas": str(min(needed, 2))}
         return NewTopic(name, assignments=[(0, replicas)], configs=configs)
 
 

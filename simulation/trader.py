@@ -56,9 +56,9 @@ class Trader(Client):
     """One of several traders; each has its own transactional id, group and input."""
 
     def __init__(
-        self, network: Network, number: int, image: Callable[[], MetadataImage], chance: random.Random
+        self, network: Network, number: int, image: Callable[[], MetadataImage], rng: random.Random
     ) -> None:
-        super().__init__(network, INPUT, image, chance)
+        super().__init__(network, INPUT, image, rng)
         self._name = f"trader-{number}"
         self._mark = MARK + str(number).encode()
         self.begun = 0
@@ -79,7 +79,7 @@ class Trader(Client):
                 await self._look_up_input()
             else:
                 await self._trade(self._identity, self.begun, self._input)
-            await asyncio.sleep(self._chance.choice((0.0, 0.02, 0.1)))
+            await asyncio.sleep(self._rng.choice((0.0, 0.02, 0.1)))
         # An open transaction would block read_committed consumers.
         self._input = None
         while self._identity is None or self._input is None:
@@ -107,7 +107,7 @@ class Trader(Client):
         before, self._input, self._possible = taken, None, {taken, taken + 1}
         writes = [self._write(identity, index, number, taken) for index in PARTITIONS]
         written = await asyncio.gather(*writes, self._commit_input(identity, taken + 1))
-        commits = all(written) and self._chance.random() < 0.6
+        commits = all(written) and self._rng.random() < 0.6
         if self._identity is None or not await self._end(identity, commits):
             return
         if commits:
@@ -125,7 +125,7 @@ class Trader(Client):
             answer = await self._ask(self._group_coordinator(), request)
             if answer is not None and self._is_done(answer.topics[0].partitions[0].error_code):
                 return self._identity is not None
-            await asyncio.sleep(self._chance.choice((0.02, 0.1)))
+            await asyncio.sleep(self._rng.choice((0.02, 0.1)))
         return False
 
     async def _write(self, identity: tuple[int, int], index: int, number: int, taken: int) -> bool:
@@ -146,7 +146,7 @@ class Trader(Client):
             answer = await self._ask(self._any_broker(), request)
             if answer is not None and self._is_done(answer.responses[0].partition_responses[0].error_code):
                 return self._identity is not None
-            await asyncio.sleep(self._chance.choice((0.02, 0.1)))
+            await asyncio.sleep(self._rng.choice((0.02, 0.1)))
         return False
 
     async def _end(self, identity: tuple[int, int], commits: bool) -> bool:
@@ -158,7 +158,7 @@ class Trader(Client):
                 if self._identity is not None and answer.producer_id >= 0:
                     self._identity = answer.producer_id, answer.producer_epoch
                 return self._identity is not None
-            await asyncio.sleep(self._chance.choice((0.02, 0.1)))
+            await asyncio.sleep(self._rng.choice((0.02, 0.1)))
         return False
 
     def _is_done(self, code: int) -> bool:

@@ -29,19 +29,19 @@ EXPIRIES = (Expiry.DELETE_RECORDS, Expiry.DELETE_RECORDS, Expiry.SIZE, Expiry.AG
 
 class Workload:
     def __init__(self, world: World) -> None:
-        network, image, chance = world.network, world.image, world.chance
+        network, image, rng = world.network, world.image, world.rng
         indexes = range(PARTITIONS)
         self.settings = {"min.insync.replicas": "2"}
         """Topic settings."""
         self.pruner: Pruner | None = None
         self._expiry = Expiry.NONE
-        self.writers: Sequence[Writer] = [Writer(network, index, image, chance) for index in indexes]
-        self.readers = [Reader(network, index, image, chance) for index in indexes]
-        self.committers = [Committer(network, index, image, chance) for index in indexes]
-        self.traders = [Trader(network, number, image, chance) for number in range(TRADERS)]
-        self.committed_readers = [CommittedReader(network, index, image, chance) for index in indexes]
+        self.writers: Sequence[Writer] = [Writer(network, index, image, rng) for index in indexes]
+        self.readers = [Reader(network, index, image, rng) for index in indexes]
+        self.committers = [Committer(network, index, image, rng) for index in indexes]
+        self.traders = [Trader(network, number, image, rng) for number in range(TRADERS)]
+        self.committed_readers = [CommittedReader(network, index, image, rng) for index in indexes]
         likely = WITH_TRANSACTIONS if world.tiers is None else TIERED_WITH_TRANSACTIONS
-        self.has_transactions = chance.random() < likely
+        self.has_transactions = rng.random() < likely
         if world.tiers is not None:
             self._use_tiers(world)
         self._finite: list[asyncio.Task[None]] = []
@@ -49,19 +49,17 @@ class Workload:
 
     def _use_tiers(self, world: World) -> None:
         """Expire old records in scenarios without transactions; the trader counts all of its records."""
-        network, image, chance = world.network, world.image, world.chance
+        network, image, rng = world.network, world.image, world.rng
         assert world.tiers is not None
-        expiry = self._expiry = Expiry.NONE if self.has_transactions else chance.choice(EXPIRIES)
-        self.settings |= tiered_settings(chance, expiry)
+        expiry = self._expiry = Expiry.NONE if self.has_transactions else rng.choice(EXPIRIES)
+        self.settings |= tiered_settings(rng, expiry)
         if expiry is Expiry.AGE:
-            self.writers = [Backfiller(network, index, image, chance) for index in range(PARTITIONS)]
+            self.writers = [Backfiller(network, index, image, rng) for index in range(PARTITIONS)]
         if expiry is Expiry.DELETE_RECORDS:
-            self.pruner = Pruner(network, image, chance, self.writers)
+            self.pruner = Pruner(network, image, rng, self.writers)
         if expiry is not Expiry.NONE:
             starts = partial(first_offset, world.tiers, world.machines)
-            self.readers = [
-                PatientReader(network, index, image, chance, starts) for index in range(PARTITIONS)
-            ]
+            self.readers = [PatientReader(network, index, image, rng, starts) for index in range(PARTITIONS)]
 
     def may_start_at(self, index: int) -> int | None:
         """Highest valid log start offset of a partition; None: up to the high watermark."""

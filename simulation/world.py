@@ -24,14 +24,14 @@ class World:
     def __init__(self, seed: int, *, tiered: bool = False) -> None:
         self.events: list[str] = []
         self.loop = VirtualLoop()
-        self.chance = random.Random(seed)
-        self.network = Network(self.chance, self.loop)
+        self.rng = random.Random(seed)
+        self.network = Network(self.rng, self.loop)
         self.cluster = MemoryCluster(SESSION_TIMEOUT, self.network.delay)
         self.tiers = Tiers(seed, self.network) if tiered else None
-        self.variant = draw_variant(self.chance)
+        self.variant = draw_variant(self.rng)
         self.machines = [
-            Machine(number, self.cluster, self.network, self.loop, self.chance, self.variant, self.tiers)
-            for number in range(1, self.chance.choice(MACHINES) + 1)
+            Machine(number, self.cluster, self.network, self.loop, self.rng, self.variant, self.tiers)
+            for number in range(1, self.rng.choice(MACHINES) + 1)
         ]
         self._head: tuple[int, MetadataImage] = (0, EMPTY_IMAGE)
 
@@ -54,4 +54,4 @@ class World:
     def pick(self, *, up: bool) -> Machine | None:
         """Random machine that has a broker (`up`) or has none."""
         fitting = [machine for machine in self.machines if machine.is_up == up]
-        return self.chance.choice(fitting) if fitting else None
+        return self.rng.choice(fitting) if fitting else None

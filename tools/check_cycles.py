@@ -26,8 +26,8 @@ Graph = Mapping[str, Set[str]]
 def main(arguments: list[str]) -> int:
     graph = import_graph(SRC)
     cycles = sorted(cycles_in(graph), key=lambda cycle: (-len(cycle), min(cycle)))
-    wanted = cycles if arguments == ["--list"] else [each for each in cycles if len(each) > MAX_MODULES]
-    for cycle in wanted:
+    requested = cycles if arguments == ["--list"] else [each for each in cycles if len(each) > MAX_MODULES]
+    for cycle in requested:
         print(f"import cycle of {len(cycle)} modules:")
         for module in sorted(cycle):
             print(f"    {module} imports {', '.join(sorted(graph[module] & cycle))}")

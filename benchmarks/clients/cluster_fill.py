@@ -38,10 +38,12 @@ async def fill(bootstrap: str, topics: int, partitions: int, groups: int) -> Non
     counts = partition_counts(topics, partitions)
     async with Client(bootstrap, client_id="fill") as client:
         for names in pieces(counts, _TOPICS_AT_ONCE):
-            wanted = [
+            requested = [
                 CreatableTopic(name=name, num_partitions=counts[name], replication_factor=1) for name in names
             ]
-            response = await client.send_to_controller(CreateTopicsRequest(topics=wanted, timeout_ms=60_000))
+            response = await client.send_to_controller(
+                CreateTopicsRequest(topics=requested, timeout_ms=60_000)
+            )
             for result in response.topics:
                 if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise_for(result.error_code, result.error_message or "")
@@ -49,10 +51,8 @@ async def fill(bootstrap: str, topics: int, partitions: int, groups: int) -> Non
         await _write(client, names[:: max(1, len(names) // 100)])
         ids = {name: topic.id for name, topic in (await client.all_topics()).items()}
         for number in range(groups):
-            mine = [
-                names[(number * _TOPICS_OF_A_GROUP + at) % len(names)] for at in range(_TOPICS_OF_A_GROUP)
-            ]
-            await _commit(client, f"billing-{number}", {name: (ids[name], counts[name]) for name in mine})
+            own = [names[(number * _TOPICS_OF_A_GROUP + at) % len(names)] for at in range(_TOPICS_OF_A_GROUP)]
+            await _commit(client, f"billing-{number}", {name: (ids[name], counts[name]) for name in own})
 
 
 async def _write(client: Client, names: list[str]) -> None:
@@ -63,7 +63,7 @@ async def _write(client: Client, names: list[str]) -> None:
 
 
 async def _commit(client: Client, group: str, topics: dict[str, tuple[bytes, int]]) -> None:
-    wanted = [
+    requested = [
         OffsetCommitRequestTopic(
             name=name,
             topic_id=topic_id,
@@ -77,7 +77,7 @@ async def _commit(client: Client, group: str, topics: dict[str, tuple[bytes, int
     def check(response: object) -> None:
         """Ignore errors: a missing commit shows up in the sampler."""
 
-    await ask_coordinator(client, group, OffsetCommitRequest(group_id=group, topics=wanted), check)
+    await ask_coordinator(client, group, OffsetCommitRequest(group_id=group, topics=requested), check)
 
 
 def main() -> None:

@@ -51,8 +51,10 @@ async def relay(store: Any, key: str, size: int) -> int:
     with _receiver(len(ranges)) as connection:
         connection.setblocking(False)
         for number, (start, end) in enumerate(ranges):
-            for wanted in ranges[number + len(in_progress) : number + AT_ONCE]:
-                in_progress.append(obstore.get_range_async(store, key, start=wanted[0], end=wanted[1]))
+            for byte_range in ranges[number + len(in_progress) : number + AT_ONCE]:
+                in_progress.append(
+                    obstore.get_range_async(store, key, start=byte_range[0], end=byte_range[1])
+                )
             data = await in_progress.popleft()
             await loop.sock_sendall(connection, (end - start).to_bytes(4, "big"))
             await loop.sock_sendall(connection, memoryview(data))
@@ -82,10 +84,10 @@ async def put(store: Any, key: str, size: int, rate: float = 0.0) -> int:
 
 
 async def put_until_told(store: Any, key: str, size: int, rate: float) -> int:
-    told = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    stdin_closed = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     sent = 0
     print("begun", flush=True)
-    while not told.done():
+    while not stdin_closed.done():
         sent += await put(store, f"{key}-{sent}", size, rate)
     return sent
 

@@ -57,8 +57,8 @@ class Reader(threading.Thread):
         return bool(self.moments) and time.monotonic() - self.moments[-1] < 0.5
 
     def longest_pause(self, since: float, until: float) -> float:
-        moments = [since, *(moment for moment in self.moments if since <= moment <= until), until]
-        return max(after - before for before, after in itertools.pairwise(moments))
+        timestamps = [since, *(timestamp for timestamp in self.moments if since <= timestamp <= until), until]
+        return max(after - before for before, after in itertools.pairwise(timestamps))
 
 
 class Writer(threading.Thread):

@@ -43,8 +43,8 @@ async def _create_state(
     connection: BrokerConnection, group: str, topic: str, topic_id: bytes, partitions: int
 ) -> None:
     """Reset the group to offset 0, retrying while the coordinator is being created."""
-    wanted = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in range(partitions)]
-    request = AlterShareGroupOffsetsRequest(group, [AlterShareGroupOffsetsRequestTopic(topic, wanted)])
+    requested = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in range(partitions)]
+    request = AlterShareGroupOffsetsRequest(group, [AlterShareGroupOffsetsRequestTopic(topic, requested)])
     keys = [f"{group}:{uuid_to_text(topic_id)}:{index}" for index in range(partitions)]
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
@@ -83,7 +83,7 @@ class Consumer:
             left.untaken -= _records(self._held)
 
     def _request(self, wait_ms: int) -> ShareFetchRequest:
-        wanted = [
+        requested = [
             FetchPartition(index, acknowledgement_batches=self._held.get(index, []))
             for index in (self._partitions if not self._epoch else self._held)
         ]
@@ -96,7 +96,7 @@ class Consumer:
             max_bytes=_MAX_BYTES,
             max_records=_MAX_RECORDS,
             batch_size=_MAX_RECORDS,
-            topics=[FetchTopic(self._topic_id, wanted)] if wanted else [],
+            topics=[FetchTopic(self._topic_id, requested)] if requested else [],
         )
 
     def _take(self, response: ShareFetchResponse) -> None:

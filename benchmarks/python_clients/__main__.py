@@ -90,10 +90,10 @@ def page(results: Results, records: int, rounds: int, load: float) -> str:
             lines.append(f"| {client} | {rates.per_cpu_second:,.0f} | {rates.per_second:,.0f} |")
         lines.append("")
     lines += ["| target, per CPU second | measured | |", "|---|---|---|"]
-    for job, ours, theirs, target in TARGETS:
-        ratio = results[job, ours].per_cpu_second / results[job, theirs].per_cpu_second
+    for job, subject, reference, target in TARGETS:
+        ratio = results[job, subject].per_cpu_second / results[job, reference].per_cpu_second
         verdict = "met" if ratio >= target else "missed"
-        lines.append(f"| {job}: {ours} >= {target:g} x {theirs} | {ratio:.2f} x | {verdict} |")
+        lines.append(f"| {job}: {subject} >= {target:g} x {reference} | {ratio:.2f} x | {verdict} |")
     return "\n".join(lines) + "\n"
 
 

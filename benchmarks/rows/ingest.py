@@ -15,10 +15,10 @@ def fill_log(session: Session) -> None:
     """Write an application log with lines of about 90 bytes."""
     with _log(session).open("w") as file:
         for number in range(session.scaled(LINES)):
-            moment = f"12:{number // 60_000 % 60:02d}:{number // 1000 % 60:02d}.{number % 1000:03d}"
+            timestamp = f"12:{number // 60_000 % 60:02d}:{number // 1000 % 60:02d}.{number % 1000:03d}"
             user, took = number * 7919 % 1000, number * 104_729 % 900
             file.write(
-                f"2026-11-17T{moment}Z INFO [main] request {number} of user{user} served in {took} ms status=200\n"
+                f"2026-11-17T{timestamp}Z INFO [main] request {number} of user{user} served in {took} ms status=200\n"
             )
 
 

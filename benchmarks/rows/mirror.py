@@ -75,12 +75,12 @@ def _until(mirror: Mirror, target: Broker, names: list[str], records: int) -> tu
 
     async def wait() -> tuple[float, float]:
         deadline = time.monotonic() + _TIMEOUT
-        async with Client(target.bootstrap) as asked:
+        async with Client(target.bootstrap) as client:
             while time.monotonic() < deadline:
                 mirror.check()
-                there = await asked.all_topics()
+                there = await client.all_topics()
                 known = [name for name in names if name in there]
-                found = await end_offsets(asked, await asked.partitions(known)) if known else {}
+                found = await end_offsets(client, await client.partitions(known)) if known else {}
                 if sum(found.values()) >= records:
                     return time.monotonic(), mirror.cpu_seconds()
                 await asyncio.sleep(0.02)
@@ -116,10 +116,10 @@ def _promotion(session: Session) -> Figures:
 
 
 async def _promote(source: Broker, target: Broker) -> float:
-    async with Client(target.bootstrap) as ours, Client(source.bootstrap) as theirs:
-        mirrors = await mirrors_of(ours)
+    async with Client(target.bootstrap) as target_client, Client(source.bootstrap) as source_client:
+        mirrors = await mirrors_of(target_client)
         begin = time.monotonic()
-        await promote(ours, mirrors, theirs, 60.0)
+        await promote(target_client, mirrors, source_client, 60.0)
         return time.monotonic() - begin
 
 

@@ -151,7 +151,7 @@ def latency(name: str, source: str, **options: str) -> Subject:
             sent = [int(row.value) for row in batch.select("value").collect()]
             now = time.time_ns()
             if now / 1e9 > began + warm:
-                samples.extend((now - moment) / 1e9 for moment in sent)
+                samples.extend((now - timestamp) / 1e9 for timestamp in sent)
 
         checkpoint = tempfile.mkdtemp(prefix="barnabas-latency-")
         frame = spark.stream(source, broker.bootstrap, topic, startingOffsets="earliest", **options)

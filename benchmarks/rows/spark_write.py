@@ -33,9 +33,9 @@ def job(name: str, sink: str, **options: str) -> Subject:
     def measure(session: Session) -> Figures:
         broker = session.broker("barnabas")
         topic, count = session.fresh_topic(broker, PARTITIONS), session.scaled(ROWS_WRITTEN)
-        given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}
+        sink_options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}
         began = time.perf_counter()
-        rows(count).write.format(sink).options(**given).mode("append").save()
+        rows(count).write.format(sink).options(**sink_options).mode("append").save()
         return {"rate": count / (time.perf_counter() - began)}
 
     return Subject(name, measure)
@@ -48,9 +48,9 @@ def query(name: str, sink: str, **options: str) -> Subject:
         broker = session.broker("barnabas")
         topic = session.fresh_topic(broker, PARTITIONS)
         folder = tempfile.mkdtemp(prefix="barnabas-sink-")
-        given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}
+        sink_options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, **options}
         try:
-            return {"batch_ms": _median_batch(folder, sink, given)}
+            return {"batch_ms": _median_batch(folder, sink, sink_options)}
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -85,10 +85,10 @@ class KafkaCluster:
 
     def controller_id(self) -> int:
         tool = "org.apache.kafka.tools.MetadataQuorumCommand"
-        told = run_tool(tool, "--bootstrap-server", self.bootstrap, "describe", "--status").check().stdout
-        found = _ACTIVE_CONTROLLER.search(told)
+        output = run_tool(tool, "--bootstrap-server", self.bootstrap, "describe", "--status").check().stdout
+        found = _ACTIVE_CONTROLLER.search(output)
         if found is None:
-            raise RuntimeError(f"who is the controller? The tool said:\n{told}")
+            raise RuntimeError(f"who is the controller? The tool said:\n{output}")
         return int(found[1])
 
     def kill(self, node_id: int) -> None:

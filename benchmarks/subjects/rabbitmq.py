@@ -83,8 +83,8 @@ class RabbitMq:
         while not self._answers():
             if node.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                said = (self._folder / "output").read_text(errors="replace").strip()[-400:]
-                raise RuntimeError(f"RabbitMQ did not start: {said}")
+                output = (self._folder / "output").read_text(errors="replace").strip()[-400:]
+                raise RuntimeError(f"RabbitMQ did not start: {output}")
             time.sleep(0.1)
 
     def _answers(self) -> bool:

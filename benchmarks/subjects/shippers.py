@@ -55,9 +55,9 @@ def barnabas_agent(folder: Path, log: Path, bootstrap: str, topic: str, lines: i
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - began
-    said = (folder / "output").read_text()
-    if process.returncode or f"{lines:,} records" not in said:
-        raise RuntimeError(f"the agent failed:\n{said}")
+    output = (folder / "output").read_text()
+    if process.returncode or f"{lines:,} records" not in output:
+        raise RuntimeError(f"the agent failed:\n{output}")
     return Shipped(seconds, usage.ru_utime + usage.ru_stime, peak)
 
 

@@ -43,6 +43,6 @@ def stream(source: str, bootstrap: str, topic: str, **options: str) -> DataFrame
 
 
 def _configured(reader: Any, source: str, bootstrap: str, topic: str, options: dict[str, str]) -> Any:
-    given = {name.replace("__", "."): value for name, value in options.items()}
+    dotted = {name.replace("__", "."): value for name, value in options.items()}
     reader = reader.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    return reader.options(**given)
+    return reader.options(**dotted)

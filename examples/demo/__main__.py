@@ -23,12 +23,12 @@ LONGEST = 7_200  # seconds; the shop's time runs 60 times faster, and a broker r
 def main() -> int:
     began = time.monotonic()
     console = Console(highlight=False)
-    asked = os.environ.get("DEMO_SECONDS", "60")
-    seconds = _seconds(asked)
+    setting = os.environ.get("DEMO_SECONDS", "60")
+    seconds = _seconds(setting)
     if seconds is None:
         _print_error(
             console,
-            f"not a valid duration: DEMO_SECONDS={asked}. It is the number of seconds that the shop is open: above 0, "
+            f"not a valid duration: DEMO_SECONDS={setting}. It is the number of seconds the shop is open: above 0, "
             f"up to {LONGEST:,}, for example 60.",
         )
         return 2

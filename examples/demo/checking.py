@@ -95,17 +95,17 @@ def alarm_checks(
     """`heard` are the events as reported live, possibly repeated; `topic` is the latest record of each alarm."""
     until = closed_until(written.newest_report)
     expected = expected_events(rules, written.services, until)
-    told = list({(event.id, event.status): event for event in heard}.values())
+    events = list({(event.id, event.status): event for event in heard}.values())
     last_words = {event.id: event for event in sorted(expected, key=lambda event: event.at)}.values()
     plan = planned(rules, incidents, until)
     names = [f"{each.rule} of {each.incident.service} {each.status}" for each in plan]
-    come = [name for name, each in zip(names, plan, strict=True) if has_come(each, told)]
+    arrived = [name for name, each in zip(names, plan, strict=True) if has_come(each, events)]
     return [
-        Check("operations: alarms of the planned incidents", Counter(names), Counter(come)),
+        Check("operations: alarms of the planned incidents", Counter(names), Counter(arrived)),
         Check(
             "operations: alarms that the reports give",
             Counter(map(_alarm, expected)),
-            Counter(map(_alarm, told)),
+            Counter(map(_alarm, events)),
         ),
         Check(
             "operations: the last word on each alarm in its topic",

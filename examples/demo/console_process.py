@@ -64,8 +64,8 @@ class ConsoleProcess:
     def _read(self) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
-        with self._process.stdout as said:
-            for line in said:
+        with self._process.stdout as output:
+            for line in output:
                 if line.startswith(READY):
                     self._report(f"Watch it move: {line.removeprefix(READY).strip()}")
 

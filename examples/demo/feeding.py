@@ -121,9 +121,11 @@ class Feeder:
             self._producer.poll(TICK)  # the client's queue is full because the broker is busy
 
     def _hand_over(self, record: Generated) -> bool:
-        topic, told = self._topics[record.topic], self._hear
+        topic, on_delivery = self._topics[record.topic], self._hear
         try:
-            self._producer.produce(topic, record.value, record.key, timestamp=record.time, on_delivery=told)
+            self._producer.produce(
+                topic, record.value, record.key, timestamp=record.time, on_delivery=on_delivery
+            )
         except BufferError:
             return False
         return True

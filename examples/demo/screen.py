@@ -53,8 +53,8 @@ class Screen(LiveScreen):
         self.alarms += events
         if self._live is None:
             for event in events:
-                moment = f"{self.elapsed:4.0f} s  alarm at {clock_of(event)}: "
-                self._line(Text.assemble(moment, alarm_text(event)))
+                prefix = f"{self.elapsed:4.0f} s  alarm at {clock_of(event)}: "
+                self._line(Text.assemble(prefix, alarm_text(event)))
 
     def show(self, sent: int, results: Results, flows: Sequence[FlowProgress]) -> None:
         if self.first_figures is None and any(results.latest[topic] for topic in FIGURES):

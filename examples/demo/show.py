@@ -119,5 +119,5 @@ def _make_topics(broker: EmbeddedBroker, files: Sequence[PipelineFiles]) -> None
     """Create all topics, including result topics, so that their readers can start before the pipelines."""
     for topic in TOPICS.values():
         broker.create_topic(topic, partitions=3)
-    for wanted in (topic for each in files for topic in each.settings.topics):
-        broker.create_topic(wanted.name, partitions=wanted.partitions, configs=dict(wanted.settings))
+    for requested in (topic for each in files for topic in each.settings.topics):
+        broker.create_topic(requested.name, partitions=requested.partitions, configs=dict(requested.settings))

@@ -31,10 +31,10 @@ def executor() -> list[str]:
     java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
     memory = os.environ["SPARK_EXECUTOR_MEMORY"]
     classes = [os.environ.get("SPARK_EXTRA_CLASSPATH", ""), f"{SPARK_HOME}/jars/*"]
-    given = [word for name, variable in ARGUMENTS.items() for word in (name, os.environ[variable])]
+    arguments = [word for name, variable in ARGUMENTS.items() for word in (name, os.environ[variable])]
     options = [value for name, value in os.environ.items() if re.fullmatch(r"SPARK_JAVA_OPT_\d+", name)]
     path = ":".join(filter(None, classes))
-    return [java, *options, f"-Xms{memory}", f"-Xmx{memory}", "-cp", path, EXECUTOR, *given]
+    return [java, *options, f"-Xms{memory}", f"-Xmx{memory}", "-cp", path, EXECUTOR, *arguments]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def altered(action: MirrorAction, **more: Any) -> AlterMirrorsRequest:
 class MirrorProcess:
     def __init__(self, world: World, source: Source) -> None:
         self._world = world
-        self._chance = world.chance
+        self._rng = world.rng
         self._source = source
         self._known: AppendedPartition | None = None
         self.cuts = 0
@@ -50,7 +50,7 @@ class MirrorProcess:
     async def run(self) -> None:
         while not self.is_to_stop:
             await self._step()
-            await asyncio.sleep(self._chance.choice((0.0, 0.01, 0.05, 0.2)))
+            await asyncio.sleep(self._rng.choice((0.0, 0.01, 0.05, 0.2)))
 
     async def _step(self) -> None:
         if self._known is None:
@@ -62,32 +62,32 @@ class MirrorProcess:
 
     def _wanted(self, known: AppendedPartition, found: Fetched) -> MirroredPartition:
         source = self._source
-        wanted = MirroredPartition(
+        partition = MirroredPartition(
             source_high_watermark=source.end,
             source_log_start_offset=source.log_start,
             records=b"".join(each.data for each in found.batches),
         )
         if found.diverging_epoch >= 0:
-            wanted.truncate_to, wanted.truncate_epoch = found.diverging_end, found.diverging_epoch
-            wanted.truncate_to = min(wanted.truncate_to, known.log_end_offset)
+            partition.truncate_to, partition.truncate_epoch = found.diverging_end, found.diverging_epoch
+            partition.truncate_to = min(partition.truncate_to, known.log_end_offset)
         elif found.is_gone:
             # The offset was deleted before it was mirrored, or is past the end: start over.
-            wanted.truncate_to = min(max(source.log_start, 0), source.end)
-        if wanted.truncate_to >= 0:
+            partition.truncate_to = min(max(source.log_start, 0), source.end)
+        if partition.truncate_to >= 0:
             self.cuts += 1
-            wanted.expected_log_end = known.log_end_offset
-        return wanted
+            partition.expected_log_end = known.log_end_offset
+        return partition
 
-    async def _append(self, wanted: MirroredPartition) -> None:
+    async def _append(self, partition: MirroredPartition) -> None:
         servers = self._world.network.servers
-        image = self._chance.choice(list(servers.values())).image if servers else self._world.image()
+        image = self._rng.choice(list(servers.values())).image if servers else self._world.image()
         topic = image.topics.get(MIRRORED)
         if topic is None:
             return
         state = topic.partitions[0]
-        wanted.leader_epoch = state.leader_epoch
+        partition.leader_epoch = state.leader_epoch
         request = AppendMirroredRequest(
-            timeout_ms=1500, topics=[MirroredTopic(topic.topic_id, SOURCE_ID, [wanted])]
+            timeout_ms=1500, topics=[MirroredTopic(topic.topic_id, SOURCE_ID, [partition])]
         )
         known, self._known = self._known, None
         try:
@@ -100,7 +100,7 @@ class MirrorProcess:
         elif answer.error_code == ErrorCode.NEW_LEADER_ELECTED:
             await self._raise_epoch()
         elif answer.error_code not in EXPECTED:
-            raise Violation(f"the mirror was answered {answer} to {wanted} at {known}")
+            raise Violation(f"the mirror was answered {answer} to {partition} at {known}")
 
     async def _raise_epoch(self) -> None:
         epoch = AlteredMirrorPartition(index=0, min_leader_epoch=self._source.epoch)

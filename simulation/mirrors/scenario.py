@@ -26,11 +26,11 @@ class MirrorScenario(Scenario):
 
     def __init__(self, seed: int, *, promoted: bool = False) -> None:
         super().__init__(seed)
-        self.source = Source(self.world.chance)
+        self.source = Source(self.world.rng)
         self._is_promoted = promoted
-        self.is_unclean = not promoted and self.world.chance.random() < 0.7
+        self.is_unclean = not promoted and self.world.rng.random() < 0.7
         self.processes = [
-            MirrorProcess(self.world, self.source) for _ in range(self.world.chance.choice(PROCESSES))
+            MirrorProcess(self.world, self.source) for _ in range(self.world.rng.choice(PROCESSES))
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[int, tuple[Any, ...]] = {}
@@ -58,19 +58,19 @@ class MirrorScenario(Scenario):
     # -- source and operator --------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        chance, source = self.world.chance, self.source
+        rng, source = self.world.rng, self.source
         while not self.processes[0].is_to_stop:
             source.write()
-            if chance.random() < 0.06:
-                unclean = chance.random() < 0.6
+            if rng.random() < 0.06:
+                unclean = rng.random() < 0.6
                 source.elect(unclean=unclean)
                 self.world.note(f"the source has a new leader, epoch {source.epoch}, unclean: {unclean}")
-            if chance.random() < 0.05:
+            if rng.random() < 0.05:
                 source.delete()
-            await asyncio.sleep(chance.choice((0.01, 0.03, 0.1)))
+            await asyncio.sleep(rng.choice((0.01, 0.03, 0.1)))
 
     async def _promote(self) -> None:
-        await asyncio.sleep(self.world.chance.uniform(0.5, 2.5))
+        await asyncio.sleep(self.world.rng.uniform(0.5, 2.5))
         self.world.note("the mirror is to be promoted")
         while self._mirror().state == MirrorState.ACTIVE:
             await self.processes[0].alter(altered(MirrorAction.FAILOVER))

@@ -38,11 +38,11 @@ class Fetched(NamedTuple):
 
 
 class Source:
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
-        self.epoch = chance.choice((0, 3))
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self.epoch = rng.choice((0, 3))
         self.batches: list[SourceBatch] = []
-        self.log_start = self._first = chance.choice((0, 0, 100))
+        self.log_start = self._first = rng.choice((0, 0, 100))
         self._histories: dict[int, list[SourceBatch]] = {}
         self._open: dict[int, int] = {}  # producer id -> sequence
         self._value = 0
@@ -55,12 +55,12 @@ class Source:
     # -- changes ------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        producer = self._chance.choice((0, 0, *PRODUCERS))
+        producer = self._rng.choice((0, 0, *PRODUCERS))
         if not producer:
             self._append(self._records())
-        elif producer in self._open and self._chance.random() < 0.5:
+        elif producer in self._open and self._rng.random() < 0.5:
             del self._open[producer]
-            marker = EndTransactionMarker(self._chance.random() < 0.5, 0)
+            marker = EndTransactionMarker(self._rng.random() < 0.5, 0)
             self._append(end_transaction_marker(producer, 0, marker, timestamp=START_MS))
         else:
             sequence = self._open.setdefault(producer, 0)
@@ -69,7 +69,7 @@ class Source:
 
     def _records(self, producer: int = -1, sequence: int = -1) -> bytearray:
         self._value += 1
-        count = 1 if producer >= 0 else self._chance.choice((1, 1, 3))
+        count = 1 if producer >= 0 else self._rng.choice((1, 1, 3))
         records = [Record(0, START_MS, None, b"%d" % self._value) for _ in range(count)]
         if producer < 0:
             return build_batch(records)
@@ -87,20 +87,20 @@ class Source:
         """Elect a leader; an unclean one may lack the last batches or whole epochs."""
         self._histories[self.epoch] = before = list(self.batches)
         if unclean:
-            held = self._chance.choice(list(self._histories.values())[-3:])
-            kept = max(len(held) - self._chance.randrange(6), 0)
+            held = self._rng.choice(list(self._histories.values())[-3:])
+            kept = max(len(held) - self._rng.randrange(6), 0)
             while kept < len(held) and held[kept].base < self.log_start:
                 kept += 1
             self.batches = held[:kept]
             self.cuts += self.batches != before
             self.log_start = min(self.log_start, self.end)
         self._open.clear()  # sequences restart; open transactions stay open
-        self.epoch += self._chance.choice((1, 1, 2))
+        self.epoch += self._rng.choice((1, 1, 2))
 
     def delete(self) -> None:
         """Advance the log start offset, as retention does."""
         if self.batches:
-            self.log_start = max(self.log_start, self._chance.choice(self.batches[-8:]).base)
+            self.log_start = max(self.log_start, self._rng.choice(self.batches[-8:]).base)
 
     # -- responses ----------------------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ class Source:
             return Fetched([], is_gone=True)
         return Fetched([each for each in self.batches if each.last >= offset][:FETCHED])
 
-    def _end_of(self, wanted: int) -> tuple[int, int]:
+    def _end_of(self, epoch: int) -> tuple[int, int]:
         """End offset of an epoch, as returned by OffsetForLeaderEpoch."""
-        known = [each for each in self.batches if each.epoch <= wanted]
+        known = [each for each in self.batches if each.epoch <= epoch]
         if not known:
             return 0, self._first
         return known[-1].epoch, known[-1].last + 1

@@ -47,10 +47,10 @@ class TopicDeletion:
         await self._watch.until(writing.done, f"{WRITTEN} records are written")
         writing.result()
         self._watch.expects_losses = True
-        self._bucket.fail_at_random(self._world.chance.choice(RATES))
+        self._bucket.fail_at_random(self._world.rng.choice(RATES))
         await self._delete()
         for _ in range(BLOWS):
-            await self._watch.wait(self._world.chance.choice(BETWEEN))
+            await self._watch.wait(self._world.rng.choice(BETWEEN))
             await self._strike()
         self._bucket.heal()
         await self._watch.until(self._all_serve, "all brokers serve")
@@ -64,14 +64,14 @@ class TopicDeletion:
 
     async def _strike(self) -> None:
         """Kill a broker, often the controller; the store may be unavailable during its restart."""
-        controller, chance = self._world.controller(), self._world.chance
-        machine = chance.choice(self._world.machines)
-        if controller is not None and chance.random() < 0.5:
+        controller, rng = self._world.controller(), self._world.rng
+        machine = rng.choice(self._world.machines)
+        if controller is not None and rng.random() < 0.5:
             machine = self._world.machines[controller.node_id - 1]
-        self._bucket.is_down = chance.random() < 0.5
+        self._bucket.is_down = rng.random() < 0.5
         self._world.note(f"broker {machine.number} is killed; the store answers: {not self._bucket.is_down}")
         await machine.kill()
-        await self._watch.wait(chance.choice(BETWEEN))
+        await self._watch.wait(rng.choice(BETWEEN))
         machine.start()
 
     def _all_serve(self) -> bool:

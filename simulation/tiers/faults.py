@@ -36,7 +36,7 @@ class StoreFaults:
     ) -> None:
         assert world.tiers is not None
         self._world = world
-        self._chance = world.chance
+        self._rng = world.rng
         self._bucket = world.tiers.bucket
         self._traps = world.tiers.traps
         self._pause = pause
@@ -58,7 +58,7 @@ class StoreFaults:
     # -- object store -------------------------------------------------------------------------------
 
     async def _fail_at_random(self) -> None:
-        rate = self._chance.choice(RATES)
+        rate = self._rng.choice(RATES)
         self._world.note(f"the object store fails {rate:.0%} of all requests")
         self._bucket.fail_at_random(rate)
 
@@ -67,13 +67,13 @@ class StoreFaults:
         self._bucket.is_down = True
 
     async def _cut_off(self) -> None:
-        number = self._chance.choice(self._world.machines).number
+        number = self._rng.choice(self._world.machines).number
         self._world.note(f"broker {number} does not reach the object store")
         self._bucket.cut_off.add(number)
 
     async def _elect_without_store(self) -> None:
         """Stop the leader of a partition while its successor cannot read the manifest."""
-        leader = self._chance.choice(self._world.image().topics[TOPIC].partitions).leader
+        leader = self._rng.choice(self._world.image().topics[TOPIC].partitions).leader
         if leader > 0 and self._world.machines[leader - 1].is_up:
             self._world.note(f"the object store does not answer, and broker {leader} stops")
             self._bucket.is_down = True
@@ -90,7 +90,7 @@ class StoreFaults:
 
     async def _deny(self) -> None:
         self._world.note("the object store refuses some requests")
-        self._bucket.deny(self._chance.randint(1, 5))
+        self._bucket.deny(self._rng.randint(1, 5))
 
     async def _fill_up(self) -> None:
         self._world.note("the object store has little room left")
@@ -102,9 +102,9 @@ class StoreFaults:
         self._set_any_trap()
 
     def _set_any_trap(self) -> None:
-        step = self._chance.choice(list(Step))
-        visits = self._chance.randint(1, PASSES.get(step, VISITS))
-        self.trap(step, visits, self._chance.choice((self.kill, self.kill, self.lose_power, self.stop)))
+        step = self._rng.choice(list(Step))
+        visits = self._rng.randint(1, PASSES.get(step, VISITS))
+        self.trap(step, visits, self._rng.choice((self.kill, self.kill, self.lose_power, self.stop)))
 
     def trap(self, step: Step, visits: int, spring: Callable[[Machine, Step], None]) -> None:
         self._traps.set(Trap(step, visits, lambda number: spring(self._world.machines[number - 1], step)))

@@ -42,8 +42,8 @@ def nobody_claims() -> Iterator[None]:
 @contextmanager
 def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
     async def delete_first(store: ObjectStore, file: ManifestFile, log_start: int, *rest: Any) -> int:
-        gone = [entry for entry in file.manifest.entries if entry.end <= log_start]
-        await delete_all(store, [file.folder.key(entry.key) for entry in gone])
+        removed = [entry for entry in file.manifest.entries if entry.end <= log_start]
+        await delete_all(store, [file.folder.key(entry.key) for entry in removed])
         return await expire(store, file, log_start, *rest)
 
     with patch.object(remote_writer, "expire", delete_first):

@@ -37,14 +37,14 @@ class Expiry(Enum):
     AGE = "retention.ms, with records that come out of order"
 
 
-def tiered_settings(chance: random.Random, expiry: Expiry) -> dict[str, str]:
+def tiered_settings(rng: random.Random, expiry: Expiry) -> dict[str, str]:
     """Settings with short local retention; remote retention depends on `expiry`."""
     return {
         "remote.storage.enable": "true",
         "retention.ms": str(KEPT_MS if expiry is Expiry.AGE else -1),
         "retention.bytes": str(KEPT_BYTES if expiry is Expiry.SIZE else -1),
-        "internal.segment.bytes": str(chance.choice(SEGMENT_BYTES)),
-    } | chance.choice(LOCAL_RETENTION)
+        "internal.segment.bytes": str(rng.choice(SEGMENT_BYTES)),
+    } | rng.choice(LOCAL_RETENTION)
 
 
 class Backfiller(Writer):
@@ -52,16 +52,16 @@ class Backfiller(Writer):
     record precedes it."""
 
     def __init__(
-        self, network: Network, index: int, image: Callable[[], MetadataImage], chance: random.Random
+        self, network: Network, index: int, image: Callable[[], MetadataImage], rng: random.Random
     ) -> None:
-        super().__init__(network, index, image, chance)
+        super().__init__(network, index, image, rng)
         self._are_old: list[bool] = []
 
     def _timestamp(self, value: int) -> int:
         run = value // RUN
         while len(self._are_old) <= run:
             likely = 0.6 if self._are_old else 0.2  # retained records must come first
-            self._are_old.append(self._chance.random() < likely)
+            self._are_old.append(self._rng.random() < likely)
         return START_MS - 10 * KEPT_MS if self._are_old[run] else START_MS
 
     def may_start_at(self) -> int:
@@ -77,20 +77,20 @@ class Pruner(Client):
         self,
         network: Network,
         image: Callable[[], MetadataImage],
-        chance: random.Random,
+        rng: random.Random,
         writers: Sequence[Acknowledging],
     ) -> None:
-        super().__init__(network, 0, image, chance)
+        super().__init__(network, 0, image, rng)
         self._writers = writers
         self.asked = [0] * len(writers)
         self.granted = [0] * len(writers)
 
     async def run(self) -> None:
         while not self.is_to_stop:
-            await asyncio.sleep(self._chance.choice((0.1, 0.3)))
-            writer = self._chance.choice(self._writers)
+            await asyncio.sleep(self._rng.choice((0.1, 0.3)))
+            writer = self._rng.choice(self._writers)
             if writer.last_acknowledged > self.asked[writer.index]:
-                self.asked[writer.index] = self._chance.randint(
+                self.asked[writer.index] = self._rng.randint(
                     self.asked[writer.index], writer.last_acknowledged
                 )
             await self._delete(writer.index, self.asked[writer.index])
@@ -124,10 +124,10 @@ class PatientReader(Reader):
         network: Network,
         index: int,
         image: Callable[[], MetadataImage],
-        chance: random.Random,
+        rng: random.Random,
         starts: Callable[[int], int],
     ) -> None:
-        super().__init__(network, index, image, chance)
+        super().__init__(network, index, image, rng)
         self._starts = starts
 
     def _miss(self, log_start: int) -> None:

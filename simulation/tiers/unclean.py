@@ -73,14 +73,18 @@ class UncleanElection:
     async def _copied_upto(self) -> dict[int, int]:
         """Values by offset below the tiered end, once the tiered end no longer advances."""
         await self._tiers.settle()
-        manifest = next(led.writer.manifest for partition, led in self._tiers.led() if partition.index == 0)
+        manifest = next(
+            led_partition.writer.manifest
+            for partition, led_partition in self._tiers.led()
+            if partition.index == 0
+        )
         assert manifest is not None
         acknowledged = self._workload.writers[0].acknowledged
         start, end = manifest.log_start, manifest.tiered_end
         return {offset: value for offset, value in acknowledged.items() if start <= offset < end}
 
     async def _elect(self, machine: Machine) -> None:
-        self._bucket.is_down = self._world.chance.random() < 0.5
+        self._bucket.is_down = self._world.rng.random() < 0.5
         machine.start()
         await self._watch.until(lambda: machine.serves and self._has_no_leader(), "no broker may lead")
         await self._watch.until(lambda: self._world.controller() is not None, "there is a controller")
@@ -120,7 +124,7 @@ class UncleanElection:
     async def _check(self, kept: dict[int, int]) -> None:
         """Check that the copied records are unchanged and that both tiers form one log."""
         world = self._world
-        reader = Reader(world.network, TP.partition, world.image, world.chance)
+        reader = Reader(world.network, TP.partition, world.image, world.rng)
         await self._watch.until(self._is_whole, "all replicas are in sync")
         leader = world.image().topics[TOPIC].partitions[TP.partition].leader
         log = self._replica(world.machines[leader - 1]).log

@@ -26,13 +26,13 @@ def quota(user: str, value: float | None = 1.0) -> Alteration:
 
 
 def test_acls_beyond_the_limit_are_refused_and_those_that_are_there_are_not() -> None:
-    plan = finish(create_acls(EMPTY_IMAGE.acls, [ACLS[0], ACLS[1], ACLS[0], ACLS[2]], most=2))
+    plan = finish(create_acls(EMPTY_IMAGE.acls, [ACLS[0], ACLS[1], ACLS[0], ACLS[2]], limit=2))
     deltas, results = change_acls(EMPTY_IMAGE, plan)
     assert isinstance(results, list)
     assert codes(results) == [None, None, None, ErrorCode.POLICY_VIOLATION]
     image = apply(EMPTY_IMAGE, deltas)
     assert len(image.acls) == 2
-    plan = finish(create_acls(image.acls, [ACLS[1], ACLS[3]], most=2))
+    plan = finish(create_acls(image.acls, [ACLS[1], ACLS[3]], limit=2))
     deltas, results = change_acls(image, plan)
     assert isinstance(results, list)
     assert codes(results) == [None, ErrorCode.POLICY_VIOLATION]
@@ -41,11 +41,11 @@ def test_acls_beyond_the_limit_are_refused_and_those_that_are_there_are_not() ->
 
 def test_credentials_beyond_the_limit_are_refused_but_changed_and_deleted() -> None:
     wanted = [Upsertion(user, 1, CREDENTIAL) for user in ("a", "b", "c")]
-    deltas, results = alter_credentials(EMPTY_IMAGE, wanted, most=2)
+    deltas, results = alter_credentials(EMPTY_IMAGE, wanted, limit=2)
     assert codes(list(results.values())) == [None, None, ErrorCode.POLICY_VIOLATION]
     image = apply(EMPTY_IMAGE, deltas)
     again: list[Deletion | Upsertion] = [Upsertion("a", 1, CREDENTIAL), Deletion("b", 1), Deletion("d", 1)]
-    _, results = alter_credentials(image, again, most=1)
+    _, results = alter_credentials(image, again, limit=1)
     assert codes(list(results.values())) == [None, None, ErrorCode.RESOURCE_NOT_FOUND]
 
 
@@ -59,12 +59,12 @@ def test_the_first_credential_brings_a_key_that_stays() -> None:
 
 
 def test_entities_beyond_the_limit_get_no_quotas_but_those_that_have_some_may_change_them() -> None:
-    deltas, results = alter_client_quotas(EMPTY_IMAGE, [quota("a"), quota("b"), quota("c")], most=2)
+    deltas, results = alter_client_quotas(EMPTY_IMAGE, [quota("a"), quota("b"), quota("c")], limit=2)
     assert codes(results) == [None, None, ErrorCode.POLICY_VIOLATION]
     assert results[2] is not None
     assert "barnabas.quotas.max.entities" in results[2].message
     image = apply(EMPTY_IMAGE, deltas)
-    _, results = alter_client_quotas(image, [quota("a", 2.0), quota("b", None), quota("x", None)], most=2)
+    _, results = alter_client_quotas(image, [quota("a", 2.0), quota("b", None), quota("x", None)], limit=2)
     assert codes(results) == [None, None, None]
 
 

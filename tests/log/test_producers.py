@@ -131,12 +131,12 @@ def test_expiry_looks_at_a_few_producers_at_a_time_and_at_no_more_than_are_silen
     append(log, produced(5, 0, 1, b"a"), NOW + 10_000)
     append(log, produced(0, 0, 1, b"a", transactional=True), NOW + 20)  # stays, whatever comes
     now = NOW + 1039
-    looked_at = [log.producers.expire(now, 1000, most=16) for _ in range(3)]
+    looked_at = [log.producers.expire(now, 1000, limit=16) for _ in range(3)]
     assert looked_at == [16, 16, 7], (
         "of 40 all but 5, which sends again; the open transaction is moved out of the way"
     )
     assert {producer.producer_id for producer in log.producers} == {0, 5, *range(40, 100)}
-    assert log.producers.expire(now, 1000, most=16) == 0
+    assert log.producers.expire(now, 1000, limit=16) == 0
 
 
 def test_a_clock_that_is_set_back_neither_forgets_nor_keeps_for_ever(log: Log) -> None:

@@ -141,7 +141,7 @@ class Leader(partition_world.Leader):
 
     async def claim(self) -> None:
         view = self.replica.view()
-        claim = await claim_manifest(self.store, FOLDER, self.writer, view, NOW, whole=True)
+        claim = await claim_manifest(self.store, FOLDER, self.writer, view, NOW, compacted=True)
         self.file = claim.file
         nonces = (f"{number:08x}" for number in range(1 << 30))
         self.copier = CompactedLogCopier(

@@ -240,7 +240,7 @@ def test_a_lost_log_is_told_to_take_over_the_copy() -> None:
         for end in (0, 7):  # 7: a rebuilding that was interrupted
             view = LogView(0, 0, end, (), is_lost=True)
             claim = await claim_manifest(
-                store, FOLDER, ManifestWriter(0, 2 + end, "x"), view, NOW, whole=True
+                store, FOLDER, ManifestWriter(0, 2 + end, "x"), view, NOW, compacted=True
             )
             assert (claim.decision, claim.start_at, claim.cut_at) == (Decision.START_AT, 20, None)
             assert not claim.file.manifest.quarantine

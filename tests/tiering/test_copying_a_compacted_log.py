@@ -52,7 +52,7 @@ async def copier_of(store: ObjectStore, log: Log, epoch: int = 1) -> CompactedLo
         ManifestWriter(0, epoch, "leader"),
         view._replace(end=log.log_end_offset),
         NOW,
-        whole=True,
+        compacted=True,
     )
     return CompactedLogCopier(
         store, claim.file, Led(log), UploadLimiter(lambda: 0.0, 1e15), in_thread, lambda: NOW, 0

@@ -71,8 +71,8 @@ def newest_wheel(folder: Path) -> Path:
 
 def source_date() -> int:
     """Time of all files: that of the commit."""
-    if given := os.environ.get("SOURCE_DATE_EPOCH"):
-        return int(given)
+    if values := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(values)
     command = ("git", "log", "-1", "--format=%ct")
     return int(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
 

@@ -35,16 +35,16 @@ ROUNDS = 5
 SETTINGS = LogStoreSettings(keep_seconds=1e9)
 
 
-def lines_of(chance: random.Random) -> list[bytes]:
-    return [_line(chance) for _ in range(PIECE)]
+def lines_of(rng: random.Random) -> list[bytes]:
+    return [_line(rng) for _ in range(PIECE)]
 
 
-def _line(chance: random.Random) -> bytes:
-    level = chance.choices(("INFO", "DEBUG", "WARN", "ERROR"), (80, 10, 7, 3))[0]
-    what = "payment timeout" if chance.random() < 0.05 else "request served"
+def _line(rng: random.Random) -> bytes:
+    level = rng.choices(("INFO", "DEBUG", "WARN", "ERROR"), (80, 10, 7, 3))[0]
+    what = "payment timeout" if rng.random() < 0.05 else "request served"
     return (
-        f"{level} [pool-{chance.randrange(16)}] shop.web.Checkout {what} for user{chance.randrange(10_000)} "
-        f"session={chance.getrandbits(64):016x} path=/shoes/{chance.randrange(500)} took {chance.randrange(1000)} ms"
+        f"{level} [pool-{rng.randrange(16)}] shop.web.Checkout {what} for user{rng.randrange(10_000)} "
+        f"session={rng.getrandbits(64):016x} path=/shoes/{rng.randrange(500)} took {rng.randrange(1000)} ms"
     ).encode()
 
 
@@ -64,8 +64,8 @@ def columns_of(lines: list[bytes], host: bytes, first: int, times: list[int]) ->
 
 def fill(folder: Path, count: int) -> None:
     """Write one day of log lines from twenty hosts."""
-    chance = random.Random(1)
-    pieces = [lines_of(chance) for _ in range(PIECES)]
+    rng = random.Random(1)
+    pieces = [lines_of(rng) for _ in range(PIECES)]
     archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
     start, tp = int(time.time() * 1000) - DAY_MS, TopicPartition("app.logs", 0)
     with (folder / "plain.log").open("wb") as plain:
@@ -85,12 +85,12 @@ async def measure(folder: Path) -> dict[str, float]:
     archive = LogArchive(Client("127.0.0.1:1"), folder / "kept", LogTopics(), SETTINGS)
     figures: dict[str, float] = {}
     for name, find, is_pattern in (("word", WORD, False), ("pattern", PATTERN, True)):
-        wanted = LineFilter(read_text(find, is_pattern=is_pattern))
-        found = await archive.search(wanted)  # warm-up: reads pages from disk
+        line_filter = LineFilter(read_text(find, is_pattern=is_pattern))
+        found = await archive.search(line_filter)  # warm-up: reads pages from disk
         seconds, cpu = [], time.process_time()
         for _ in range(ROUNDS):
             begin = time.perf_counter()
-            found = await archive.search(wanted)
+            found = await archive.search(line_filter)
             seconds.append(time.perf_counter() - begin)
         assert found.complete
         figures[name] = statistics.median(seconds)

@@ -37,9 +37,9 @@ class Timed(NamedTuple):
     records: int
 
 
-async def search(scanner: Scanner, client: Client, asked: Search) -> Timed:
+async def search(scanner: Scanner, client: Client, requested: Search) -> Timed:
     began, first, records = time.perf_counter(), 0.0, 0
-    async with aclosing(scanner.search(client, asked)) as events:
+    async with aclosing(scanner.search(client, requested)) as events:
         async for event in events:
             if isinstance(event, Hits):
                 first = first or time.perf_counter() - began
@@ -48,14 +48,14 @@ async def search(scanner: Scanner, client: Client, asked: Search) -> Timed:
     return Timed(time.perf_counter() - began, first, records)
 
 
-async def cancel(scanner: Scanner, client: Client, asked: Search, after: float) -> float:
+async def cancel(scanner: Scanner, client: Client, requested: Search, after: float) -> float:
     """Seconds from cancelling a search until the same processes have answered another one."""
-    running = asyncio.create_task(search(scanner, client, asked))
+    running = asyncio.create_task(search(scanner, client, requested))
     await asyncio.sleep(after)
     began = time.perf_counter()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    await search(scanner, client, Search(topic=asked.topic, limit=1))
+    await search(scanner, client, Search(topic=requested.topic, limit=1))
     return time.perf_counter() - began
 
 
@@ -67,31 +67,31 @@ def largest_memory(pool: Pool) -> float:
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:
-    asked = _WHAT[options.what](options.topic)
+    requested = _WHAT[options.what](options.topic)
     async with Client(options.bootstrap) as client, Pool() as pool:
         scanner = Scanner(pool)
-        await search(scanner, client, asked)
-        found = [await search(scanner, client, asked) for _ in range(_REPEATS)]
+        await search(scanner, client, requested)
+        found = [await search(scanner, client, requested) for _ in range(_REPEATS)]
         assert {each.records for each in found} == {options.records}
         middle = sorted(each.seconds for each in found)[_REPEATS // 2]
         return {
             "seconds": middle,
             "first_ms": 1000 * sorted(each.first for each in found)[_REPEATS // 2],
             "cancel_ms": 1000
-            * max([await cancel(scanner, client, asked, middle / 4) for _ in range(_REPEATS)]),
+            * max([await cancel(scanner, client, requested, middle / 4) for _ in range(_REPEATS)]),
             "mb": largest_memory(pool),
         }
 
 
 async def search_forever(options: argparse.Namespace) -> None:
-    asked = _WHAT[options.what](options.topic)
+    requested = _WHAT[options.what](options.topic)
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     async with Client(options.bootstrap) as client, Pool() as pool:
         scanner = Scanner(pool)
-        await search(scanner, client, asked)
+        await search(scanner, client, requested)
         print("searching", flush=True)
         while not ended.done():
-            await search(scanner, client, asked)
+            await search(scanner, client, requested)
 
 
 def main() -> None:

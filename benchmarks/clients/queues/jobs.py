@@ -30,7 +30,7 @@ class System(Protocol):
 
     def create(self, queue: Queue) -> None: ...
     def publish(self, queue: Queue, jobs: Jobs) -> None: ...
-    def work(self, queue: Queue, said: Connection) -> None: ...
+    def work(self, queue: Queue, pipe: Connection) -> None: ...
 
 
 SYSTEMS: dict[str, System] = {"barnabas": jobs_share, "rabbitmq": jobs_rabbitmq}
@@ -43,11 +43,11 @@ class Workers:
         self._ours: list[Connection] = []
         self._processes: list[BaseProcess] = []
         for _ in range(count):
-            ours, theirs = _processes.Pipe(duplex=False)
-            process = _processes.Process(target=system.work, args=(queue, theirs), daemon=True)
+            child_pipe, child = _processes.Pipe(duplex=False)
+            process = _processes.Process(target=system.work, args=(queue, child), daemon=True)
             process.start()
-            theirs.close()
-            self._ours.append(ours)
+            child.close()
+            self._ours.append(child_pipe)
             self._processes.append(process)
 
     def wait_until_ready(self) -> None:

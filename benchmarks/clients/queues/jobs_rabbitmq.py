@@ -52,7 +52,7 @@ def publish(queue: Queue, jobs: Jobs) -> None:
     _run(queue, begin)
 
 
-def work(queue: Queue, said: Connection) -> None:
+def work(queue: Queue, pipe: Connection) -> None:
     def begin(connection: Any, channel: Any) -> None:
         done: list[Times] = []
 
@@ -62,12 +62,12 @@ def work(queue: Queue, said: Connection) -> None:
 
         def report() -> None:
             if done:
-                said.send(done)
+                pipe.send(done)
                 done.clear()
             connection.ioloop.call_later(_REPORT_SECONDS, report)
 
         def consume(_: Any) -> None:
-            channel.basic_consume(queue.name, take, callback=lambda _: said.send("ready"))
+            channel.basic_consume(queue.name, take, callback=lambda _: pipe.send("ready"))
             report()
 
         channel.basic_qos(prefetch_count=PREFETCH, callback=consume)

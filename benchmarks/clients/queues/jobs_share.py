@@ -40,7 +40,7 @@ def publish(queue: Queue, jobs: Jobs) -> None:
         producer.poll(0.0005)
 
 
-def work(queue: Queue, said: Connection) -> None:
+def work(queue: Queue, pipe: Connection) -> None:
     consumer = ShareConsumer(
         {
             "bootstrap.servers": _address(queue),
@@ -51,7 +51,7 @@ def work(queue: Queue, said: Connection) -> None:
     )
     consumer.subscribe([queue.name])
     consumer.poll(0.1)
-    said.send("ready")
+    pipe.send("ready")
     while True:
         jobs = []
         for message in consumer.poll(_POLL_SECONDS):
@@ -60,7 +60,7 @@ def work(queue: Queue, said: Connection) -> None:
         if jobs:
             _commit(consumer)
             now = time.monotonic_ns()
-            said.send([Times(number, published, now) for number, published in jobs])
+            pipe.send([Times(number, published, now) for number, published in jobs])
 
 
 def _commit(consumer: ShareConsumer) -> None:

@@ -104,16 +104,16 @@ def _measured(
 
 
 def _read(spark: SparkSession, options: argparse.Namespace, source: str) -> None:
-    given = {"kafka.bootstrap.servers": options.bootstrap, "subscribe": options.topic}
-    frame = spark.read.format(source).options(**given).load()
+    arguments = {"kafka.bootstrap.servers": options.bootstrap, "subscribe": options.topic}
+    frame = spark.read.format(source).options(**arguments).load()
     found = frame.agg(F.count("*"), F.sum(F.length("value"))).first()
     assert found is not None
     assert found[0] == options.records, found
 
 
 def _write(spark: SparkSession, options: argparse.Namespace, source: str) -> None:
-    given = {"kafka.bootstrap.servers": options.bootstrap, "topic": options.target}
-    _rows(spark, options).write.format(source).options(**given).mode("append").save()
+    arguments = {"kafka.bootstrap.servers": options.bootstrap, "topic": options.target}
+    _rows(spark, options).write.format(source).options(**arguments).mode("append").save()
 
 
 def _rows(spark: SparkSession, options: argparse.Namespace) -> DataFrame:

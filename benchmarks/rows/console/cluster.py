@@ -34,14 +34,14 @@ def measure_large(session: Session) -> Figures:
     broker = session.new_broker("barnabas").start()
     try:
         sizes = {"topics": _TOPICS, "partitions": _PARTITIONS, "groups": _GROUPS}
-        wanted = [part for name, size in sizes.items() for part in (f"--{name}", str(session.scaled(size)))]
+        options = [part for name, size in sizes.items() for part in (f"--{name}", str(session.scaled(size)))]
         fill = [
             sys.executable,
             "-m",
             "benchmarks.clients.cluster_fill",
             "--bootstrap",
             broker.bootstrap,
-            *wanted,
+            *options,
         ]
         subprocess.run(fill, check=True)
         with _console(broker.bootstrap) as (_, address):

@@ -24,8 +24,8 @@ def create_user(session: Session) -> None:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, _ITERATIONS)
             # One mechanism per request: a request may name a user only once.
-            wanted = UserScramCredentialUpsertion(_USER, info, _PASSWORD.encode())
-            admin.alter_user_scram_credentials([wanted])[_USER].result(60)
+            upsertion = UserScramCredentialUpsertion(_USER, info, _PASSWORD.encode())
+            admin.alter_user_scram_credentials([upsertion])[_USER].result(60)
 
 
 def logins(mechanism: str) -> MeasureBroker:

@@ -24,10 +24,10 @@ def produce(session: Session, broker: Broker) -> Figures:
 def unchanged_latency(name: str, kind: str, what: str, prepare: Callable[[Session, Broker], None]) -> Row:
     """`kind` names the broker settings, `what` describes the feature, and `prepare` sets it up."""
     without, again = f"no {kind}", f"no {kind}, again"
-    ours, theirs = f"barnabas-{kind}", f"kafka-{kind}"
+    barnabas_key, kafka_key = f"barnabas-{kind}", f"kafka-{kind}"
 
     def prepare_both(session: Session) -> None:
-        for key in (ours, theirs):
+        for key in (barnabas_key, kafka_key):
             prepare(session, session.broker(key))
 
     return Row(
@@ -35,9 +35,9 @@ def unchanged_latency(name: str, kind: str, what: str, prepare: Callable[[Sessio
         f"produce latency at 5,000/s with {what}, compared with none",
         (
             subject(without, _BARE, produce),
-            subject(what, ours, produce),
+            subject(what, barnabas_key, produce),
             subject(again, _BARE, produce),
-            subject(f"{KAFKA}, {what}", theirs, produce),
+            subject(f"{KAFKA}, {what}", kafka_key, produce),
         ),
         (latency.P50, latency.P99),
         (Target("p99_us", "<=", SLOWER, relative_to=without, subject=what, again=again),),

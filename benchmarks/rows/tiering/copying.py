@@ -51,12 +51,14 @@ def copy(session: Session) -> Figures:
     until(lambda: tiered_end(broker.bootstrap, topic) > 0, "the segment is copied", _SELDOM)
     seconds, cpu = time.perf_counter() - begin, broker.cpu_seconds() - cpu
     size = _copied_bytes(session, topic)
-    asked = store.requests_from("CreateMultipartUpload", requests)  # excludes the claim, made once per leader
+    requests_made = store.requests_from(
+        "CreateMultipartUpload", requests
+    )  # excludes the claim, made once per leader
     session.keep(broker, "remote topic", topic)
     return {
         "mb_per_second": size / seconds / 1e6,
         "cpu_per_gib": cpu / size * GIB,
-        "requests_per_gib": asked / size * GIB,
+        "requests_per_gib": requests_made / size * GIB,
     }
 
 

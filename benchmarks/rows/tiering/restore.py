@@ -51,8 +51,8 @@ def restore(session: Session) -> Figures:
         seconds = time.perf_counter() - begin
     finally:
         broker.stop()
-    asked = (store.requests() - requests) / session.scaled(_PARTITIONS)
-    return {"seconds": seconds, "command_seconds": command, "requests": asked}
+    requests_made = (store.requests() - requests) / session.scaled(_PARTITIONS)
+    return {"seconds": seconds, "command_seconds": command, "requests": requests_made}
 
 
 def run_restore(session: Session, folder: Path) -> None:

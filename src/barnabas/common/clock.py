@@ -118,11 +118,11 @@ class ExpiryClock:
             return now
         return boot + self._offset
 
-    def _follow(self, now: int, boot: int, why: str) -> None:
+    def _follow(self, now: int, boot: int, reason: str) -> None:
         self._offset = now - boot
         if self._jumped_at is not None:
             self._jumped_at = None
-            logger.warning("the clock of this machine had jumped ahead: %s", why)
+            logger.warning("the clock of this machine had jumped ahead: %s", reason)
 
     def ahead_seconds(self) -> float:
         """Difference between the wall clock and this one; 0 unless the wall clock jumped."""
@@ -170,8 +170,8 @@ class ManualClock:
         """Advance the time and fire due timers in order, each at its due time."""
         end = self._elapsed_ms + milliseconds
         while self._due and self._due[0][0] <= end:
-            moment, _, timer = heapq.heappop(self._due)
-            self._elapsed_ms = max(self._elapsed_ms, moment)
+            deadline, _, timer = heapq.heappop(self._due)
+            self._elapsed_ms = max(self._elapsed_ms, deadline)
             timer.fire()
         self._elapsed_ms = end
 

@@ -15,10 +15,10 @@ MAX_SEGMENTS = 16384  # open indexes take memory too: a few KB each, megabytes f
 def raise_limit() -> None:
     """Raise the soft limit to the hard limit, as Java does: shells start with 1,024, or 256 on macOS."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    soft_limit = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    if soft == resource.RLIM_INFINITY or soft >= soft_limit:
         return
-    for limit in (wanted, min(wanted, 10_240)):  # OPEN_MAX of macOS, which reports no limit
+    for limit in (soft_limit, min(soft_limit, 10_240)):  # OPEN_MAX of macOS, which reports no limit
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         except (OSError, ValueError):

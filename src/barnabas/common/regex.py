@@ -39,8 +39,8 @@ limits = PatternLimits()
 class PatternError(ValueError):
     """Invalid or too large pattern; the message is the reason, `column` the position from 1, or None if unknown."""
 
-    def __init__(self, why: str, column: int | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, error: str, column: int | None = None) -> None:
+        super().__init__(error)
         self.column = column
         limits.refused += 1
 
@@ -95,11 +95,11 @@ def compile_pattern(pattern: str) -> Any:  # re2 has no types
         raise PatternError("it contains half of a character") from None
 
 
-def _column(pattern: str, why: str, where: str) -> int | None:
+def _column(pattern: str, error: str, where: str) -> int | None:
     """Locate the part that RE2 quotes. For parentheses it quotes the whole pattern: find the unmatched one."""
-    if why.endswith((" )", " (")):
+    if error.endswith((" )", " (")):
         return _unmatched_parenthesis(pattern)
-    if why.startswith("trailing"):
+    if error.startswith("trailing"):
         return len(pattern)
     found = pattern.rfind(where) if where else -1
     return found + 1 if found >= 0 else None

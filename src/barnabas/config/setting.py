@@ -76,9 +76,9 @@ class Setting(NamedTuple):
             raise self.wrong(text, complaint)
         return value
 
-    def wrong(self, text: str, why: str) -> ConfigError:
+    def wrong(self, text: str, reason: str) -> ConfigError:
         shown = "[hidden]" if self.sensitive else text
-        return ConfigError(f"Invalid value {shown} for configuration {self.name}: {why}")
+        return ConfigError(f"Invalid value {shown} for configuration {self.name}: {reason}")
 
     @property
     def default_value(self) -> Value:

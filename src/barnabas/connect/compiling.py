@@ -180,7 +180,7 @@ class ConnectorWriter:
 
 
 def _stop(name: str) -> F.Column:
-    said = F.concat(
+    concatenated = F.concat(
         F.lit(f"A row of {name} is invalid, and the connector has no `errors: {{topic: ...}}`: "), ERROR
     )
-    return F.raise_error(said).cast("boolean")
+    return F.raise_error(concatenated).cast("boolean")

@@ -181,9 +181,9 @@ class RunningConnector:
             step()
         except Exception as error:  # any failure: the other connectors must keep running
             self._close()
-            said = str(error) if isinstance(error, PipelineError) else words_of(error)
+            message = str(error) if isinstance(error, PipelineError) else words_of(error)
             if self.life.state != "failed":
-                self.life.failed(self._clock(), self._redaction.clean(said))
+                self.life.failed(self._clock(), self._redaction.clean(message))
             logger.warning("%s is %s: %s", self.connector.name, self.life.state, self.life.error)
 
     def _prepare(self) -> Runner:

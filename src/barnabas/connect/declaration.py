@@ -164,23 +164,23 @@ def read_connector(path: Path, overrides: Mapping[str, str] | None = None) -> Co
     document = _read(path)
     if not isinstance(document.value, dict):
         raise document.error((), "a connector needs `name`, `from` and `to`.")
-    said: _Document = _convert(document, document.value, _Document, ())
-    if not _NAME.fullmatch(said.name):
+    section: _Document = _convert(document, document.value, _Document, ())
+    if not _NAME.fullmatch(section.name):
         raise document.error(
-            ("name",), f"not a valid name: {said.name!r} (allowed: letters, digits, `.`, `_` and `-`)."
+            ("name",), f"not a valid name: {section.name!r} (allowed: letters, digits, `.`, `_` and `-`)."
         )
-    configuration = {BOOTSTRAP: "127.0.0.1:9092", **said.configuration, **(overrides or {})}
+    configuration = {BOOTSTRAP: "127.0.0.1:9092", **section.configuration, **(overrides or {})}
     connector = Connector(
         path.resolve(),
-        said.name,
-        _end(document, "from", said.source, SOURCES),
-        tuple(_transform(document, number, one) for number, one in enumerate(said.transforms)),
-        _end(document, "to", said.sink, SINKS),
-        said.errors,
-        said.storage or (path.resolve().parent / ".barnabas" / "connect" / said.name).as_uri(),
-        said.trigger,
-        _seconds(document, said.stalled_after, ("stalled_after",)),
-        said.restart,
+        section.name,
+        _end(document, "from", section.source, SOURCES),
+        tuple(_transform(document, number, one) for number, one in enumerate(section.transforms)),
+        _end(document, "to", section.sink, SINKS),
+        section.errors,
+        section.storage or (path.resolve().parent / ".barnabas" / "connect" / section.name).as_uri(),
+        section.trigger,
+        _seconds(document, section.stalled_after, ("stalled_after",)),
+        section.restart,
         configuration,
     )
     _check(document, connector)
@@ -231,15 +231,15 @@ def _end(
     return end
 
 
-def _transform(document: _LinedDocument, number: int, said: Mapping[str, Any]) -> Transform:
+def _transform(document: _LinedDocument, number: int, section: Mapping[str, Any]) -> Transform:
     path: DocumentPath = ("transforms", number)
-    if len(said) != 1:
+    if len(section) != 1:
         raise document.error(path, f"a transform must be one of {_listed(TRANSFORMS)}.")
-    kind, value = next(iter(said.items()))
+    kind, value = next(iter(section.items()))
     if kind not in TRANSFORMS:
         raise document.error((*path, kind), _unknown(kind, TRANSFORMS, "`transforms`"))
-    wanted, make = TRANSFORMS[kind]
-    made: Transform = make(_convert(document, value, wanted, (*path, kind)))
+    required, make = TRANSFORMS[kind]
+    made: Transform = make(_convert(document, value, required, (*path, kind)))
     problem = made.problem()
     if problem is not None:
         raise document.error((*path, kind), f"{problem}.")

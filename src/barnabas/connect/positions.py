@@ -40,7 +40,7 @@ class Positions:
         text = self._incoming.below("ends").read_text(max(numbers)) if numbers else None
         return None if text is None else str(json.loads(text))
 
-    def set(self, wanted: Mapping[TopicPartition, int]) -> None:
+    def set(self, offsets: Mapping[TopicPartition, int]) -> None:
         last, begun = self.last_batch(), _last(self._checkpoint.below("offsets"))
         if last is None:
             raise PipelineError(
@@ -53,7 +53,7 @@ class Positions:
             )
         lines = self._entry(last)
         sources = [json.loads(line) for line in lines[HEADER:]]
-        for tp, offset in wanted.items():
+        for tp, offset in offsets.items():
             _move(sources, tp, offset)
         text = "\n".join([*lines[:HEADER], *(json.dumps(one, separators=(",", ":")) for one in sources)])
         self._checkpoint.below("offsets").write_text(str(last), text)

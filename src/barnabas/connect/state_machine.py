@@ -99,10 +99,10 @@ class Tolerance:
         if total > self._total:
             self._seen.append((now, total - self._total))
         self._total = total
-        most, span = self._allowed
+        attempts, span = self._allowed
         while self._seen and self._seen[0][0] <= now - span:
             self._seen.popleft()
-        return sum(count for _, count in self._seen) <= most
+        return sum(count for _, count in self._seen) <= attempts
 
     def begin_again(self) -> None:
         """Restart the query's total at 0; errors within the window still count."""

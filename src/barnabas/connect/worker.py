@@ -107,9 +107,9 @@ class WorkerSettings:
         }
 
 
-def find_libs(given: Path | None) -> Path:
+def find_libs(path: Path | None) -> Path:
     """Return the folder of the Connect runtime; PipelineError with instructions if it is missing."""
-    folder = given or Path(os.environ.get(LIBS, "libs"))
+    folder = path or Path(os.environ.get(LIBS, "libs"))
     if not any(folder.glob("connect-runtime-*.jar")):
         raise PipelineError(
             f"connect-runtime not found in {folder}: unpack Apache Kafka, and pass its folder `libs` with "
@@ -182,8 +182,8 @@ class ConnectWorker:
         try:
             self._ask("PUT", f"/connectors/{name}/config", dict(config))
         except HttpError as error:
-            said = json.loads(error.body or b"{}").get("message", error)
-            raise PipelineError(f"Kafka Connect rejects the connector {name}.", str(said)) from None
+            answer = json.loads(error.body or b"{}").get("message", error)
+            raise PipelineError(f"Kafka Connect rejects the connector {name}.", str(answer)) from None
 
     def look(self, now: float) -> list[ProcessStatus]:
         """Return the status of all connectors; restart failed ones whose backoff has expired."""
@@ -198,10 +198,10 @@ class ConnectWorker:
         else:
             self._ask("PUT", f"{path}/{kind}")
 
-    def _watched(self, name: str, said: Mapping[str, Any], now: float) -> ProcessStatus:
+    def _watched(self, name: str, answer: Mapping[str, Any], now: float) -> ProcessStatus:
         life = self._lives.setdefault(name, ConnectorState(Restart(), float("inf")))
-        parts = [_part(f"task {task['id']}", task) for task in said["tasks"]]
-        own = _part("connector", said["connector"])
+        parts = [_part(f"task {task['id']}", task) for task in answer["tasks"]]
+        own = _part("connector", answer["connector"])
         failed = [part for part in (own, *parts) if part.state == "failed"]
         if failed and life.state != "retrying":
             life.failed(now, failed[0].reason)
@@ -249,8 +249,8 @@ def _config_in(file: Path) -> tuple[str, dict[str, str]]:
         if file.suffix != ".json":
             config = parse_properties(text)
             return config["name"], config
-        said = json.loads(text)
-        return said["name"], {"name": said["name"], **said["config"]}
+        answer = json.loads(text)
+        return answer["name"], {"name": answer["name"], **answer["config"]}
     except OSError as error:
         raise PipelineError(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
@@ -259,9 +259,9 @@ def _config_in(file: Path) -> tuple[str, dict[str, str]]:
         ) from None
 
 
-def _part(name: str, said: Mapping[str, Any]) -> StatusPart:
-    reason = str(said.get("trace") or "").split("\n")[0]
-    return StatusPart(name, _STATES.get(said["state"], "failed"), reason)
+def _part(name: str, answer: Mapping[str, Any]) -> StatusPart:
+    reason = str(answer.get("trace") or "").split("\n")[0]
+    return StatusPart(name, _STATES.get(answer["state"], "failed"), reason)
 
 
 def _java() -> list[str]:

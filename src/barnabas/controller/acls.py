@@ -76,13 +76,13 @@ def checked(acl: AclBinding) -> AclBinding | KafkaError:
 
 
 def create_acls(
-    acls: frozenset[AclBinding], wanted: Sequence[AclBinding | KafkaError], most: int = MAX_INT
+    acls: frozenset[AclBinding], requested: Sequence[AclBinding | KafkaError], limit: int = MAX_INT
 ) -> Steps[AclPlan]:
-    """Plan why each cannot be created, in the order of the request; None for one that exists. There may be `most`."""
+    """Plan the creation of ACLs; the results are in the order of the request. At most `limit` ACLs may exist."""
     added: dict[AclBinding, None] = {}
     results: list[KafkaError | None] = []
-    room = most - len(acls)
-    for number, acl in enumerate(wanted, 1):
+    room = limit - len(acls)
+    for number, acl in enumerate(requested, 1):
         if not number % PIECE:
             yield
         if isinstance(acl, KafkaError):
@@ -94,7 +94,7 @@ def create_acls(
             results.append(problem)
             if problem is None:
                 added[acl] = None
-    return AclPlan(acls, results, lambda others: create_acls(others, wanted, most), added=added)
+    return AclPlan(acls, results, lambda others: create_acls(others, requested, limit), added=added)
 
 
 def _without_room(room: int) -> KafkaError | None:
@@ -131,20 +131,20 @@ def delete_acls(acls: frozenset[AclBinding], filters: Sequence[AclFilter]) -> St
     return AclPlan(acls, found, lambda others: _delete_others(others, acls, filters, found), removed)
 
 
-def _problem(wanted: AclFilter) -> KafkaError | None:
+def _problem(acl_filter: AclFilter) -> KafkaError | None:
     try:
-        wanted.check()
+        acl_filter.check()
     except KafkaError as error:
         return error.with_traceback(None)  # it is kept, and would keep all the frames of its traceback
     return None
 
 
 def _matching(
-    parts: Sequence[Sequence[AclBinding]], wanted: AclFilter, removed: dict[AclBinding, None]
+    parts: Sequence[Sequence[AclBinding]], acl_filter: AclFilter, removed: dict[AclBinding, None]
 ) -> Steps[list[AclBinding]]:
     found: list[AclBinding] = []
     for part in parts:
-        some = wanted.select(part)
+        some = acl_filter.select(part)
         found += some
         removed.update(dict.fromkeys(some))
         yield
@@ -192,8 +192,8 @@ def _too_many(text: str) -> KafkaError:
 
 def _changed(removed: Iterable[AclBinding], added: Iterable[AclBinding]) -> list[Delta]:
     """In deltas that are not too long each."""
-    gone, new = tuple(removed), tuple(added)
+    deleted, new = tuple(removed), tuple(added)
     return [
-        AclsChanged(gone[start : start + ACLS_PER_DELTA], new[start : start + ACLS_PER_DELTA])
-        for start in range(0, max(len(gone), len(new)), ACLS_PER_DELTA)
+        AclsChanged(deleted[start : start + ACLS_PER_DELTA], new[start : start + ACLS_PER_DELTA])
+        for start in range(0, max(len(deleted), len(new)), ACLS_PER_DELTA)
     ]

@@ -58,11 +58,11 @@ def alter_client_quotas(
     alterations: Sequence[Alteration],
     *,
     validate_only: bool = False,
-    most: int = MAX_INT,
+    limit: int = MAX_INT,
 ) -> Decided[list[KafkaError | None]]:
     """Apply each alteration; return the errors in the order of the request.
 
-    `most` entities may have quotas.
+    `limit` entities may have quotas.
     """
     counts: dict[frozenset[tuple[str, str | None]], int] = {}
     for one in alterations:
@@ -70,7 +70,7 @@ def alter_client_quotas(
         counts[key] = counts.get(key, 0) + 1
     results: list[KafkaError | None] = []
     deltas: list[Delta] = []
-    room = most - len(image.client_quotas)
+    room = limit - len(image.client_quotas)
     for one in alterations:
         try:
             changes = _deltas(image, one, is_repeated=counts[frozenset(one.entity)] > 1)

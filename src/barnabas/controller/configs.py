@@ -60,7 +60,7 @@ Results = dict[Resource, KafkaError | None]
 
 def alter_configs(
     image: MetadataImage,
-    wanted: Mapping[Resource, Mapping[str, str | None]],
+    requested: Mapping[Resource, Mapping[str, str | None]],
     rules: ConfigRules,
     policy: ControllerPolicy,
     *,
@@ -69,23 +69,23 @@ def alter_configs(
     """Replace all configs of each resource; omitted ones return to their default."""
 
     def target(resource: Resource) -> dict[str, str]:
-        return {name: _not_null(name, value) for name, value in wanted[resource].items()}
+        return {name: _not_null(name, value) for name, value in requested[resource].items()}
 
-    return _change(image, wanted, target, rules, policy, validate_only)
+    return _change(image, requested, target, rules, policy, validate_only)
 
 
 def incremental_alter_configs(
     image: MetadataImage,
-    wanted: Mapping[Resource, Sequence[ConfigOperation]],
+    requested: Mapping[Resource, Sequence[ConfigOperation]],
     rules: ConfigRules,
     policy: ControllerPolicy,
     *,
     validate_only: bool = False,
 ) -> Decided[Results]:
     def target(resource: Resource) -> dict[str, str]:
-        return _after_operations(image, resource, wanted[resource], rules)
+        return _after_operations(image, resource, requested[resource], rules)
 
-    return _change(image, wanted, target, rules, policy, validate_only)
+    return _change(image, requested, target, rules, policy, validate_only)
 
 
 def _change(
@@ -222,11 +222,11 @@ def _changed_list(operation: ConfigOperation, before: str | None) -> str:
             f"Can't {verb} to key {operation.name} because its type is not LIST.",
         )
     items = [item for item in before.split(",") if item]
-    given = _not_null(operation.name, operation.value).split(",")
+    values = _not_null(operation.name, operation.value).split(",")
     if operation.operation == ConfigOperationType.APPEND:
-        items += [item for item in given if item not in items]
+        items += [item for item in values if item not in items]
     else:
-        items = [item for item in items if item not in given]
+        items = [item for item in items if item not in values]
     return ",".join(items)
 
 

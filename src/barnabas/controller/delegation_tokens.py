@@ -39,22 +39,22 @@ class NewToken:
 
 
 def create_token(
-    image: MetadataImage, wanted: NewToken, rules: TokenRules, now_ms: int
+    image: MetadataImage, requested: NewToken, rules: TokenRules, now_ms: int
 ) -> Decided[DelegationToken]:
-    if len(wanted.renewers) > MAX_RENEWERS:
+    if len(requested.renewers) > MAX_RENEWERS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"a token has at most {MAX_RENEWERS} renewers")
     if len(image.delegation_tokens) >= rules.max_tokens:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"there are as many tokens as barnabas.delegation.tokens.max allows ({rules.max_tokens})",
         )
-    lifetime = min(wanted.lifetime_ms, rules.longest_ms) if wanted.lifetime_ms > 0 else rules.longest_ms
+    lifetime = min(requested.lifetime_ms, rules.longest_ms) if requested.lifetime_ms > 0 else rules.longest_ms
     longest = now_ms + lifetime
     token = DelegationToken(
         uuid_to_text(new_uuid()),
-        wanted.owner,
-        wanted.requester,
-        wanted.renewers,
+        requested.owner,
+        requested.requester,
+        requested.renewers,
         now_ms,
         min(longest, now_ms + rules.renewed_for_ms),
         longest,
@@ -89,8 +89,8 @@ def expire_token(
 
 def remove_expired(image: MetadataImage, now_ms: int) -> Decided[int]:
     """Remove expired tokens; return their number."""
-    gone = [token for token in image.delegation_tokens.values() if is_expired(token, now_ms)]
-    return [DelegationTokenRemoved(token.token_id) for token in gone], len(gone)
+    expired = [token for token in image.delegation_tokens.values() if is_expired(token, now_ms)]
+    return [DelegationTokenRemoved(token.token_id) for token in expired], len(expired)
 
 
 def _found(image: MetadataImage, token_id: str | None) -> DelegationToken:

@@ -28,15 +28,15 @@ BALANCED_AT_ONCE = 1000
 
 def elect_leaders(
     image: MetadataImage,
-    wanted: Iterable[TopicPartition] | None,
+    requested: Iterable[TopicPartition] | None,
     election: Election,
     policy: ControllerPolicy,
 ) -> Decided[dict[TopicPartition, KafkaError | None]]:
-    """The result of each partition, None for success. `wanted` None means all partitions; those that need
+    """The result of each partition, None for success. `requested` None means all partitions; those that need
     no election are
     omitted from the results.
     """
-    partitions = all_partitions(image) if wanted is None else wanted
+    partitions = all_partitions(image) if requested is None else requested
     deltas: list[Delta] = []
     results: dict[TopicPartition, KafkaError | None] = {}
     for topic_partition in partitions:
@@ -44,7 +44,7 @@ def elect_leaders(
             deltas.append(_elect(image, topic_partition, election, policy))
             results[topic_partition] = None
         except KafkaError as error:
-            if wanted is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            if requested is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results[topic_partition] = error
     return deltas, results
 
@@ -65,21 +65,21 @@ def uncleanly_led(
 
 
 def _elect(
-    image: MetadataImage, wanted: TopicPartition, election: Election, policy: ControllerPolicy
+    image: MetadataImage, requested: TopicPartition, election: Election, policy: ControllerPolicy
 ) -> PartitionChanged:
-    topic = image.topics.get(wanted.topic)
+    topic = image.topics.get(requested.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {wanted.topic}")
-    partition = topic.partition(wanted.partition)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {requested.topic}")
+    partition = topic.partition(requested.partition)
     if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {wanted}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {requested}")
     if not _election_needed(partition, election):
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     min_isr = policy.min_isr(image, topic.name, len(partition.replicas))
     state = next_state(partition, Transition(image.can_lead, min_isr, election))
     if state.leader in (partition.leader, NO_LEADER):
         raise KafkaError(*_NOT_ELECTED[election])
-    return PartitionChanged(topic.topic_id, wanted.partition, state, is_unclean(partition, state))
+    return PartitionChanged(topic.topic_id, requested.partition, state, is_unclean(partition, state))
 
 
 def _election_needed(partition: PartitionState, election: Election) -> bool:
@@ -93,12 +93,12 @@ def balance_leaders(image: MetadataImage, policy: ControllerPolicy) -> Decided[i
 
     Those whose preferred replica is not in sync stay.
     """
-    wanted = [
+    requested = [
         TopicPartition(topic.name, index)
         for topic, index, partition in image.partitions()
         if partition.leader != partition.preferred_leader
         and partition.preferred_leader in partition.isr
         and image.can_lead(partition.preferred_leader)
     ][:BALANCED_AT_ONCE]
-    deltas, _ = elect_leaders(image, wanted, Election.PREFERRED, policy)
+    deltas, _ = elect_leaders(image, requested, Election.PREFERRED, policy)
     return deltas, len(deltas)

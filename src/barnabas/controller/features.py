@@ -46,11 +46,11 @@ def update_features(
 def check_supported(image: MetadataImage, broker_id: int, supported: Mapping[str, tuple[int, int]]) -> None:
     """Raise KafkaError if a broker does not support the finalized features; it must not join."""
     for name, level in image.features.items():
-        least, most = supported.get(name, (0, 0))
-        if not least <= level <= most:
+        minimum, maximum = supported.get(name, (0, 0))
+        if not minimum <= level <= maximum:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"broker {broker_id} supports {name} {least} to {most}, and the cluster has finalized {level}: "
+                f"broker {broker_id} supports {name} {minimum} to {maximum}, and the cluster has finalized {level}: "
                 "upgrade this broker",
             )
 
@@ -88,13 +88,13 @@ def _unsupported(image: MetadataImage, update: FeatureUpdate, supported: tuple[i
     """The broker that does not support this level; removing a feature is always possible."""
     if update.level == 0:
         return None
-    least, most = supported
-    if not least <= update.level <= most:
-        return f"Local controller {image.controller_id} only supports versions {least}-{most}"
+    minimum, maximum = supported
+    if not minimum <= update.level <= maximum:
+        return f"Local controller {image.controller_id} only supports versions {minimum}-{maximum}"
     for broker in image.brokers.values():
-        least, most = broker.features.get(update.name, (0, 0))
-        if not least <= update.level <= most:
-            return f"Broker {broker.id} only supports versions {least}-{most}"
+        minimum, maximum = broker.features.get(update.name, (0, 0))
+        if not minimum <= update.level <= maximum:
+            return f"Broker {broker.id} only supports versions {minimum}-{maximum}"
     return None
 
 

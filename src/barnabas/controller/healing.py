@@ -100,18 +100,18 @@ class Healing:
 
     def _returned(self, image: MetadataImage) -> Targets:
         moving = set(_moving(image))
-        self._replacing = {tp: gone for tp, gone in self._replacing.items() if tp in moving}
-        return {tp: None for tp, gone in self._replacing.items() if image.can_lead(gone)}
+        self._replacing = {tp: dead for tp, dead in self._replacing.items() if tp in moving}
+        return {tp: None for tp, dead in self._replacing.items() if image.can_lead(dead)}
 
     def _replacements(self, image: MetadataImage, before: float, room: int) -> Targets:
         if len(self._away_since) * MAX_PART_AWAY > len(image.brokers):
             return {}
         targets: Targets = {}
-        for gone in sorted(broker for broker, since in self._away_since.items() if since <= before):
-            assignment = _without_stuck(image, gone, targets)
-            for move in drain(assignment, _sites(image), gone)[: room - len(targets)]:
+        for dead in sorted(broker for broker, since in self._away_since.items() if since <= before):
+            assignment = _without_stuck(image, dead, targets)
+            for move in drain(assignment, _sites(image), dead)[: room - len(targets)]:
                 targets[move.partition] = move.after
-                self._replacing[move.partition] = gone
+                self._replacing[move.partition] = dead
         return targets
 
     # -- brokers that have joined ------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _settled(image: MetadataImage) -> dict[TopicPartition, tuple[int, ...]]:
     }
 
 
-def _without_stuck(image: MetadataImage, gone: int, chosen: Container[TopicPartition]) -> Assignment:
+def _without_stuck(image: MetadataImage, dead: int, chosen: Container[TopicPartition]) -> Assignment:
     """All settled assignments, without the partitions of a lost broker that have no replacement broker,
     no leader to copy
     from, or a reassignment already.
@@ -156,7 +156,7 @@ def _without_stuck(image: MetadataImage, gone: int, chosen: Container[TopicParti
     def is_stuck(tp: TopicPartition, replicas: tuple[int, ...]) -> bool:
         state = image.partition(*tp)
         has_leader = state is not None and state.leader in alive
-        return gone in replicas and (tp in chosen or not has_leader or alive <= set(replicas))
+        return dead in replicas and (tp in chosen or not has_leader or alive <= set(replicas))
 
     return {tp: replicas for tp, replicas in _settled(image).items() if not is_stuck(tp, replicas)}
 

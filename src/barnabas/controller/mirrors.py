@@ -166,11 +166,11 @@ class _Alteration:
 
     def create(self, policy: ControllerPolicy) -> Results:
         """Create all new mirrors in one step."""
-        wanted = [
+        requested = [
             NewTopic(each.name, each.num_partitions, each.replication_factor, (), dict(each.configs))
             for each in self._new.values()
         ]
-        deltas, created = create_topics(self._image, wanted, policy) if wanted else ([], {})
+        deltas, created = create_topics(self._image, requested, policy) if requested else ([], {})
         self.deltas += deltas
         return {
             name: topic if isinstance(topic, KafkaError) else self._store(self._mirror_of(topic.state))

@@ -92,7 +92,7 @@ def _renamed(state: PartitionState, old: int, new: int) -> PartitionState:
 def replace_gone(image: MetadataImage, node: int, count: int, policy: ControllerPolicy) -> Decided[int]:
     """Transfer the partitions of processes that the node has no more, and remove those brokers: process k is replaced
     by process k mod `count`. The result is the number of partitions."""
-    gone = {
+    dead = {
         each.id: broker_of(node, number_of(each.id, node) % count)
         for each in image.brokers.values()
         if node_of(each) == node and each.id != node and number_of(each.id, node) >= count
@@ -100,9 +100,9 @@ def replace_gone(image: MetadataImage, node: int, count: int, policy: Controller
     targets = {}
     for topic, index, state in image.partitions():
         for broker_id in state.replicas:
-            if broker_id in gone:
-                targets[TopicPartition(topic.name, index)] = broker_id, gone[broker_id]
-    return [*transfer(image, targets, policy), *map(BrokerRemoved, gone)], len(targets)
+            if broker_id in dead:
+                targets[TopicPartition(topic.name, index)] = broker_id, dead[broker_id]
+    return [*transfer(image, targets, policy), *map(BrokerRemoved, dead)], len(targets)
 
 
 # -- More processes ------------------------------------------------------------------------------------
@@ -142,13 +142,13 @@ def _even(held: Mapping[TopicPartition, int], ids: Collection[int]) -> Iterator[
 def _even_out(topic: dict[int, list[TopicPartition]]) -> None:
     """Move partitions until no process has two more than another."""
     while True:
-        most, least = (
+        largest, smallest = (
             max(topic, key=lambda each: len(topic[each])),
             min(topic, key=lambda each: len(topic[each])),
         )
-        if len(topic[most]) - len(topic[least]) <= 1:
+        if len(topic[largest]) - len(topic[smallest]) <= 1:
             return
-        topic[least].append(topic[most].pop())
+        topic[smallest].append(topic[largest].pop())
 
 
 def _move_extras(topic: dict[int, list[TopicPartition]], totals: Counter[int]) -> None:
@@ -159,12 +159,12 @@ def _move_extras(topic: dict[int, list[TopicPartition]], totals: Counter[int]) -
         without = [each for each, partitions in topic.items() if len(partitions) == fewest]
         if not with_extra:
             return
-        most, least = max(with_extra, key=totals.__getitem__), min(without, key=totals.__getitem__)
-        if totals[most] - totals[least] <= 1:
+        largest, smallest = max(with_extra, key=totals.__getitem__), min(without, key=totals.__getitem__)
+        if totals[largest] - totals[smallest] <= 1:
             return
-        topic[least].append(topic[most].pop())
-        totals[most] -= 1
-        totals[least] += 1
+        topic[smallest].append(topic[largest].pop())
+        totals[largest] -= 1
+        totals[smallest] += 1
 
 
 # -- Checks --------------------------------------------------------------------------------------------

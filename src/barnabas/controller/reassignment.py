@@ -88,26 +88,26 @@ def alter_reassignments(
 
 
 def list_reassignments(
-    image: MetadataImage, wanted: Iterable[TopicPartition] | None
+    image: MetadataImage, requested: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, PartitionState]:
     """The reassignments in progress; of all partitions, or of those requested. Unknown ones are omitted."""
-    if wanted is None:
-        wanted = (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
-    found = ((asked, image.partition(*asked)) for asked in wanted)
-    return {asked: state for asked, state in found if state is not None and state.being_reassigned}
+    if requested is None:
+        requested = (TopicPartition(topic.name, index) for topic, index, _ in image.partitions())
+    found = ((tp, image.partition(*tp)) for tp in requested)
+    return {tp: state for tp, state in found if state is not None and state.being_reassigned}
 
 
-def _find(image: MetadataImage, wanted: TopicPartition) -> tuple[TopicState, PartitionState]:
-    topic = image.topics.get(wanted.topic)
+def _find(image: MetadataImage, requested: TopicPartition) -> tuple[TopicState, PartitionState]:
+    topic = image.topics.get(requested.topic)
     if topic is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.topic}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {requested.topic}."
         )
-    partition = topic.partition(wanted.partition)
+    partition = topic.partition(requested.partition)
     if partition is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"Unable to find partition {wanted.topic}:{wanted.partition}.",
+            f"Unable to find partition {requested.topic}:{requested.partition}.",
         )
     return topic, partition
 

@@ -113,17 +113,19 @@ class RestoredTopics(NamedTuple):
 
 def sort_topics(image: MetadataImage, stored: Sequence[StoredTopic], deleted: set[Uuid]) -> RestoredTopics:
     known = {topic.topic_id for topic in stored}
-    ours = [topic for topic in image.topics.values() if topic.topic_id not in deleted]
-    names = {topic.name for topic in ours}
+    restored = [topic for topic in image.topics.values() if topic.topic_id not in deleted]
+    names = {topic.name for topic in restored}
     adopted, unnamed = _adoptable(
         [topic for topic in stored if image.topic_by_id(topic.topic_id) is None], names
     )
     return RestoredTopics(
-        restored=tuple(sorted(topic.name for topic in ours if topic.topic_id in known)),
+        restored=tuple(sorted(topic.name for topic in restored if topic.topic_id in known)),
         adopted=tuple(sorted(adopted)),
         deleted=tuple(sorted(topic.name for topic in image.topics.values() if topic.topic_id in deleted)),
         empty=tuple(
-            sorted(topic.name for topic in ours if topic.topic_id not in known and _has_content(topic.name))
+            sorted(
+                topic.name for topic in restored if topic.topic_id not in known and _has_content(topic.name)
+            )
         ),
         unnamed=tuple(unnamed),
     )
@@ -215,8 +217,8 @@ def _replicas(topic: TopicState, index: int, brokers: Sequence[int]) -> tuple[in
     kept = [each for each in before if each in brokers]
     others = [brokers[(index + turn) % len(brokers)] for turn in range(len(brokers))]
     fill = [each for each in others if each not in kept]
-    wanted = min(len(before), len(brokers))
-    return tuple((kept + fill)[:wanted])
+    count = min(len(before), len(brokers))
+    return tuple((kept + fill)[:count])
 
 
 def _fenced(image: MetadataImage, broker_id: int) -> BrokerState:

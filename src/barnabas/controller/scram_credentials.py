@@ -37,13 +37,13 @@ Results = dict[str, KafkaError | None]
 
 
 def alter_credentials(
-    image: MetadataImage, alterations: Sequence[Alteration], most: int = MAX_INT
+    image: MetadataImage, alterations: Sequence[Alteration], limit: int = MAX_INT
 ) -> Decided[Results]:
-    """A user may be named once: the first refusal of a user counts, and nothing of the others is done. There may be
-    `most` credentials."""
+    """Each user may occur once; if an alteration of a user is rejected, none of that user is applied. At most `limit`
+    credentials may exist."""
     results: Results = {}
     deltas: dict[str, Delta] = {}
-    room = most - len(image.scram_credentials)
+    room = limit - len(image.scram_credentials)
     for one in alterations:
         if one.user not in results:
             is_known = ScramUser(one.user, one.mechanism) in image.scram_credentials

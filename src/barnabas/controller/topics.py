@@ -63,18 +63,18 @@ class MorePartitions:
 
 def create_topics(
     image: MetadataImage,
-    wanted: Sequence[NewTopic],
+    requested: Sequence[NewTopic],
     policy: ControllerPolicy,
     *,
     validate_only: bool = False,
     new_id: Callable[[], Uuid] = new_uuid,
 ) -> Decided[dict[str, CreatedTopic | KafkaError]]:
     """Create each topic separately: one failure does not affect the others."""
-    repeated = _repeated(topic.name for topic in wanted)
-    refusal = refusal_of_size(sum(_partitions_asked_for(topic, policy) for topic in wanted))
+    repeated = _repeated(topic.name for topic in requested)
+    refusal = refusal_of_size(sum(_partitions_asked_for(topic, policy) for topic in requested))
     creation = _Creation(image, policy, new_id)
     results: dict[str, CreatedTopic | KafkaError] = {}
-    for topic in wanted:
+    for topic in requested:
         if topic.name in repeated:
             results[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         elif refusal is not None:
@@ -171,11 +171,11 @@ def delete_topics(
 
 
 def create_partitions(
-    image: MetadataImage, wanted: Sequence[MorePartitions], *, validate_only: bool = False
+    image: MetadataImage, requested: Sequence[MorePartitions], *, validate_only: bool = False
 ) -> Decided[dict[str, PartitionsAdded | KafkaError]]:
-    repeated = _repeated(request.topic for request in wanted)
+    repeated = _repeated(request.topic for request in requested)
     results: dict[str, PartitionsAdded | KafkaError] = {}
-    for request in wanted:
+    for request in requested:
         if request.topic in repeated:
             results[request.topic] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:

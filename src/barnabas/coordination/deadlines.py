@@ -43,11 +43,11 @@ class Deadlines(Generic[K]):
 
     def set(self, key: K, milliseconds: int) -> None:
         """Set the deadline of `key`, replacing an earlier one."""
-        moment = self._clock.monotonic() + milliseconds / 1000
+        deadline = self._clock.monotonic() + milliseconds / 1000
         known = self._moments.get(key)
-        self._moments[key] = moment
-        if known is None or moment < known:
-            self._push(moment, key)
+        self._moments[key] = deadline
+        if known is None or deadline < known:
+            self._push(deadline, key)
 
     def cancel(self, key: K) -> None:
         self._moments.pop(key, None)
@@ -59,9 +59,9 @@ class Deadlines(Generic[K]):
             self._timer.cancel()
         self._timer, self._armed_for = None, float("inf")
 
-    def _push(self, moment: float, key: K) -> None:
+    def _push(self, deadline: float, key: K) -> None:
         self._order += 1  # keys need not be comparable
-        heapq.heappush(self._heap, (moment, self._order, key))
+        heapq.heappush(self._heap, (deadline, self._order, key))
         self._arm()
 
     def _arm(self) -> None:
@@ -81,15 +81,15 @@ class Deadlines(Generic[K]):
         due: deque[K] = deque()
         while self._heap and self._heap[0][0] <= now:
             _, _, key = heapq.heappop(self._heap)
-            moment = self._moments.get(key)
-            if moment is None:
+            deadline = self._moments.get(key)
+            if deadline is None:
                 continue
-            if moment <= now:
+            if deadline <= now:
                 del self._moments[key]
                 due.append(key)
             else:
                 self._order += 1
-                heapq.heappush(self._heap, (moment, self._order, key))
+                heapq.heappush(self._heap, (deadline, self._order, key))
         try:
             while due:
                 self._reached(due.popleft())

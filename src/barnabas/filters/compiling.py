@@ -107,10 +107,10 @@ def _root_field(node: RootField | HasRootField, layout: RowLayout) -> Evaluate:
     slot, attribute = layout.slot(node.root), layout.attribute(node.root, node.field)
     field = node.field
     if attribute is None:
-        whole = _root(slot)
+        is_root = _root(slot)
         if isinstance(node, HasRootField):
-            return lambda row: has(whole(row), field)
-        return lambda row: select(whole(row), field)
+            return lambda row: has(is_root(row), field)
+        return lambda row: select(is_root(row), field)
 
     def get(row: Row) -> Any:
         value = getattr(row[slot], attribute)

@@ -47,13 +47,13 @@ class RowLayout:
         for node in nodes:
             if isinstance(node, (RootField, HasRootField)) and node.field not in fields[node.root]:
                 fields[node.root].append(node.field)
-        whole = {node.name for node in nodes if isinstance(node, (Root, HasRoot))}
+        root_slots = {node.name for node in nodes if isinstance(node, (Root, HasRoot))}
         self._attributes: dict[tuple[str, str], str] = {}
         self._slots: dict[str, int] = {}
         self.parts: list[SlotSource] = []
-        for root in sorted((whole | fields.keys()) & ROOTS.keys()):
+        for root in sorted((root_slots | fields.keys()) & ROOTS.keys()):
             self._slots[root] = len(self.parts)
-            in_struct = root in ("key", "value") and root not in whole
+            in_struct = root in ("key", "value") and root not in root_slots
             self.parts.append(self._part(root, fields[root] if in_struct else None, decode_value))
         for node in nodes:
             if isinstance(node, Comprehension):
@@ -98,27 +98,27 @@ def _walk(node: SyntaxNode) -> Iterable[SyntaxNode]:
 
 def _present(root: str, load: Callable[[Any], Any]) -> Callable[[Any], Any]:
     missing = Missing(f"no such field: {root}")
-    return lambda given: missing if given is None else load(given)
+    return lambda data: missing if data is None else load(data)
 
 
-def _text(given: bytes) -> str:
-    return given.decode("utf-8", "replace")
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 _as_object = msgspec.json.Decoder(dict[str, Any])
 
 
-def _object_or_text(given: bytes) -> Any:
+def _object_or_text(data: bytes) -> Any:
     try:
-        return _as_object.decode(given)
+        return _as_object.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return _text(given)
+        return _text(data)
 
 
 def _checked(decode: Decode) -> Decode:
-    def load(given: bytes) -> Any:
+    def load(data: bytes) -> Any:
         try:
-            return decode(given)
+            return decode(data)
         except ValueError as error:
             return Missing(f"the value cannot be decoded: {error}")
 
@@ -131,30 +131,30 @@ def _struct_loader(root: str, names: dict[str, str]) -> Callable[[Any], Any]:
     absent = kind(*[Missing(f"no such field: {root}")] * len(names))
     no_object = kind(*[NO_OBJECT] * len(names))
 
-    def load(given: Any) -> Any:
-        if given is None:
+    def load(data: Any) -> Any:
+        if data is None:
             return absent
         try:
-            return decode(given)
+            return decode(data)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return no_object
 
     return load
 
 
-def _headers(given: Any) -> dict[str, str | None]:
+def _headers(data: Any) -> dict[str, str | None]:
     """The last header wins if a name occurs twice; the columnar reader passes maps, not pairs."""
-    pairs = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in given or ()]
+    pairs = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in data or ()]
     return {name: None if value is None else _text(value) for name, value in pairs}
 
 
-def _milliseconds(given: int) -> Any:
-    return Missing("no such field: timestampMs") if given == NO_TIMESTAMP else given
+def _milliseconds(data: int) -> Any:
+    return Missing("no such field: timestampMs") if data == NO_TIMESTAMP else data
 
 
-def _timestamp(given: int) -> Any:
+def _timestamp(data: int) -> Any:
     try:
-        found = _milliseconds(given)
+        found = _milliseconds(data)
         return found if isinstance(found, Missing) else Timestamp(found * MILLISECOND)
     except ValueError as error:
         return Missing(str(error))

@@ -63,9 +63,9 @@ def parse_duration(text: str) -> Duration:
     for found in _PART.finditer(unsigned):
         if found.start() != position:
             break
-        whole, _, fraction = found[1].partition(".")
+        digits, _, fraction = found[1].partition(".")
         unit = _UNITS[found[2]]
-        nanos += int(whole or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
+        nanos += int(digits or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
         position = found.end()
     if unsigned != "0" and (not unsigned or position != len(unsigned)):
         raise ValueError(f"not a valid duration: {text!r} (example: 1h30m)")

@@ -36,15 +36,15 @@ class DurableLog(RollingLog):
 
     # -- retention and truncation ---------------------------------------------------------------------
 
-    def delete_old_segments(self, now_ms: int, most: int | None = None) -> list[Segment]:
+    def delete_old_segments(self, now_ms: int, limit: int | None = None) -> list[Segment]:
         """Apply retention and return the removed segments; their files are deleted after file.delete.delay.ms.
 
-        At most `most` are removed; if it was that many, there may be more.
+        At most `limit` are removed; if it was that many, there may be more.
         """
         if not self.is_settled:
             return self.resume_replacement()
         with self.storage_errors():
-            return apply_retention(self, now_ms, most)
+            return apply_retention(self, now_ms, limit)
 
     def truncate_to(self, offset: int) -> None:
         """Truncate the log to `offset`, or to the start of the batch that contains it."""

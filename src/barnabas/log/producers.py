@@ -323,15 +323,15 @@ class ProducerStates:
 
     # -- expiry -------------------------------------------------------------------------------------
 
-    def expire(self, now_ms: int, expiration_ms: int, most: int | None = None) -> int:
+    def expire(self, now_ms: int, expiration_ms: int, limit: int | None = None) -> int:
         """Remove producers that were idle for `producer.id.expiration.ms`; return the number checked.
 
-        At most `most` are checked; if it was that many, there may be more.
+        At most `limit` are checked; if it was that many, there may be more.
         """
         if self.loaded_ms is not None and 0 <= now_ms - self.loaded_ms < min(GRACE_MS, expiration_ms):
             return 0
         checked = 0
-        for producer in list(islice(self._producers.values(), most)):
+        for producer in list(islice(self._producers.values(), limit)):
             if producer.producer_id in self.unstable:
                 self._move_last(producer, now_ms)
             elif now_ms - producer.last_append_ms >= expiration_ms:

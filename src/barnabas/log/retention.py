@@ -12,14 +12,14 @@ from barnabas.log.segments.segment import Segment
 from barnabas.log.tiering.retention import UNLIMITED, age_timestamp, local_limits, move_starts
 
 
-def apply_retention(log: RollingLog, now_ms: int, most: int | None = None) -> list[Segment]:
-    """Remove expired segments, oldest first, and at most `most` of them.
+def apply_retention(log: RollingLog, now_ms: int, limit: int | None = None) -> list[Segment]:
+    """Remove expired segments, oldest first, and at most `limit` of them.
 
     The log start is raised before segments are removed, so the log is consistent between two calls.
     """
     if log.is_tiered:
-        move_starts(log, now_ms, most)
-    count = count_deletable(log, now_ms, most)
+        move_starts(log, now_ms, limit)
+    count = count_deletable(log, now_ms, limit)
     if count == len(log.segments):
         log.roll(now_ms)
     removed = log.segments[:count]
@@ -54,7 +54,7 @@ def _rename_deleted(log: RollingLog, path: str, due_ms: int) -> None:
         log.garbage.append((due_ms, path + names.DELETED))
 
 
-def ages_to_learn(log: RollingLog, most: int) -> list[Segment]:
+def ages_to_learn(log: RollingLog, limit: int) -> list[Segment]:
     """Oldest sealed segments whose largest timestamp is only known after a scan.
 
     `delete_old_segments` with a limit does not remove them.
@@ -63,16 +63,16 @@ def ages_to_learn(log: RollingLog, most: int) -> list[Segment]:
     limit_ms = local_limits(config)[0] if log.is_tiered else config.retention_ms
     if not config.deletes or (limit_ms == UNLIMITED and config.retention_ms == UNLIMITED):
         return []
-    unknown = takewhile(lambda segment: not segment.knows_largest_timestamp(), log.segments[:-1][:most])
+    unknown = takewhile(lambda segment: not segment.knows_largest_timestamp(), log.segments[:-1][:limit])
     return list(unknown)
 
 
-def count_deletable(log: RollingLog, now_ms: int, most: int | None = None) -> int:
-    """Number of expired segments, from the oldest on; at most `most`. If all are, the caller rolls the active one."""
+def count_deletable(log: RollingLog, now_ms: int, limit: int | None = None) -> int:
+    """Number of expired segments, from the oldest on; at most `limit`. If all are, the caller rolls the active one."""
     count = _below_log_start(log)
     if log.config.deletes and not log.is_tiered:
-        count = max(count, _too_old(log, now_ms, most), _too_large(log, most))
-    return count if most is None else min(count, most)
+        count = max(count, _too_old(log, now_ms, limit), _too_large(log, limit))
+    return count if limit is None else min(count, limit)
 
 
 def _below_log_start(log: RollingLog) -> int:
@@ -80,18 +80,18 @@ def _below_log_start(log: RollingLog) -> int:
     return log.segments.number_of(min(start, log.tiered_checkpoint.covers) if log.is_tiered else start)
 
 
-def _too_old(log: RollingLog, now_ms: int, most: int | None) -> int:
+def _too_old(log: RollingLog, now_ms: int, maximum: int | None) -> int:
     limit = log.config.retention_ms
     if limit == UNLIMITED:
         return 0
 
     def is_too_old(segment: Segment) -> bool:
-        return now_ms - age_timestamp(log, segment, now_ms, most) > limit
+        return now_ms - age_timestamp(log, segment, now_ms, maximum) > limit
 
-    return _count_while(log, is_too_old, most)
+    return _count_while(log, is_too_old, maximum)
 
 
-def _too_large(log: RollingLog, most: int | None) -> int:
+def _too_large(log: RollingLog, maximum: int | None) -> int:
     limit = log.config.retention_bytes
     if limit == UNLIMITED:
         return 0
@@ -102,13 +102,13 @@ def _too_large(log: RollingLog, most: int | None) -> int:
         excess -= segment.size
         return excess >= 0
 
-    return _count_while(log, is_excess, most)
+    return _count_while(log, is_excess, maximum)
 
 
-def _count_while(log: RollingLog, is_expired: Callable[[Segment], bool], most: int | None) -> int:
+def _count_while(log: RollingLog, is_expired: Callable[[Segment], bool], limit: int | None) -> int:
     """Count the oldest segments that are expired, below the high watermark, and not an empty active segment."""
     segments, count = log.segments, 0
-    for segment in islice(segments, most):
+    for segment in islice(segments, limit):
         end = segments[count + 1].base_offset if segment is not log.active else log.log_end_offset
         if (
             end > log.high_watermark

@@ -125,14 +125,18 @@ class LineEncoder:
 
     def _encode(self, lines: Sequence[bytes], offsets: Sequence[int]) -> bytes:
         parts: list[bytes] = []
-        add, known, beginnings, most = parts.extend, _VARINTS, _BEGINNINGS, len(_VARINTS)
+        add, known, beginnings, table_size = parts.extend, _VARINTS, _BEGINNINGS, len(_VARINTS)
         before, afters = self._before, self._after
         fixed = 2 + len(before) + len(afters[0])
         for number, line, offset in zip(known, lines, offsets, strict=False):
             length, digits = len(line), b"%d" % offset
-            size = known[length] if length < most else varint(length)
-            whole = fixed + len(number) + len(size) + length + len(digits)
-            begin = beginnings[whole] if whole < most else varint(whole) + _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA
+            size = known[length] if length < table_size else varint(length)
+            encoded = fixed + len(number) + len(size) + length + len(digits)
+            begin = (
+                beginnings[encoded]
+                if encoded < table_size
+                else varint(encoded) + _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA
+            )
             add((begin, number, before, size, line, afters[len(digits)], digits))
         return b"".join(parts)
 
@@ -143,10 +147,10 @@ def _groups(
     """(first, last) line of each batch. Lines are contiguous, so their offsets give the total size."""
     first = 0
     while first < len(lines):
-        limit = offsets[first] + max_bytes - overhead * (1 - first)
+        table_size = offsets[first] + max_bytes - overhead * (1 - first)
         candidates = range(first, min(len(lines), first + MAX_RECORDS))
         fitting = bisect_right(
-            candidates, limit, key=lambda index: offsets[index] + len(lines[index]) + overhead * index
+            candidates, table_size, key=lambda index: offsets[index] + len(lines[index]) + overhead * index
         )
         last = first + max(1, fitting)
         yield first, last

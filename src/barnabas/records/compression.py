@@ -151,12 +151,12 @@ _GZIP_STEP = 1024 * 1024
 def _gunzip(data: memoryview, limit: int, max_blocks: int) -> bytes | bytearray:
     output = bytearray()
     position = 0
-    most = -(-max_blocks // BLOCKS_PER_MEMBER)
-    for _ in range(most):
+    maximum = -(-max_blocks // BLOCKS_PER_MEMBER)
+    for _ in range(maximum):
         position = _gunzip_member(data, position, output, limit)
         if position == len(data):
             return output
-    raise _too_many(f"gzip: more than {most} members")
+    raise _too_many(f"gzip: more than {maximum} members")
 
 
 def _gunzip_member(data: memoryview, position: int, output: bytearray, limit: int) -> int:

@@ -176,7 +176,7 @@ def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, 
 
 
 def read_headers(
-    data: bytes, position: int, end: int, most: int = MAX_HEADERS
+    data: bytes, position: int, end: int, limit: int = MAX_HEADERS
 ) -> tuple[tuple[Header, ...], int]:
     """The headers of a record and the position after them; ValueError or IndexError when they are malformed."""
     if data[position] == 0:  # the usual case
@@ -184,9 +184,9 @@ def read_headers(
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise ValueError(f"{count} headers do not fit into the record")
-    if count > most:
+    if count > limit:
         raise ValueError(
-            f"it has {count} headers; at most {most} are allowed (brokers: barnabas.validate.max.headers)"
+            f"it has {count} headers; at most {limit} are allowed (brokers: barnabas.validate.max.headers)"
         )
     headers = []
     for _ in range(count):

@@ -116,10 +116,10 @@ def _read_folded(data: bytes | bytearray, position: int) -> tuple[int, int]:
     return value << 1 if value >= 0 else 1, position
 
 
-def _skip_headers(data: bytes | bytearray, at: int, end: int, most: int) -> int:
+def _skip_headers(data: bytes | bytearray, at: int, end: int, limit: int) -> int:
     """The position after the headers of a record; ValueError if there are too many, or one has no key."""
     count, at = read_varint(data, at)
-    if not 0 <= count <= min(most, (end - at) // MIN_HEADER):
+    if not 0 <= count <= min(limit, (end - at) // MIN_HEADER):
         raise ValueError(count)
     for _ in range(count):
         byte = data[at]

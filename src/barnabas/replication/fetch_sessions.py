@@ -54,24 +54,24 @@ class FetchEntry:
         "sent_high_watermark", "sent_log_start", "session", "topic", "topic_id", "topic_key", "watched",
     )  # fmt: skip
 
-    def __init__(self, topic: FetchTopic, topic_key: str | Uuid, wanted: FetchPartition) -> None:
+    def __init__(self, topic: FetchTopic, topic_key: str | Uuid, element_count: FetchPartition) -> None:
         self.topic = topic.topic
         self.topic_id = topic.topic_id
         self.topic_key = topic_key  # name or id, depending on the session's version
-        self.partition = wanted.partition
+        self.partition = element_count.partition
         self.watched: Partition | None = None
         self.sent_high_watermark = -1
         self.sent_log_start = -1
-        self.fetch_offset = wanted.fetch_offset
-        self.partition_max_bytes = wanted.partition_max_bytes
-        self.current_leader_epoch = wanted.current_leader_epoch
-        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.fetch_offset = element_count.fetch_offset
+        self.partition_max_bytes = element_count.partition_max_bytes
+        self.current_leader_epoch = element_count.current_leader_epoch
+        self.last_fetched_epoch = element_count.last_fetched_epoch
 
-    def update(self, wanted: FetchPartition) -> None:
-        self.fetch_offset = wanted.fetch_offset
-        self.partition_max_bytes = wanted.partition_max_bytes
-        self.current_leader_epoch = wanted.current_leader_epoch
-        self.last_fetched_epoch = wanted.last_fetched_epoch
+    def update(self, element_count: FetchPartition) -> None:
+        self.fetch_offset = element_count.fetch_offset
+        self.partition_max_bytes = element_count.partition_max_bytes
+        self.current_leader_epoch = element_count.current_leader_epoch
+        self.last_fetched_epoch = element_count.last_fetched_epoch
 
     def sent(self, data: PartitionData) -> None:
         self.sent_high_watermark = data.high_watermark
@@ -124,13 +124,13 @@ class FetchSession:
         entries, ready = self.entries, self.ready
         for topic in request.topics:
             topic_key = topic.topic_id if self.uses_topic_ids else topic.topic
-            for wanted in topic.partitions:
-                index = wanted.partition
+            for element_count in topic.partitions:
+                index = element_count.partition
                 entry = entries.get((topic_key, index))
                 if entry is None:
-                    entry = entries[topic_key, index] = FetchEntry(topic, topic_key, wanted)
+                    entry = entries[topic_key, index] = FetchEntry(topic, topic_key, element_count)
                 else:
-                    entry.update(wanted)
+                    entry.update(element_count)
                 if self.replica != NO_REPLICA:
                     entry.sent_high_watermark = -1  # the follower may have lost our last response
                 ready[entry] = None
@@ -296,8 +296,8 @@ class FetchSessions:
         return session
 
     def _has_room(self, request: FetchRequest) -> bool:
-        wanted = sum(len(topic.partitions) for topic in request.topics)
-        return self.partition_count + wanted <= self.max_partitions
+        element_count = sum(len(topic.partitions) for topic in request.topics)
+        return self.partition_count + element_count <= self.max_partitions
 
     def _continue(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)

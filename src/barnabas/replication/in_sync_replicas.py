@@ -153,11 +153,11 @@ class InSyncReplicas(PartitionWatchers):
             self._recompute_flags()
             self._commit()
 
-    def _forget_lost(self, gone: set[int]) -> None:
+    def _forget_lost(self, departed: set[int]) -> None:
         """Forget the progress of a replica that left the ISR without a proposal although its broker is up: it has
         lost its disk."""
-        proposed = set(self.proposal.isr) if self.proposal is not None else gone
-        for replica in gone & proposed:
+        proposed = set(self.proposal.isr) if self.proposal is not None else departed
+        for replica in departed & proposed:
             follower = self._followers.get(replica)
             if follower is not None and self._cluster.eligible_epoch(replica) is not None:
                 follower.end_offset = UNKNOWN_OFFSET

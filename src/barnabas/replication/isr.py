@@ -89,7 +89,7 @@ class IsrChanges:
         }
         return dict(self._wanted)
 
-    def _take(self, asked: dict[Partition, IsrProposal], response: AlterPartitionResponse) -> bool:
+    def _take(self, proposals: dict[Partition, IsrProposal], response: AlterPartitionResponse) -> bool:
         """Apply the response; True if a proposal must be sent again."""
         answers = {
             (topic.topic_id, answer.partition_index): answer
@@ -97,7 +97,7 @@ class IsrChanges:
             for answer in topic.partitions
         }
         again = False
-        for partition, proposal in asked.items():
+        for partition, proposal in proposals.items():
             answer = answers.get((partition.topic_id, partition.index))
             error = ErrorCode(answer.error_code) if answer is not None else ErrorCode.NOT_CONTROLLER
             if error in _ASK_AGAIN:

@@ -312,8 +312,8 @@ class ReplicaManager:
         self._leave(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._delete_log(partition.topic_partition)
 
-    def _leave(self, partition: Partition, why: ErrorCode) -> None:
-        partition.retire(why)
+    def _leave(self, partition: Partition, reason: ErrorCode) -> None:
+        partition.retire(reason)
         self.on_applied(partition)
 
     def _delete_log(self, tp: TopicPartition) -> None:

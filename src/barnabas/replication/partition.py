@@ -199,12 +199,12 @@ class Partition(ReadablePartition):
     def unfence(self) -> None:
         self._recompute_flags()
 
-    def retire(self, why: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
+    def retire(self, reason: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> None:
         """Fail all waiters, because the partition leaves this broker (topic deleted, disk failed)."""
         self.is_leader = self._can_commit = self._is_writable = False
         self._commits_alone = self.is_recovering = False
         self.is_retired = True
-        self._fail_waiting(why)
+        self._fail_waiting(reason)
         self._changed(0)
 
     def leadership_error(self, epoch: int) -> ErrorCode:
@@ -262,13 +262,13 @@ class Partition(ReadablePartition):
     def why_not_writable(self) -> KafkaError:
         if self._can_commit and self.mirror is not None:
             return KafkaError(ErrorCode.POLICY_VIOLATION, self.mirror.write_refusal(self.topic))
-        why = f"this broker does not lead {self.topic}-{self.index}"
+        reason = f"this broker does not lead {self.topic}-{self.index}"
         if self.is_recovering:
-            why = (
+            reason = (
                 f"the leader of {self.topic}-{self.index} may lack records, and waits until it has read what is in the "
                 "object store"
             )
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
 
     def too_few(self) -> KafkaError:
         return KafkaError(

@@ -47,9 +47,9 @@ class Follower:
             self.caught_up_at = now
         return now - self.caught_up_at <= max_lag
 
-    def stays_far_behind(self, leader_end: int, most: int) -> bool:
-        """Return True if it lacks more than `most` records in two consecutive reviews."""
-        before, self.is_far_behind = self.is_far_behind, leader_end - self.end_offset > most
+    def stays_far_behind(self, leader_end: int, limit: int) -> bool:
+        """Return True if it lacks more than `limit` records in two consecutive reviews."""
+        before, self.is_far_behind = self.is_far_behind, leader_end - self.end_offset > limit
         return before and self.is_far_behind
 
 
@@ -64,12 +64,12 @@ class Followers(dict[int, Follower]):
             if (follower := self.get(member)) is None or not follower.keeps_up(leader_end, now, max_lag)
         }
 
-    def far_behind(self, members: Iterable[int], leader_end: int, most: int) -> set[int]:
-        """Members that lack more than `most` records in two consecutive reviews."""
-        if most == NO_LIMIT:
+    def far_behind(self, members: Iterable[int], leader_end: int, limit: int) -> set[int]:
+        """Members that lack more than `limit` records in two consecutive reviews."""
+        if limit == NO_LIMIT:
             return set()
         known = [(member, self[member]) for member in members if member in self]
-        return {member for member, follower in known if follower.stays_far_behind(leader_end, most)}
+        return {member for member, follower in known if follower.stays_far_behind(leader_end, limit)}
 
     def least_end(self, members: Iterable[int], leader: int, end: int) -> int:
         """The smallest log end of the members, at most the leader's `end`."""

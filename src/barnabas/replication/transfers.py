@@ -183,8 +183,8 @@ class PartitionTransfers:
     async def _request(self) -> None:
         """Request all holds that were wanted in this step of the event loop."""
         await asyncio.sleep(0)
-        wanted, self._wanted = self._wanted, []
-        self._granted(await self._holds.request(wanted))
+        requested, self._wanted = self._wanted, []
+        self._granted(await self._holds.request(requested))
 
     def _granted(self, holds: Holds) -> None:
         if self._is_stopping:

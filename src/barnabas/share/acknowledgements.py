@@ -125,9 +125,9 @@ def _ranges(batch: AcknowledgementBatch) -> Iterable[AcknowledgedRange]:
     if len(batch.acknowledge_types) == 1:
         yield AcknowledgedRange(first, batch.last_offset, Acknowledgement(batch.acknowledge_types[0]))
         return
-    for said, same in groupby(batch.acknowledge_types):
+    for acknowledgement, same in groupby(batch.acknowledge_types):
         last = first + len(list(same)) - 1
-        yield AcknowledgedRange(first, last, Acknowledgement(said))
+        yield AcknowledgedRange(first, last, Acknowledgement(acknowledgement))
         first = last + 1
 
 

@@ -44,7 +44,7 @@ class AcquireRequest(NamedTuple):
 
 def acquire(
     share: SharePartition,
-    wanted: AcquireRequest,
+    acquire_request: AcquireRequest,
     fetched_at: int,
     spans: Sequence[Span],
     now: float,
@@ -58,9 +58,9 @@ def acquire(
         return []
     _pass_gap(share, fetched_at, spans[0].first)
     end_before = share.end
-    acquired, left = _acquire_released(share, wanted, spans, now)
+    acquired, left = _acquire_released(share, acquire_request, spans, now)
     if left > 0 and share.end < spans[-1].last and not _is_suspect(share, acquired):
-        _acquire_new(share, wanted._replace(max_records=left), spans, now, acquired, delays or {})
+        _acquire_new(share, acquire_request._replace(max_records=left), spans, now, acquired, delays or {})
     return _joined(acquired, end_before)
 
 
@@ -90,15 +90,15 @@ def _pass_gap(share: SharePartition, fetched_at: int, first: int) -> None:
     """Skip offsets that compaction has removed from the log before they were delivered again."""
     for run in share.runs.within(fetched_at, min(first - 1, share.end)):
         if is_free(run):
-            for gone in share.runs.isolate(max(run.first, fetched_at), min(run.last, first - 1)):
-                share.skip(gone)
+            for isolated in share.runs.isolate(max(run.first, fetched_at), min(run.last, first - 1)):
+                share.skip(isolated)
 
 
 def _acquire_released(
-    share: SharePartition, wanted: AcquireRequest, spans: Sequence[Span], now: float
+    share: SharePartition, acquire_request: AcquireRequest, spans: Sequence[Span], now: float
 ) -> tuple[list[Acquired], int]:
     acquired: list[Acquired] = []
-    left = wanted.max_records
+    left = acquire_request.max_records
     start = max(spans[0].first, share.start_offset)
     for run in share.runs.within(start, min(spans[-1].last, share.end)):
         if left <= 0:
@@ -111,10 +111,10 @@ def _acquire_released(
         first, last = max(run.first, start), min(run.last, spans[-1].last)
         if size is not None:
             last = min(last, first + size - 1)
-        if wanted.strict:
+        if acquire_request.strict:
             last = min(last, first + left - 1)
         for part in share.runs.isolate(first, last):
-            share.lock(part, wanted.member, now)
+            share.lock(part, acquire_request.member, now)
             acquired.append(Acquired(part.first, part.last, part.count))
             left -= len(part)
         if size is not None:
@@ -140,20 +140,20 @@ def _is_suspect(share: SharePartition, acquired: list[Acquired]) -> bool:
 
 def _acquire_new(
     share: SharePartition,
-    wanted: AcquireRequest,
+    acquire_request: AcquireRequest,
     spans: Sequence[Span],
     now: float,
     acquired: list[Acquired],
     delays: dict[int, int],
 ) -> None:
-    most = min(wanted.max_records, share.room)
-    if most <= 0:
+    limit = min(acquire_request.max_records, share.room)
+    if limit <= 0:
         return
     first_new = share.end + 1
     new = [Span(max(span.first, first_new), span.last) for span in spans if span.last >= first_new]
     if new[0].first > first_new:
         share.add_skipped(first_new, new[0].first - 1)
-    for first, last in _pieces(_up_to(new, most, wanted.strict), wanted.batch_size):
+    for first, last in _pieces(_up_to(new, limit, acquire_request.strict), acquire_request.batch_size):
         if first > share.end + 1:
             share.add_skipped(share.end + 1, first - 1)
         for part, due_ms in _by_due_time(Span(first, last), delays):
@@ -161,7 +161,7 @@ def _acquire_new(
             if due_ms:
                 share.add_waiting(run, due_ms)
             else:
-                share.add_locked(run, wanted.member, now)
+                share.add_locked(run, acquire_request.member, now)
                 acquired.append(Acquired(*part, run.count))
 
 
@@ -179,10 +179,10 @@ def _by_due_time(span: Span, delays: dict[int, int]) -> list[tuple[Span, int]]:
     return parts
 
 
-def _up_to(spans: Sequence[Span], most: int, strict: bool) -> list[Span]:
-    """The spans that hold the first `most` offsets; the last one whole, unless the limit is strict."""
+def _up_to(spans: Sequence[Span], limit: int, strict: bool) -> list[Span]:
+    """The spans with the first `limit` offsets; the last one is complete unless the limit is strict."""
     chosen: list[Span] = []
-    last = spans[0].first + most - 1
+    last = spans[0].first + limit - 1
     for first, end in spans:
         if first > last:
             break

@@ -114,9 +114,9 @@ class ShareCoordinator:
             return
         self.runtime.read(index, lambda shard: shard.summary(key), _translated(done))
 
-    def write(self, key: SharePartitionKey, wanted: StateWrite, done: Done[None]) -> None:
+    def write(self, key: SharePartitionKey, state_write: StateWrite, done: Done[None]) -> None:
         """Store a change, in one batch with others of the same loop iteration."""
-        self._write(key, lambda shard: shard.write(key, wanted), done, is_batched=True)
+        self._write(key, lambda shard: shard.write(key, state_write), done, is_batched=True)
 
     def _write(
         self,
@@ -147,7 +147,7 @@ class ShareCoordinator:
             if partition is None:
                 continue
             end = partition.log.log_end_offset
-            renew = partial(ShareStateShard.renew_old_snapshots, log_end=end, most=MAX_SNAPSHOTS_AT_ONCE)
+            renew = partial(ShareStateShard.renew_old_snapshots, log_end=end, limit=MAX_SNAPSHOTS_AT_ONCE)
             self.runtime.write(index, renew, _log_failure)
             needed = min(shard.first_needed_offset(end), partition.log.high_watermark)
             if needed > partition.log.log_start_offset:

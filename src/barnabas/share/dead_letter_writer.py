@@ -70,53 +70,69 @@ class DeadLetterWriter:
     def stop(self) -> None:
         self._tasks.stop()
 
-    def start(self, led: LedSharePartition, done: Callable[[LedSharePartition], None]) -> None:
+    def start(self, led_partition: LedSharePartition, done: Callable[[LedSharePartition], None]) -> None:
         """Write the dead letters of a share partition, unless a task is running;
 
         `done` when there are none left.
         """
-        if led not in self._writing and led.share is not None and led.share.archiving():
-            self._writing.add(led)
-            self._tasks.start(self._write_all(led, done))
+        if (
+            led_partition not in self._writing
+            and led_partition.share is not None
+            and led_partition.share.archiving()
+        ):
+            self._writing.add(led_partition)
+            self._tasks.start(self._write_all(led_partition, done))
 
-    async def _write_all(self, led: LedSharePartition, done: Callable[[LedSharePartition], None]) -> None:
+    async def _write_all(
+        self, led_partition: LedSharePartition, done: Callable[[LedSharePartition], None]
+    ) -> None:
         try:
-            await self._write_while_archiving(led)
+            await self._write_while_archiving(led_partition)
         finally:
             # No await after the last `archiving()`: a record that is rejected from now on needs a new task.
-            self._writing.discard(led)
-        done(led)
+            self._writing.discard(led_partition)
+        done(led_partition)
 
-    async def _write_while_archiving(self, led: LedSharePartition) -> None:
+    async def _write_while_archiving(self, led_partition: LedSharePartition) -> None:
         attempt = 1
-        while led.is_current and led.share is not None and (runs := led.share.archiving()):
+        while (
+            led_partition.is_current
+            and led_partition.share is not None
+            and (runs := led_partition.share.archiving())
+        ):
             run = runs[0]
             first, last = run.first, min(run.last, run.first + MAX_AT_ONCE - 1)
             try:
-                last = await self._write(led, run, first, last)
+                last = await self._write(led_partition, run, first, last)
             except KafkaError as error:
-                logger.warning("writing dead letters of %r failed; will retry: %s", led.key.group_id, error)
+                logger.warning(
+                    "writing dead letters of %r failed; will retry: %s", led_partition.key.group_id, error
+                )
                 await pause(RETRY.pause_after(attempt))
                 attempt += 1
                 continue
             attempt = 1
-            await led.archive(first, last)
+            await led_partition.archive(first, last)
 
-    async def _write(self, led: LedSharePartition, run: InFlightBatch, first: int, last: int) -> int:
+    async def _write(
+        self, led_partition: LedSharePartition, run: InFlightBatch, first: int, last: int
+    ) -> int:
         """Write the dead letters of some records; return the last offset that was written."""
-        group_id = led.key.group_id
+        group_id = led_partition.key.group_id
         topic = self._configs.value(group_id, "errors.deadletterqueue.topic.name")
         if not topic:
             return last  # the setting was removed: drop them
         copied = self._configs.value(group_id, "errors.deadletterqueue.copy.record.enable")
         given_up = DeadLetterOrigin(
             group_id,
-            led.partition.topic_partition,
+            led_partition.partition.topic_partition,
             run.count,
-            REJECTED if run.rejected or run.count < led.settings().delivery_limit else DELIVERED_TOO_OFTEN,
+            REJECTED
+            if run.rejected or run.count < led_partition.settings().delivery_limit
+            else DELIVERED_TOO_OFTEN,
         )
         await self._prepare(topic)
-        records, last = await read_records(self._environment.threads, led.partition, first, last)
+        records, last = await read_records(self._environment.threads, led_partition.partition, first, last)
         if records:
             await self._append(topic, given_up, records, copied)
         return last

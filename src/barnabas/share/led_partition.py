@@ -85,11 +85,11 @@ class SharePartitionOwner(Protocol):
     @property
     def configs(self) -> ShareGroupConfigs: ...
 
-    def forget(self, led: LedSharePartition) -> None: ...
+    def forget(self, led_partition: LedSharePartition) -> None: ...
 
-    def forget_if_unused(self, led: LedSharePartition) -> None: ...
+    def forget_if_unused(self, led_partition: LedSharePartition) -> None: ...
 
-    def write_dead_letters(self, led: LedSharePartition) -> None: ...
+    def write_dead_letters(self, led_partition: LedSharePartition) -> None: ...
 
 
 class LedSharePartition:
@@ -269,7 +269,7 @@ class LedSharePartition:
         self.wake()
 
     def acquire(
-        self, wanted: AcquireRequest, found: Batches, *, committed_only: bool
+        self, state_write: AcquireRequest, found: Batches, *, committed_only: bool
     ) -> tuple[list[Acquired], FileSlice | None]:
         """Acquire records for a member; the bytes span from the first batch to the last that holds any of
         them.
@@ -278,7 +278,7 @@ class LedSharePartition:
         assert share is not None
         now = self._clock.monotonic()
         delays = self._delays.waiting if self._delays is not None else None
-        acquired = acquire(share, wanted, found.offset, found.spans, now, delays)
+        acquired = acquire(share, state_write, found.offset, found.spans, now, delays)
         if committed_only:
             for first, last in aborted_spans(self.partition.log, found):
                 acquired = withdraw(share, acquired, first, last)
@@ -334,14 +334,14 @@ class LedSharePartition:
         share = self.share
         write = share.take_write() if share is not None else None
         if write is not None:
-            wanted = StateWrite(
+            state_write = StateWrite(
                 self.state_epoch,
                 self.leader_epoch,
                 write.start_offset,
                 write.finished_count,
                 write.batches,
             )
-            self._owner.persister.write(self.key, wanted, lambda outcome: self._stored(write, outcome))
+            self._owner.persister.write(self.key, state_write, lambda outcome: self._stored(write, outcome))
 
     def _stored(self, write: ShareStateWrite, outcome: KafkaError | None) -> None:
         assert self.share is not None
@@ -380,12 +380,12 @@ class LedSharePartition:
         share = self.share
         if share is None:
             return None
-        moment, due_ms = share.next_deadline, share.next_due_ms
+        deadline, due_ms = share.next_deadline, share.next_due_ms
         if due_ms is not None:
             clock = self._clock
             due = clock.monotonic() + (due_ms - clock.now_ms()) / 1000
-            moment = due if moment is None else min(moment, due)
-        return moment
+            deadline = due if deadline is None else min(deadline, due)
+        return deadline
 
     def _deadline_reached(self) -> None:
         self._timer, self._armed_for = None, float("inf")

@@ -135,12 +135,12 @@ class SharePartition(ShareWindow):
         change.add(run)
         self._settled(run)
 
-    def _outcome(self, run: InFlightBatch, said: Acknowledgement) -> RecordState:
-        if said is Acknowledgement.ACCEPT:
+    def _outcome(self, run: InFlightBatch, acknowledgement: Acknowledgement) -> RecordState:
+        if acknowledgement is Acknowledgement.ACCEPT:
             return RecordState.ACKNOWLEDGED
-        if said is Acknowledgement.RELEASE and run.count < self.settings.delivery_limit:
+        if acknowledgement is Acknowledgement.RELEASE and run.count < self.settings.delivery_limit:
             return RecordState.AVAILABLE
-        if said is not Acknowledgement.GAP and self.settings.dead_letters:
+        if acknowledgement is not Acknowledgement.GAP and self.settings.dead_letters:
             return RecordState.ARCHIVING
         return RecordState.ARCHIVED
 
@@ -179,33 +179,38 @@ class SharePartition(ShareWindow):
 
         `done` is called when the change is stored, or with the error.
         """
-        known = [AcknowledgedRange(max(first, self.start_offset), last, said) for first, last, said in ranges]
-        wanted = [each for each in known if each.first <= each.last]  # records below are already finished
-        for each in wanted:
+        known = [
+            AcknowledgedRange(max(first, self.start_offset), last, acknowledgement)
+            for first, last, acknowledgement in ranges
+        ]
+        acknowledged = [
+            each for each in known if each.first <= each.last
+        ]  # records below are already finished
+        for each in acknowledged:
             self._check_held(member, each)
         change = ShareStateChange(done)
-        for first, last, said in wanted:
+        for first, last, acknowledgement in acknowledged:
             for run in self.runs.isolate(first, last):
-                if said is Acknowledgement.RENEW:
+                if acknowledgement is Acknowledgement.RENEW:
                     self._set_deadline(run, now)
                 else:
-                    run.rejected = said is Acknowledgement.REJECT
-                    change.hold(run, self._outcome(run, said))
+                    run.rejected = acknowledgement is Acknowledgement.REJECT
+                    change.hold(run, self._outcome(run, acknowledgement))
         if change.held:
             self._unwritten.append(change)
         else:
             done(None)
 
-    def _check_held(self, member: str, wanted: AcknowledgedRange) -> None:
-        if wanted.last > self.end:
+    def _check_held(self, member: str, acknowledged: AcknowledgedRange) -> None:
+        if acknowledged.last > self.end:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "The last offset in request is past acquired records."
             )
-        if wanted.said is Acknowledgement.RENEW and not self.settings.renewable:
+        if acknowledged.said is Acknowledgement.RENEW and not self.settings.renewable:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
             )
-        for run in self.runs.within(wanted.first, wanted.last):
+        for run in self.runs.within(acknowledged.first, acknowledged.last):
             if run.state is not RecordState.ACQUIRED or run.change is not None:
                 raise KafkaError(
                     ErrorCode.INVALID_RECORD_STATE,

@@ -46,9 +46,9 @@ class SharePartitionManager:
         return len(self._led)
 
     def stop(self) -> None:
-        for led in list(self._led.values()):
-            self.forget(led)
-            led.close()
+        for led_partition in list(self._led.values()):
+            self.forget(led_partition)
+            led_partition.close()
         self._dead_letters.stop()
 
     # -- finding ------------------------------------------------------------------------------------
@@ -59,29 +59,29 @@ class SharePartitionManager:
 
     def open(self, key: SharePartitionKey) -> LedSharePartition:
         """The share partition, loading it if necessary; KafkaError if this broker does not lead it."""
-        led = self._led.get(key)
-        if led is not None and led.is_current:
-            return led
+        led_partition = self._led.get(key)
+        if led_partition is not None and led_partition.is_current:
+            return led_partition
         partition = self._replicas.by_id.get(key.topic_id, {}).get(key.partition)
         if partition is None:
             raise KafkaError(self._replicas.why_missing("", key.topic_id, key.partition))
         if not partition.is_leader or self._environment.cluster.is_fenced:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if led is not None:
-            self.forget(led)
-            led.close()
-        led = LedSharePartition(self._environment, self, key, partition)
-        if led.error is not None:  # known at once
-            raise led.error
-        self._led[key] = led
-        return led
+        if led_partition is not None:
+            self.forget(led_partition)
+            led_partition.close()
+        led_partition = LedSharePartition(self._environment, self, key, partition)
+        if led_partition.error is not None:  # known at once
+            raise led_partition.error
+        self._led[key] = led_partition
+        return led_partition
 
-    def forget(self, led: LedSharePartition) -> None:
-        if self._led.get(led.key) is led:
-            del self._led[led.key]
+    def forget(self, led_partition: LedSharePartition) -> None:
+        if self._led.get(led_partition.key) is led_partition:
+            del self._led[led_partition.key]
 
-    def write_dead_letters(self, led: LedSharePartition) -> None:
-        self._dead_letters.start(led, self.forget_if_unused)
+    def write_dead_letters(self, led_partition: LedSharePartition) -> None:
+        self._dead_letters.start(led_partition, self.forget_if_unused)
 
     # -- sessions -----------------------------------------------------------------------------------
 
@@ -116,16 +116,20 @@ class SharePartitionManager:
             return
         group_id, member_id = session.key
         for tp in session.partitions:
-            led = self._led.get(SharePartitionKey(group_id, *tp))
-            if led is not None:
-                led.release(member_id)
-        for led in [led for led in self._led.values() if led.key.group_id == group_id]:
-            self.forget_if_unused(led)
+            led_partition = self._led.get(SharePartitionKey(group_id, *tp))
+            if led_partition is not None:
+                led_partition.release(member_id)
+        for led_partition in [
+            led_partition for led_partition in self._led.values() if led_partition.key.group_id == group_id
+        ]:
+            self.forget_if_unused(led_partition)
 
-    def forget_if_unused(self, led: LedSharePartition) -> None:
+    def forget_if_unused(self, led_partition: LedSharePartition) -> None:
         """Unload the share partition if no member uses it and all of its state is stored."""
-        if self.sessions.has_members(led.key.group_id):
+        if self.sessions.has_members(led_partition.key.group_id):
             return
-        if led.share is None or (led.share.is_stored and not led.share.has_archiving):
-            self.forget(led)
-            led.close()
+        if led_partition.share is None or (
+            led_partition.share.is_stored and not led_partition.share.has_archiving
+        ):
+            self.forget(led_partition)
+            led_partition.close()

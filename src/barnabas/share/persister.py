@@ -35,8 +35,8 @@ class SharePersister:
         self._coordinator = coordinator
         self._create_topic = create_topic
 
-    def write(self, key: SharePartitionKey, wanted: StateWrite, done: Done[None]) -> None:
-        self._ask(_Write(key, wanted), done)
+    def write(self, key: SharePartitionKey, state_write: StateWrite, done: Done[None]) -> None:
+        self._ask(_Write(key, state_write), done)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, done: Done[StoredState]) -> None:
         self._ask(_Read(key, leader_epoch), done)
@@ -93,22 +93,22 @@ class _WithoutResult(_StateQuestion[None]):
 
 
 class _Write(_WithoutResult):
-    def __init__(self, key: SharePartitionKey, wanted: StateWrite) -> None:
+    def __init__(self, key: SharePartitionKey, state_write: StateWrite) -> None:
         super().__init__(key)
-        self._wanted = wanted
+        self._wanted = state_write
 
     def handle_locally(self, done: Done[None]) -> None:
         self.coordinator.write(self.key, self._wanted, done)
 
     def request(self) -> Message:
-        key, wanted = self.key, self._wanted
+        key, state_write = self.key, self._wanted
         data = messages.WriteShareGroupStatePartitionData(
             key.partition,
-            wanted.state_epoch,
-            wanted.leader_epoch,
-            wanted.start_offset,
-            wanted.finished_count,
-            [messages.StateBatch(*batch) for batch in wanted.batches],
+            state_write.state_epoch,
+            state_write.leader_epoch,
+            state_write.start_offset,
+            state_write.finished_count,
+            [messages.StateBatch(*batch) for batch in state_write.batches],
         )
         return messages.WriteShareGroupStateRequest(
             key.group_id, [messages.WriteStateData(key.topic_id, [data])]

@@ -104,8 +104,8 @@ class ShareSession:
 class ShareSessions:
     """All sessions of a broker. Sessions are never evicted: a member without a session gets no records."""
 
-    def __init__(self, most: int, max_partitions: int = UNBOUNDED) -> None:
-        self._most = most
+    def __init__(self, limit: int, max_partitions: int = UNBOUNDED) -> None:
+        self._most = limit
         self.max_partitions = max_partitions
         self.partition_count = 0
         self.refused = 0

@@ -118,15 +118,20 @@ class ShareStateShard:
         known = self._states.get(key)
         return known if known is not None else StoredState()
 
-    def write(self, key: SharePartitionKey, wanted: StateWrite) -> CoordinatorResult[None]:
+    def write(self, key: SharePartitionKey, state_write: StateWrite) -> CoordinatorResult[None]:
         known = self._initialized(key, "Write")
-        _check_offset(wanted.start_offset)
-        _check_leader(known, wanted.leader_epoch)
-        if wanted.state_epoch != NO_EPOCH and wanted.state_epoch < known.state_epoch:
+        _check_offset(state_write.start_offset)
+        _check_leader(known, state_write.leader_epoch)
+        if state_write.state_epoch != NO_EPOCH and state_write.state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "The state epoch is lower than the stored one.")
         # A leader becomes known only by a read, and must read before it writes.
         record = self._to_record(
-            key, known, known.leader_epoch, wanted.start_offset, wanted.finished_count, wanted.batches
+            key,
+            known,
+            known.leader_epoch,
+            state_write.start_offset,
+            state_write.finished_count,
+            state_write.batches,
         )
         self._in_turn.add(key)
         return CoordinatorResult(None, [record], revert=lambda: self._in_turn.discard(key))
@@ -176,10 +181,10 @@ class ShareStateShard:
 
     # -- log retention -----------------------------------------------------------------------------
 
-    def renew_old_snapshots(self, log_end: int, most: int) -> CoordinatorResult[None]:
+    def renew_old_snapshots(self, log_end: int, limit: int) -> CoordinatorResult[None]:
         """Rewrite snapshots of unused partitions, so that the log before them can be deleted."""
         oldest = log_end - MIN_UPDATES_FOR_SNAPSHOT * (len(self._states) + 1)
-        old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:most]
+        old = [key for key, offset in self._snapshot_offsets.items() if offset < oldest][:limit]
         records = []
         for key in old:
             fresh = self._states[key].copy()

@@ -48,7 +48,7 @@ class BrokerTableSource:
             tp: answer.offset if answer.offset >= 0 else snapshot[tp].until for tp, answer in found.items()
         }
 
-    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+    async def time_bounds(self, snapshot: Snapshot, limit: int) -> dict[TopicPartition, list[TimeBound]]:
         """ListOffsets returns the first record that is not older, in any order of timestamps."""
         found: dict[TopicPartition, list[TimeBound]] = {tp: [] for tp in snapshot}
         filled = [tp for tp, bounds in snapshot.items() if bounds.until > bounds.first]
@@ -58,10 +58,10 @@ class BrokerTableSource:
         oldest = await list_offsets(self._client, dict.fromkeys(filled, 0))
         last = max(answer.timestamp for answer in newest.values()) + 1
         first = min((answer.timestamp for answer in oldest.values() if answer.offset >= 0), default=last)
-        step = max(1, (last - first) // most)
-        for moment in range(first + step, last + step, step):
-            for tp, offset in (await self.since({tp: snapshot[tp] for tp in filled}, moment)).items():
-                found[tp].append(TimeBound(offset, moment))
+        step = max(1, (last - first) // limit)
+        for timestamp in range(first + step, last + step, step):
+            for tp, offset in (await self.since({tp: snapshot[tp] for tp in filled}, timestamp)).items():
+                found[tp].append(TimeBound(offset, timestamp))
         return found
 
     def read(self, ranges: Iterable[OffsetRange]) -> RangeFetcher:

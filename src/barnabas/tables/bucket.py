@@ -79,7 +79,7 @@ class BucketTableSource:
             for tp, offset in zip(snapshot, found, strict=True)
         }
 
-    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
+    async def time_bounds(self, snapshot: Snapshot, limit: int) -> dict[TopicPartition, list[TimeBound]]:
         """Bounds at segments: manifests record the largest timestamp of each segment."""
         return {tp: await self._bounds(tp, bounds) for tp, bounds in snapshot.items()}
 
@@ -91,7 +91,9 @@ class BucketTableSource:
         return found
 
     def read(self, ranges: Iterable[OffsetRange]) -> BucketSource:
-        return BucketSource(self._reader, [(wanted, self._partitions[wanted.tp]) for wanted in ranges])
+        return BucketSource(
+            self._reader, [(offset_range, self._partitions[offset_range.tp]) for offset_range in ranges]
+        )
 
     async def close(self) -> None:
         await self._store.close()
@@ -112,14 +114,16 @@ class BucketSource:
     async def next(self) -> list[FetchedRange]:
         if self._fetcher is None:
             parts = [
-                part for wanted, partition in self._ranges for part in await self._parts(wanted, partition)
+                part
+                for offset_range, partition in self._ranges
+                for part in await self._parts(offset_range, partition)
             ]
             self._fetcher = SegmentFetcher(self._reader, parts, committed=True, on_loss=_lose)
         return await self._fetcher.next()
 
-    async def _parts(self, wanted: OffsetRange, partition: BucketPartition) -> list[SegmentRange]:
-        entries = await entries_between(self._reader, partition, wanted.first, wanted.until)
-        return segment_ranges(partition, entries, wanted)
+    async def _parts(self, offset_range: OffsetRange, partition: BucketPartition) -> list[SegmentRange]:
+        entries = await entries_between(self._reader, partition, offset_range.first, offset_range.until)
+        return segment_ranges(partition, entries, offset_range)
 
     async def close(self) -> None:
         if self._fetcher is not None:

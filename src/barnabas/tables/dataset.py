@@ -24,10 +24,10 @@ class TopicScanner:
     """One scan of a topic, with the methods of pyarrow's Scanner; used once."""
 
     def __init__(
-        self, scan: TableScan[pa.RecordBatch], schema: pa.Schema, wanted: pc.Expression | None
+        self, scan: TableScan[pa.RecordBatch], schema: pa.Schema, condition: pc.Expression | None
     ) -> None:
         self._scan = scan
-        self._wanted = wanted
+        self._wanted = condition
         self.projected_schema = schema
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -92,6 +92,6 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
         return self.scanner([self._columns[0]], filter).count_rows()
 
 
-def _mentions(wanted: pc.Expression | None, name: str) -> bool:
+def _mentions(condition: pc.Expression | None, name: str) -> bool:
     """True if the expression's text contains the name; a false positive only decodes one more column."""
-    return wanted is not None and name in str(wanted)
+    return condition is not None and name in str(condition)

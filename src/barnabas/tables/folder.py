@@ -103,11 +103,13 @@ class FolderTableSource:
     async def since(self, snapshot: Snapshot, timestamp: int) -> dict[TopicPartition, int]:
         return {tp: self._since(tp, timestamp) for tp in snapshot}
 
-    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        return {tp: self._time_bounds(tp, most) for tp in snapshot}
+    async def time_bounds(self, snapshot: Snapshot, limit: int) -> dict[TopicPartition, list[TimeBound]]:
+        return {tp: self._time_bounds(tp, limit) for tp in snapshot}
 
     def read(self, ranges: Iterable[OffsetRange]) -> FolderSource:
-        return FolderSource([(wanted, self._walked[wanted.tp].batches) for wanted in ranges])
+        return FolderSource(
+            [(offset_range, self._walked[offset_range.tp].batches) for offset_range in ranges]
+        )
 
     async def close(self) -> None:
         for file in self._files:
@@ -149,9 +151,9 @@ class FolderTableSource:
                 return max(bounds.first, stored.header.base_offset)
         return bounds.until
 
-    def _time_bounds(self, tp: TopicPartition, most: int) -> list[TimeBound]:
+    def _time_bounds(self, tp: TopicPartition, limit: int) -> list[TimeBound]:
         _, batches = self._walked[tp]
-        step = max(1, len(batches) // most)
+        step = max(1, len(batches) // limit)
         found, newest = [], -1
         for number, stored in enumerate(batches, 1):
             newest = max(newest, stored.header.max_timestamp)
@@ -199,7 +201,11 @@ class FolderSource:
     """A BatchSource that reads adjacent batches of a file at once."""
 
     def __init__(self, ranges: list[tuple[OffsetRange, list[StoredBatch]]]) -> None:
-        self._chunks = [(wanted, chunk) for wanted, batches in ranges for chunk in _chunks(wanted, batches)]
+        self._chunks = [
+            (offset_range, chunk)
+            for offset_range, batches in ranges
+            for chunk in _chunks(offset_range, batches)
+        ]
         self._at = 0
 
     @property
@@ -207,7 +213,7 @@ class FolderSource:
         return self._at >= len(self._chunks)
 
     async def next(self) -> list[FetchedRange]:
-        wanted, chunk = self._chunks[self._at]
+        offset_range, chunk = self._chunks[self._at]
         self._at += 1
         start, file = chunk[0].position, chunk[0].file
         data = memoryview(file.read(start, chunk[-1].position + chunk[-1].header.size - start))
@@ -215,17 +221,17 @@ class FolderSource:
         for batch in batches:
             _check(file, start, data, batch)
         planned = DecodePlan(data, batches, chunk[-1].header.next_offset)
-        return [FetchedRange(wanted.tp, wanted.first, wanted.until, planned)]
+        return [FetchedRange(offset_range.tp, offset_range.first, offset_range.until, planned)]
 
     async def close(self) -> None:
         self._at = len(self._chunks)
 
 
-def _chunks(wanted: OffsetRange, batches: list[StoredBatch]) -> Iterator[list[StoredBatch]]:
+def _chunks(offset_range: OffsetRange, batches: list[StoredBatch]) -> Iterator[list[StoredBatch]]:
     held: list[StoredBatch] = []
     for stored in batches:
         header = stored.header
-        if header.last_offset < wanted.first or header.base_offset >= wanted.until:
+        if header.last_offset < offset_range.first or header.base_offset >= offset_range.until:
             continue
         end = stored.position + header.size
         if held and (held[0].file is not stored.file or end - held[0].position > CHUNK):

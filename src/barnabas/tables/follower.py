@@ -58,7 +58,7 @@ async def _news(
             rows = [batch async for batch in table.rows(source, ranges, columns, Statistics())]
         finally:
             await source.close()
-        positions |= {wanted.tp: wanted.until for wanted in ranges}
+        positions |= {offset_range.tp: offset_range.until for offset_range in ranges}
         if ranges:
             yield NewRows(pa.Table.from_batches(rows, schema), dict(positions))
         elif not once:

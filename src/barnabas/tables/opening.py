@@ -52,8 +52,8 @@ def open_table(
     location = source_of(bootstrap, data, remote, others)
     if data is None and remote is None and schema is None and format in (None, "json", "avro"):
         account = _discovered(bootstrap or DEFAULT_BOOTSTRAP, others, account)
-    wanted = ReadSchema(schema, format, account, delimiter)
-    return Table(topic, location, find_shape(topic, location, wanted, notify or _say))
+    read_schema = ReadSchema(schema, format, account, delimiter)
+    return Table(topic, location, find_shape(topic, location, read_schema, notify or _say))
 
 
 def _discovered(
@@ -85,7 +85,7 @@ def source_of(
     """Return a function that opens the location; default: a broker on this host. `trusted` allows `${env:...}`."""
     from barnabas.tables.errors import TableError
 
-    if sum(given is not None for given in (bootstrap, data, remote)) > 1:
+    if sum(option is not None for option in (bootstrap, data, remote)) > 1:
         raise TableError("pass exactly one of bootstrap, data and remote")
     if data is not None:
         from barnabas.tables.folder import open_folder

@@ -44,11 +44,11 @@ async def read_rows(
     """Read any ranges; several ranges of a partition take several rounds."""
     builder = RowBuilder(shape)
     statistics.columns = shape.schema.names
-    wanted = builder.wanted if where is None else builder.wanted | (where.sources - {"partition"})
+    offset_range = builder.wanted if where is None else builder.wanted | (where.sources - {"partition"})
     bad = statistics.bad_values
     for round_ in rounds(ranges):
         statistics.ranges += round_
-        async with aclosing(_columns(source, round_, wanted, statistics)) as pieces:
+        async with aclosing(_columns(source, round_, offset_range, statistics)) as pieces:
             async for partition, columns in pieces:
                 kept = columns if where is None else _kept(columns, partition, where)
                 if kept.rows:
@@ -57,14 +57,14 @@ async def read_rows(
 
 
 async def _columns(
-    table_source: TableSource, ranges: list[OffsetRange], wanted: Iterable[str], statistics: Statistics
+    table_source: TableSource, ranges: list[OffsetRange], offset_range: Iterable[str], statistics: Statistics
 ) -> AsyncGenerator[tuple[TopicPartition, RecordColumns], None]:
     source = table_source.read(ranges)
     try:
         while not source.is_done:
             for found in await source.next():
                 statistics.bytes += sum(batch.header.size for batch in found.planned.batches)
-                for columns in decode(found.planned, set(wanted), found.first, found.until):
+                for columns in decode(found.planned, set(offset_range), found.first, found.until):
                     statistics.records += columns.rows
                     yield found.tp, columns
     finally:
@@ -74,13 +74,13 @@ async def _columns(
 def rounds(ranges: Iterable[OffsetRange]) -> list[list[OffsetRange]]:
     """Group ranges into rounds: a source reads one range per partition at a time."""
     found: list[list[OffsetRange]] = []
-    for wanted in ranges:
+    for offset_range in ranges:
         for held in found:
-            if all(other.tp != wanted.tp for other in held):
-                held.append(wanted)
+            if all(other.tp != offset_range.tp for other in held):
+                held.append(offset_range)
                 break
         else:
-            found.append([wanted])
+            found.append([offset_range])
     return found
 
 

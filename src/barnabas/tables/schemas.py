@@ -123,20 +123,20 @@ class ReadSchema:
     delimiter: str = ","
 
 
-def find_shape(topic: str, open_source: OpenSource, wanted: ReadSchema, notify: Notify) -> RowShape:
+def find_shape(topic: str, open_source: OpenSource, read_schema: ReadSchema, notify: Notify) -> RowShape:
     """Return the columns of the topic."""
-    if wanted.format is not None and wanted.format not in FORMATS:
-        raise SchemaError(f"unknown format {wanted.format!r}; formats: {', '.join(FORMATS)}")
-    if wanted.format == "none":
+    if read_schema.format is not None and read_schema.format not in FORMATS:
+        raise SchemaError(f"unknown format {read_schema.format!r}; formats: {', '.join(FORMATS)}")
+    if read_schema.format == "none":
         return shape_of(None)
-    given = _given(wanted)
-    if given is not None:
-        return shape_of(given)
-    if wanted.registry is not None:
-        found = _registered(wanted.registry, topic, open_source, notify)
+    specified_format = _given(read_schema)
+    if specified_format is not None:
+        return shape_of(specified_format)
+    if read_schema.registry is not None:
+        found = _registered(read_schema.registry, topic, open_source, notify)
         if found is not None:
             return shape_of(found)
-    return _inferred(topic, open_source, wanted, notify)
+    return _inferred(topic, open_source, read_schema, notify)
 
 
 def _registered(
@@ -157,17 +157,21 @@ def _registered(
     return found
 
 
-def _given(wanted: ReadSchema) -> ValueFormat | None:
-    if wanted.format == "string":
+def _given(read_schema: ReadSchema) -> ValueFormat | None:
+    if read_schema.format == "string":
         return ValueFormat("string", pa.schema([("value", pa.string())]), reason_column=REASON)
-    if wanted.schema is None:
-        if wanted.format in ("csv", "avro"):
-            raise SchemaError(f"format={wanted.format!r} requires schema='...'")
+    if read_schema.schema is None:
+        if read_schema.format in ("csv", "avro"):
+            raise SchemaError(f"format={read_schema.format!r} requires schema='...'")
         return None
-    if wanted.format == "avro":
-        return _avro(wanted.schema)
-    fields = wanted.schema if isinstance(wanted.schema, pa.Schema) else arrow_schema(wanted.schema)
-    return ValueFormat(wanted.format or "json", fields, delimiter=wanted.delimiter, reason_column=REASON)
+    if read_schema.format == "avro":
+        return _avro(read_schema.schema)
+    fields = (
+        read_schema.schema if isinstance(read_schema.schema, pa.Schema) else arrow_schema(read_schema.schema)
+    )
+    return ValueFormat(
+        read_schema.format or "json", fields, delimiter=read_schema.delimiter, reason_column=REASON
+    )
 
 
 def _avro(schema: str | pa.Schema) -> ValueFormat:
@@ -178,11 +182,11 @@ def _avro(schema: str | pa.Schema) -> ValueFormat:
     return ValueFormat("avro", avro_fields(schema), avro_schema=schema, reason_column=REASON)
 
 
-def _inferred(topic: str, open_source: OpenSource, wanted: ReadSchema, notify: Notify) -> RowShape:
+def _inferred(topic: str, open_source: OpenSource, read_schema: ReadSchema, notify: Notify) -> RowShape:
     values = run(lambda: sample(topic, open_source))
     fields = infer_fields(values)
     if fields is None:
-        if wanted.format == "json":
+        if read_schema.format == "json":
             raise SchemaError(f"{topic} has no JSON objects to infer a schema from: pass schema='...'")
         notify(
             f"{topic}: most values are not JSON objects; the columns are key, value and the other record fields."
@@ -211,7 +215,7 @@ async def sample(topic: str, open_source: OpenSource) -> list[bytes | None]:
         await source.close()
 
 
-async def _values(source: TableSource, wanted: OffsetRange) -> list[bytes | None]:
+async def _values(source: TableSource, read_schema: OffsetRange) -> list[bytes | None]:
     shape = shape_of(None).select(["value"])
-    rows = read_rows(source, [wanted], shape, Statistics())
+    rows = read_rows(source, [read_schema], shape, Statistics())
     return [value async for batch in rows for value in batch.column("value").to_pylist()]

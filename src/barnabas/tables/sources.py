@@ -38,8 +38,8 @@ class TableSource(Protocol):
         """For each partition, an offset below which every record is older."""
         ...
 
-    async def time_bounds(self, snapshot: Snapshot, most: int) -> dict[TopicPartition, list[TimeBound]]:
-        """Up to `most` bounds per partition, ascending."""
+    async def time_bounds(self, snapshot: Snapshot, limit: int) -> dict[TopicPartition, list[TimeBound]]:
+        """Up to `limit` bounds per partition, ascending."""
         ...
 
     def read(self, ranges: Iterable[OffsetRange]) -> BatchSource:

@@ -117,10 +117,10 @@ def _walk(node: Any) -> Iterator[dict[str, Any]]:
 
 def _name(node: dict[str, Any]) -> str:
     parts = [node.get("catalog_name"), node.get("schema_name"), node["table_name"]]
-    whole = ".".join(part for part in parts if part)
-    if whole != node["table_name"]:
-        raise TableError(f'SQL reads {whole} as schema and table: quote the topic, "{whole}"')
-    return whole
+    qualified = ".".join(part for part in parts if part)
+    if qualified != node["table_name"]:
+        raise TableError(f'SQL reads {qualified} as schema and table: quote the topic, "{qualified}"')
+    return qualified
 
 
 def _dataset(table: Table) -> TopicDataset:
@@ -129,7 +129,7 @@ def _dataset(table: Table) -> TopicDataset:
 
 def describe(topic: str, read: Statistics) -> str:
     """Summary of one scan, for display."""
-    offsets = sum(wanted.size for wanted in read.ranges)
+    offsets = sum(offset_range.size for offset_range in read.ranges)
     columns = ", ".join(read.columns) or "none"
     return (
         f"{topic}: {offsets:,} offsets in {_ranges(read.ranges)}, {read.records:,} records, {read.bytes:,} bytes of "
@@ -137,7 +137,9 @@ def describe(topic: str, read: Statistics) -> str:
     )
 
 
-def _ranges(ranges: list[OffsetRange], most: int = 8) -> str:
-    shown = ", ".join(f"{wanted.tp}[{wanted.first}, {wanted.until})" for wanted in ranges[:most])
-    more = f" and {len(ranges) - most} more" if len(ranges) > most else ""
+def _ranges(ranges: list[OffsetRange], limit: int = 8) -> str:
+    shown = ", ".join(
+        f"{offset_range.tp}[{offset_range.first}, {offset_range.until})" for offset_range in ranges[:limit]
+    )
+    more = f" and {len(ranges) - limit} more" if len(ranges) > limit else ""
     return f"{shown}{more}" if ranges else "no range"

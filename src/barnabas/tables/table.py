@@ -77,7 +77,7 @@ def windows_of(
     return found
 
 
-def prune(windows: list[ReadWindow], wanted: pc.Expression, names: Names) -> list[OffsetRange]:
+def prune(windows: list[ReadWindow], condition: pc.Expression, names: Names) -> list[OffsetRange]:
     """Windows that may hold matching rows; adjacent windows are joined."""
     schema = pa.schema(
         [(names.partition, pa.int32()), (names.offset, pa.int64()), (names.timestamp, TIMESTAMP)]
@@ -88,16 +88,16 @@ def prune(windows: list[ReadWindow], wanted: pc.Expression, names: Names) -> lis
         for number, window in enumerate(windows)
     ]
     dataset = ds.FileSystemDataset(fragments, schema, form, files)
-    kept = sorted(int(fragment.path) for fragment in dataset.get_fragments(wanted))
+    kept = sorted(int(fragment.path) for fragment in dataset.get_fragments(condition))
     return joined([windows[number].wanted for number in kept])
 
 
 def joined(ranges: list[OffsetRange]) -> list[OffsetRange]:
     found: list[OffsetRange] = []
-    for wanted in ranges:
-        if found and found[-1].tp == wanted.tp and found[-1].until == wanted.first:
-            wanted = OffsetRange(wanted.tp, found.pop().first, wanted.until)
-        found.append(wanted)
+    for condition in ranges:
+        if found and found[-1].tp == condition.tp and found[-1].until == condition.first:
+            condition = OffsetRange(condition.tp, found.pop().first, condition.until)
+        found.append(condition)
     return found
 
 
@@ -190,13 +190,13 @@ class Table:
         return follow(self, self._checked(columns), checkpoint, once)
 
     async def batches(
-        self, columns: list[str], wanted: pc.Expression | None, statistics: Statistics
+        self, columns: list[str], condition: pc.Expression | None, statistics: Statistics
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         """Runs on the event loop of a scan."""
         source = await self.open_source()
         try:
             snapshot = await self.snapshot(source)
-            ranges = await self.ranges(source, snapshot, wanted)
+            ranges = await self.ranges(source, snapshot, condition)
             rows = self.rows(source, ranges, columns, statistics)
             async with aclosing(rows) as found:
                 async for batch in found:
@@ -215,16 +215,16 @@ class Table:
         }
 
     async def ranges(
-        self, source: TableSource, snapshot: Snapshot, wanted: pc.Expression | None
+        self, source: TableSource, snapshot: Snapshot, condition: pc.Expression | None
     ) -> list[OffsetRange]:
-        whole = [OffsetRange(at, *bounds) for at, bounds in snapshot.items() if bounds.until > bounds.first]
-        text = str(wanted)
-        if wanted is None or not any(name in text for name in self.names):
-            return whole
+        ranges = [OffsetRange(at, *bounds) for at, bounds in snapshot.items() if bounds.until > bounds.first]
+        text = str(condition)
+        if condition is None or not any(name in text for name in self.names):
+            return ranges
         times = None
         if self.names.timestamp in text:
             times = await source.time_bounds(snapshot, TIME_BOUNDS)
-        return prune(windows_of(snapshot, times), wanted, self.names)
+        return prune(windows_of(snapshot, times), condition, self.names)
 
     async def rows(
         self, source: TableSource, ranges: list[OffsetRange], columns: list[str], statistics: Statistics
@@ -238,8 +238,8 @@ class Table:
         async with aclosing(read_rows(source, ranges, read, statistics, self.filter)) as found:
             async for batch in found:
                 if self.from_timestamp is not None:
-                    moment = pa.scalar(self.from_timestamp * 1000, TIMESTAMP)
-                    batch = batch.filter(pc.greater_equal(batch.column(self.names.timestamp), moment))
+                    bound = pa.scalar(self.from_timestamp * 1000, TIMESTAMP)
+                    batch = batch.filter(pc.greater_equal(batch.column(self.names.timestamp), bound))
                     batch = batch.select(columns) if extra else batch
                 if batch.num_rows:
                     yield batch

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=IntEnum)
 
 
-def member(kind: type[E], wanted: int | str) -> E:
+def member(kind: type[E], member: int | str) -> E:
     """Return a member of an enumeration by name or number; ValueError, with the closest name, if there is none."""
-    if not isinstance(wanted, str):
-        return kind(wanted)
+    if not isinstance(member, str):
+        return kind(member)
     names = {_plain(each.name): each for each in kind}
-    match = names.get(_plain(wanted))
+    match = names.get(_plain(member))
     if match is None:
-        raise ValueError(f"unknown {kind.__name__} {wanted!r}{_suggestion(_plain(wanted), names)}")
+        raise ValueError(f"unknown {kind.__name__} {member!r}{_suggestion(_plain(member), names)}")
     return match
 
 

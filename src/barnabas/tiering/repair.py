@@ -159,8 +159,8 @@ def _fits(entry: SegmentEntry, lineage: Epochs) -> bool:
     base = max(entry.base, lineage[0][1]) if lineage else entry.end
     if base >= entry.end:
         return True
-    ours, theirs = (epochs_within(each, base, entry.end) for each in (entry.epochs, lineage))
-    clipped = [[(epoch, max(first, base)) for epoch, first in each] for each in (ours, theirs)]
+    epochs, lineage_epochs = (epochs_within(each, base, entry.end) for each in (entry.epochs, lineage))
+    clipped = [[(epoch, max(first, base)) for epoch, first in each] for each in (epochs, lineage_epochs)]
     return clipped[0] == clipped[1]
 
 

@@ -108,8 +108,8 @@ async def create_snapshot(
     included."""
     check_name(name)
     found = [folder for folder in folders if await read_manifest(store, folder) is not None]
-    wanted = tuple(SnapshotPartition(folder.prefix) for folder in found)
-    snapshot = TieredSnapshot(name, now_ms, SnapshotState.CREATING, wanted)
+    requested = tuple(SnapshotPartition(folder.prefix) for folder in found)
+    snapshot = TieredSnapshot(name, now_ms, SnapshotState.CREATING, requested)
     await _reserve(store, cluster_id, snapshot)
     done = []
     for folder in found:

@@ -85,8 +85,8 @@ def check_room(shards: Iterable[HasOpen], transactional_id: str, bounds: Transac
         raise _too_many(f"{setting} are open under ids that begin with {prefix!r}")
 
 
-def _too_many(why: str) -> KafkaError:
+def _too_many(reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.POLICY_VIOLATION,
-        f"too many transactions without a timeout: {why}; end some (barnabas transactions list --state Ongoing)",
+        f"too many transactions without a timeout: {reason}; end some (barnabas transactions list --state Ongoing)",
     )

@@ -208,8 +208,8 @@ class TransactionCoordinator:
         A client can choose ids that all hash to one shard.
         """
         others = sum(len(shard) for shard in self.shards if shard.index != index)
-        most = self._bounds.ids
-        return max(most - others, most // (len(self.shards) or 1), 1)
+        limit = self._bounds.ids
+        return max(limit - others, limit // (len(self.shards) or 1), 1)
 
     @property
     def _bounds(self) -> TransactionLimits:

@@ -247,11 +247,11 @@ class TransactionShard:
         fresh = known.fenced(version, now_ms)
         return CoordinatorResult(fresh, [to_record(fresh)])
 
-    def expire(self, last_update_ms: int, most: int) -> CoordinatorResult[int]:
-        """Expire up to `most` ids without an open transaction, unused since `last_update_ms`."""
+    def expire(self, last_update_ms: int, limit: int) -> CoordinatorResult[int]:
+        """Expire up to `limit` ids without an open transaction, unused since `last_update_ms`."""
         records: list[CoordinatorRecord] = []
         for transaction in self:
-            if transaction.updated_ms > last_update_ms or len(records) >= most:
+            if transaction.updated_ms > last_update_ms or len(records) >= limit:
                 break
             if transaction.is_at_rest:
                 records.append(to_record(transaction.dead()))

@@ -351,7 +351,7 @@ class Tiering:
             clock,
             at=self.at,
             counters=partition.counters,
-            whole=whole,
+            compacted_log=whole,
         )
         task = asyncio.create_task(self._write(writer, partition))
         self.led[partition.topic_partition] = LedPartition(partition.leader_epoch, is_whole, writer, task)

@@ -121,9 +121,15 @@ def decode_registration(broker_id: int, node: ZNode) -> BrokerInfo | None:
         decoded = msgspec.json.decode(node.data, type=_Registration)
     except msgspec.DecodeError:
         return None
-    ours = decoded.barnabas
+    local = decoded.barnabas
     return BrokerInfo(
-        broker_id, ours.host, decoded.rack, ours.endpoints, ours.features, ours.clean, epoch=node.stat.czxid
+        broker_id,
+        local.host,
+        decoded.rack,
+        local.endpoints,
+        local.features,
+        local.clean,
+        epoch=node.stat.czxid,
     )
 
 

@@ -58,16 +58,16 @@ class Database:
 
     def spark_options(self, session: SparkSession) -> dict[str, str]:
         """Return options for Spark's JDBC reader and writer. Spark hides `url` and `password` in plans."""
-        given = {
+        server_properties = {
             "url": spark_url(self.url.text),
             "driver": self._driver(session).getClass().getName(),
             **dict(self.options),
         }
         if self.user is not None:
-            given["user"] = self.user
+            server_properties["user"] = self.user
         if self.password is not None:
-            given["password"] = self.password.text
-        return given
+            server_properties["password"] = self.password.text
+        return server_properties
 
     @contextmanager
     def connected(self, session: SparkSession) -> Iterator[JdbcConnection]:
@@ -101,8 +101,8 @@ class Database:
         """Find the driver among those on the class path; never load a class named in the configuration file."""
         jvm = jvm_of(session)
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        wanted = jvm.java.lang.Class.forName("java.sql.Driver")
-        drivers = jvm.java.util.ServiceLoader.load(wanted, loader).iterator()
+        driver_class = jvm.java.lang.Class.forName("java.sql.Driver")
+        drivers = jvm.java.util.ServiceLoader.load(driver_class, loader).iterator()
         while drivers.hasNext():
             driver = drivers.next()
             if driver.acceptsURL(self.url.text):

@@ -97,11 +97,11 @@ class SqlDialect:
         )
         return statements
 
-    def next_end(self, table: str, column: str, most: int, *, begins: bool) -> str:
-        """Query for the highest value among the next `most` rows. Its parameter is the last value, unless `begins`."""
+    def next_end(self, table: str, column: str, limit: int, *, begins: bool) -> str:
+        """Query for the highest value among the next `limit` rows. Its parameter is the last value, unless `begins`."""
         name = self.quoted(column)
         after = f"{name} IS NOT NULL" if begins else f"{name} > ?"
-        few = self.first(most)
+        few = self.first(limit)
         return f"SELECT MAX(v) FROM (SELECT {name} AS v FROM {table} WHERE {after} ORDER BY {name} {few}) n"
 
     def first(self, number: int) -> str:
@@ -110,9 +110,9 @@ class SqlDialect:
     def _match(self, target: str, keys: Sequence[str]) -> str:
         return " AND ".join(f"s.{self.quoted(key)} = {target}.{self.quoted(key)}" for key in keys)
 
-    def _staged(self, target: str, staging: str, keys: Sequence[str], gone: int) -> str:
+    def _staged(self, target: str, staging: str, keys: Sequence[str], deleted_flag: int) -> str:
         match = self._match(target, keys)
-        return f"SELECT 1 FROM {staging} s WHERE {match} AND {_mine('s.')} AND s.{GONE} = {gone}"
+        return f"SELECT 1 FROM {staging} s WHERE {match} AND {_mine('s.')} AND s.{GONE} = {deleted_flag}"
 
 
 class PostgresDialect(SqlDialect):

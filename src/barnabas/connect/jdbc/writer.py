@@ -141,9 +141,9 @@ def divided_by_key(
 def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Keep the newest row of each key by `_order`; without it, the last row."""
     ordered = rows if ORDER in rows.columns else rows.withColumn(ORDER, F.monotonically_increasing_id())
-    whole = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
+    row_struct = F.struct(*(F.col(f"`{name}`") for name in rows.columns))
     found = ordered.groupBy(*(F.col(f"`{key}`") for key in keys))
-    return found.agg(F.max_by(whole, F.col(ORDER)).alias("newest")).select("newest.*")
+    return found.agg(F.max_by(row_struct, F.col(ORDER)).alias("newest")).select("newest.*")
 
 
 def _key(key: str, columns: Mapping[str, str], keys: Sequence[str]) -> Column:
@@ -234,8 +234,8 @@ class JdbcWriter:
     def _is_due(self, query: str, batch: int) -> bool:
         """Return False if the batch is already in the target."""
         with self._database.connected(self._session) as connection:
-            asked = f"SELECT query, batch, run FROM {self._tables.batches} WHERE connector = ?"
-            found = connection.query(asked, [self._connector])
+            statement = f"SELECT query, batch, run FROM {self._tables.batches} WHERE connector = ?"
+            found = connection.query(statement, [self._connector])
             if not found or int(found[0][2]) != self._run:
                 raise self._replaced(batch)
             known, last = str(found[0][0]), int(found[0][1])
@@ -263,13 +263,13 @@ class JdbcWriter:
         connection.commit()
 
     def _stage(self, rows: DataFrame, batch: int, attempt: str) -> None:
-        gone = F.coalesce(F.col(DELETED), F.lit(False)) if DELETED in self._columns else F.lit(False)
+        deleted_flag = F.coalesce(F.col(DELETED), F.lit(False)) if DELETED in self._columns else F.lit(False)
         staged = rows.select(
             F.lit(self._run).cast("bigint").alias(sql.RUN),
             F.lit(batch).cast("bigint").alias(sql.BATCH),
             F.lit(attempt).alias(sql.ATTEMPT),
             F.monotonically_increasing_id().alias(sql.ROW),
-            gone.cast("smallint").alias(sql.GONE),
+            deleted_flag.cast("smallint").alias(sql.GONE),
             *(F.col(f"`{name}`").alias(there) for name, there in self._names.items()),
         )
         options = {**self._database.spark_options(self._session), "dbtable": self._tables.staging}

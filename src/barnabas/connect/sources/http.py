@@ -232,19 +232,19 @@ class PageFeeder:
         return frame.withColumn("row", F.from_json("line", self._schema, options)).select("row.*", ORDER)
 
     def _ask(self, cursor: Cursor) -> HttpResponse:
-        asked = {} if cursor is None else {self._parameter: cursor}
-        query = "&".join(filter(None, (self._query, urlencode(asked))))
-        why = ""
+        parameters = {} if cursor is None else {self._parameter: cursor}
+        query = "&".join(filter(None, (self._query, urlencode(parameters))))
+        reason = ""
         try:
             for pause in (*PAUSES, None):
-                reply, why = self._once(f"?{query}" if query else "")
+                reply, reason = self._once(f"?{query}" if query else "")
                 if reply is not None:
                     return reply
                 if pause is not None:
                     self._sleep(pause)
         finally:
             self._http.close()  # idle until the next poll, after the rows are written
-        raise PipelineError(f"The endpoint does not respond ({why}); retrying.")
+        raise PipelineError(f"The endpoint does not respond ({reason}); retrying.")
 
     def _once(self, query: str) -> tuple[HttpResponse | None, str]:
         try:

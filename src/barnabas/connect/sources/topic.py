@@ -68,9 +68,9 @@ class TopicSource(ConnectorEndpoint, frozen=True):
         from pyspark.sql import functions as F
 
         read = session.readStream.format("barnabas").options(**options, includeHeaders="true").load()
-        wanted = "string" if self.format == "text" else "binary"
+        expected = "string" if self.format == "text" else "binary"
         record = {name: F.col(name.removeprefix("_")) for name in RECORD}
-        fields = {name: F.col(name).cast(wanted) for name in ("key", "value")}
+        fields = {name: F.col(name).cast(expected) for name in ("key", "value")}
         return _told_of(
             read.select(*(one.alias(name) for name, one in {**fields, **record}.items())), F.lit(None)
         )

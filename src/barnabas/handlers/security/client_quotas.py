@@ -77,7 +77,7 @@ async def alter_client_quotas(
     try:
         results = await broker.controller.submit(
             lambda image: decide.alter_client_quotas(
-                image, wanted, validate_only=message.validate_only, most=most
+                image, wanted, validate_only=message.validate_only, limit=most
             )
         )
     except KafkaError as error:

@@ -169,8 +169,10 @@ class Loader:
     ) -> None:
         """Keep the checkpoint entries of partitions without a folder until all dirs are loaded."""
         names_in_dir = set(self._fs.list(log_dir.folder))
-        ours = Checkpoints(*({p: o for p, o in kept.items() if self._is_ours(p)} for kept in checkpoints))
-        noted = noted_without_folder(ours, names_in_dir, is_doubted)
+        own_partitions = Checkpoints(
+            *({p: o for p, o in kept.items() if self._is_ours(p)} for kept in checkpoints)
+        )
+        noted = noted_without_folder(own_partitions, names_in_dir, is_doubted)
         for partition, (_, end) in noted.items():
             if self._expected(partition, None) is not None:
                 log_dir.keep(partition, checkpoints)

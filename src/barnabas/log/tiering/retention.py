@@ -66,13 +66,13 @@ def may_be_copied(log: RollingLog, segments: Sequence[Segment], now_ms: int) -> 
 # -- total retention ----------------------------------------------------------------------------------
 
 
-def expired_upto(log: RollingLog, now_ms: int, most: int | None = None) -> int:
-    """Log start by total retention; checks at most `most` local segments."""
+def expired_upto(log: RollingLog, now_ms: int, limit: int | None = None) -> int:
+    """Log start by total retention; checks at most `limit` local segments."""
     config, start = log.config, log.offsets.start
     if log.remote is not None and not log.remote.is_known:
         return start
     excess = _total_bytes(log) - config.retention_bytes
-    for end, size, timestamp in _all_segments(log, now_ms, most):
+    for end, size, timestamp in _all_segments(log, now_ms, limit):
         excess -= size
         is_old = config.retention_ms != UNLIMITED and now_ms - timestamp > config.retention_ms
         is_excess = config.retention_bytes != UNLIMITED and excess >= 0
@@ -112,12 +112,12 @@ def above_tiered_end(log: RollingLog) -> Iterator[tuple[Segment, int]]:
         yield segment, segment.size - copied
 
 
-def _all_segments(log: RollingLog, now_ms: int, most: int | None) -> Iterator[_RetainedSegment]:
+def _all_segments(log: RollingLog, now_ms: int, limit: int | None) -> Iterator[_RetainedSegment]:
     for remote in _remote(log):
         yield _RetainedSegment(remote.end, remote.size, remote.largest_timestamp)
-    for segment, size in islice(above_tiered_end(log), most):
+    for segment, size in islice(above_tiered_end(log), limit):
         if end := _end_of(log, segment):
-            yield _RetainedSegment(end, size, age_timestamp(log, segment, now_ms, most))
+            yield _RetainedSegment(end, size, age_timestamp(log, segment, now_ms, limit))
 
 
 def _end_of(log: RollingLog, segment: Segment) -> int:
@@ -127,14 +127,14 @@ def _end_of(log: RollingLog, segment: Segment) -> int:
     return log.segments[log.segments.number_of(segment.base_offset) + 1].base_offset
 
 
-def age_timestamp(log: RollingLog, segment: Segment, now_ms: int, most: int | None) -> int:
+def age_timestamp(log: RollingLog, segment: Segment, now_ms: int, limit: int | None) -> int:
     """Largest timestamp of a segment, for retention.
 
     If records have none, or one further in the future than the topic allows, the time of the last write is used; Kafka
-    retains such a segment until the timestamp has passed. With a limit `most`, a segment that needs a scan counts as
+    retains such a segment until the timestamp has passed. With a `limit`, a segment that needs a scan counts as
     new.
     """
-    if most is not None and segment is not log.active and not segment.knows_largest_timestamp():
+    if limit is not None and segment is not log.active and not segment.knows_largest_timestamp():
         return now_ms
     timestamp, _ = segment.largest_timestamp
     is_possible = timestamp - now_ms <= log.config.message_timestamp_after_max_ms
@@ -144,23 +144,25 @@ def age_timestamp(log: RollingLog, segment: Segment, now_ms: int, most: int | No
 # -- local retention ----------------------------------------------------------------------------------
 
 
-def leaves_disk_upto(log: RollingLog, now_ms: int, most: int | None = None) -> int:
-    """Local start by local retention; checks at most `most` segments, and never the active one, which is not copied."""
+def leaves_disk_upto(log: RollingLog, now_ms: int, limit: int | None = None) -> int:
+    """Local start by local retention; checks at most `limit` segments, never the active one, which is not copied."""
     limit_ms, limit_bytes = local_limits(log.config)
     offsets, excess = log.offsets, log.size_bytes - limit_bytes
     copied = min(offsets.tiered_end, log.tiered_checkpoint.end, offsets.high_watermark)
     start = offsets.local_start
-    for segment, following in islice(pairwise(log.segments), most):
+    for segment, following in islice(pairwise(log.segments), limit):
         excess -= segment.size
         is_excess = limit_bytes != UNLIMITED and excess >= 0
-        if following.base_offset > copied or not (is_excess or _is_old(log, segment, limit_ms, now_ms, most)):
+        if following.base_offset > copied or not (
+            is_excess or _is_old(log, segment, limit_ms, now_ms, limit)
+        ):
             break
         start = max(start, following.base_offset)
     return start
 
 
-def _is_old(log: RollingLog, segment: Segment, limit_ms: int, now_ms: int, most: int | None) -> bool:
-    return limit_ms != UNLIMITED and now_ms - age_timestamp(log, segment, now_ms, most) > limit_ms
+def _is_old(log: RollingLog, segment: Segment, limit_ms: int, now_ms: int, limit: int | None) -> bool:
+    return limit_ms != UNLIMITED and now_ms - age_timestamp(log, segment, now_ms, limit) > limit_ms
 
 
 def _active_is_expired(log: RollingLog, now_ms: int) -> bool:
@@ -174,15 +176,15 @@ def _active_is_expired(log: RollingLog, now_ms: int) -> bool:
 # -- both ---------------------------------------------------------------------------------------------
 
 
-def move_starts(log: RollingLog, now_ms: int, most: int | None = None) -> None:
+def move_starts(log: RollingLog, now_ms: int, limit: int | None = None) -> None:
     """Raise log start and local start of a tiered log by retention. The caller removes the segments."""
     if log.config.deletes and log.remote is not None:
-        start = expired_upto(log, now_ms, most)
+        start = expired_upto(log, now_ms, limit)
         if start == log.log_end_offset and start > log.active.base_offset:
             log.roll(now_ms)
         log.advance_log_start(min(start, log.high_watermark))
     if log.config.deletes and log.config.remote_storage_enable:
-        log.offsets.advance_local_start(leaves_disk_upto(log, now_ms, most))
+        log.offsets.advance_local_start(leaves_disk_upto(log, now_ms, limit))
         if _active_is_expired(log, now_ms):
             log.roll(now_ms)
 

@@ -67,31 +67,31 @@ class Strings:
         return pa.Array.from_buffers(kind, rows, buffers, nulls)
 
 
-def decode(planned: DecodePlan, wanted: Collection[str], first: int, until: int) -> Iterator[RecordColumns]:
+def decode(planned: DecodePlan, selected: Collection[str], first: int, until: int) -> Iterator[RecordColumns]:
     """Pieces with the records first <= offset < until; InvalidRecords if bytes are not valid records."""
     for piece in open_pieces(planned):
-        columns = decode_piece(piece, planned, wanted, first, until)
+        columns = decode_piece(piece, planned, selected, first, until)
         if columns.rows:
             yield columns
 
 
 def decode_piece(
-    piece: Piece, planned: DecodePlan, wanted: Collection[str], first: int, until: int
+    piece: Piece, planned: DecodePlan, columns: Collection[str], first: int, until: int
 ) -> RecordColumns:
-    bits = sum(BITS[name] for name in wanted)
-    most, size = piece.max_rows, len(piece.source)
+    bits = sum(BITS[name] for name in columns)
+    max_rows, size = piece.max_rows, len(piece.source)
 
     def strings(bit: int, rows: int) -> Strings:
         return Strings(rows, size) if bits & bit else Strings(0, 0)
 
     def longs(bit: int) -> npt.NDArray[np.int64]:
-        return np.empty(most if bits & bit else 0, np.int64)
+        return np.empty(max_rows if bits & bit else 0, np.int64)
 
     max_headers = size // kernels.MIN_HEADER + 1
     offsets, timestamps = longs(kernels.WANT_OFFSET), longs(kernels.WANT_TIMESTAMP)
-    types = np.empty(most if bits & kernels.WANT_TYPE else 0, np.int32)
-    keys, values = strings(kernels.WANT_KEY, most), strings(kernels.WANT_VALUE, most)
-    header_lists = Strings(most, 0) if bits & kernels.WANT_HEADERS else Strings(0, 0)
+    types = np.empty(max_rows if bits & kernels.WANT_TYPE else 0, np.int32)
+    keys, values = strings(kernels.WANT_KEY, max_rows), strings(kernels.WANT_VALUE, max_rows)
+    header_lists = Strings(max_rows, 0) if bits & kernels.WANT_HEADERS else Strings(0, 0)
     header_keys = strings(kernels.WANT_HEADERS, max_headers)
     header_values = strings(kernels.WANT_HEADERS, max_headers)
     rows, bad = kernels.decode_batches(

@@ -26,7 +26,7 @@ PLAN = types.Array(types.int64, 2, "C", readonly=True)
 START, END, COUNT, BASE_OFFSET, BASE_TIMESTAMP, APPEND_TIME, IS_APPEND_TIME = range(7)
 PLAN_WIDTH = 7
 
-# Bits of `wanted`.
+# Bits of `columns`.
 WANT_OFFSET, WANT_TIMESTAMP, WANT_KEY, WANT_VALUE, WANT_HEADERS, WANT_TYPE = 1, 2, 4, 8, 16, 32
 
 # Slots of `state` in a column of byte strings.
@@ -185,10 +185,10 @@ def record_header(source, position, end, batch):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take_times(wanted, row, timestamp, kind, timestamps, kinds):  # type: ignore[no-untyped-def]
-    if wanted & WANT_TIMESTAMP:
+def take_times(columns, row, timestamp, kind, timestamps, kinds):  # type: ignore[no-untyped-def]
+    if columns & WANT_TIMESTAMP:
         timestamps[np.uint64(row)] = microseconds(timestamp)
-    if wanted & WANT_TYPE:
+    if columns & WANT_TYPE:
         kinds[np.uint64(row)] = np.int32(kind)
 
 
@@ -204,7 +204,7 @@ def take_times(wanted, row, timestamp, kind, timestamps, kinds):  # type: ignore
     _nrt=False,
 )  # fmt: skip
 def decode_batches(  # type: ignore[no-untyped-def]
-    source, plan, wanted, first, until,
+    source, plan, columns, first, until,
     offsets, timestamps, timestamp_types,
     keys, values,
     lists, lists_valid, header_state, header_keys, header_values,
@@ -222,11 +222,11 @@ def decode_batches(  # type: ignore[no-untyped-def]
             offset, timestamp, position = record_header(source, position, end, batch)
             keep = first <= offset < until
             position = take_string(
-                source, position, end, keep and wanted & WANT_KEY != 0, row,
+                source, position, end, keep and columns & WANT_KEY != 0, row,
                 key_offsets, key_data, key_valid, key_state,
             )  # fmt: skip
             position = take_string(
-                source, position, end, keep and wanted & WANT_VALUE != 0, row,
+                source, position, end, keep and columns & WANT_VALUE != 0, row,
                 value_offsets, value_data, value_valid, value_state,
             )  # fmt: skip
             count = np.int64(0)
@@ -234,16 +234,16 @@ def decode_batches(  # type: ignore[no-untyped-def]
                 position += 1
             else:
                 count, position = take_headers(
-                    source, position, end, keep and wanted & WANT_HEADERS != 0, header_state[WRITTEN],
+                    source, position, end, keep and columns & WANT_HEADERS != 0, header_state[WRITTEN],
                     header_keys, header_values,
                 )  # fmt: skip
             if position != end:
                 return row, index
             if keep:
-                take_times(wanted, row, timestamp, batch[IS_APPEND_TIME], timestamps, timestamp_types)
-                if wanted & WANT_OFFSET:
+                take_times(columns, row, timestamp, batch[IS_APPEND_TIME], timestamps, timestamp_types)
+                if columns & WANT_OFFSET:
                     offsets[np.uint64(row)] = offset
-                if wanted & WANT_HEADERS:
+                if columns & WANT_HEADERS:
                     close_list(row, count, lists, lists_valid, header_state)
                 row += 1
         if position != batch_end:

@@ -202,11 +202,13 @@ def _explicit_partitions(rows: pa.RecordBatch, target: EncodeTarget) -> np.ndarr
     column = _column(rows, "partition")
     if column is None:
         return np.full(rows.num_rows, -1, np.int32)
-    given = pc.fill_null(column.cast(pa.int32()), -1).to_numpy(zero_copy_only=False).astype(np.int32)
-    wrong = (given >= target.partitions) | ((given < 0) & column.is_valid().to_numpy(zero_copy_only=False))
+    timestamps = pc.fill_null(column.cast(pa.int32()), -1).to_numpy(zero_copy_only=False).astype(np.int32)
+    wrong = (timestamps >= target.partitions) | (
+        (timestamps < 0) & column.is_valid().to_numpy(zero_copy_only=False)
+    )
     if wrong.any():
         raise BadRowError(
-            f"a row names partition {int(given[wrong][0])} of topic {target.topic!r}, which has partitions 0 to "
+            f"a row names partition {int(timestamps[wrong][0])} of topic {target.topic!r}, which has partitions 0 to "
             f"{target.partitions - 1}"
         )
-    return np.ascontiguousarray(given)
+    return np.ascontiguousarray(timestamps)

@@ -129,7 +129,7 @@ def value_at(data, position, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def keep_value(kind, start, stop, wanted, starts, ends, column, row):  # type: ignore[no-untyped-def]
+def keep_value(kind, start, stop, requested, starts, ends, column, row):  # type: ignore[no-untyped-def]
     """Record the span of a value; False for a duplicate field and for a value of another type."""
     if ends[column, row] != 0:
         return False
@@ -137,7 +137,7 @@ def keep_value(kind, start, stop, wanted, starts, ends, column, row):  # type: i
     if kind == NOTHING:
         return True
     starts[column, row] = np.int32(start)
-    return kind == wanted or (kind == INTEGER and wanted == NUMBER)
+    return kind == requested or (kind == INTEGER and requested == NUMBER)
 
 
 @inlined
@@ -263,8 +263,8 @@ def decimal_digits(data, start, end):  # type: ignore[no-untyped-def]
     nogil=True,
     _nrt=False,
 )
-def read_integers(data, starts, ends, most, out, valid, odd):  # type: ignore[no-untyped-def]
-    """Decode integers; returns the number of odd rows: too many digits, or an absolute value above `most`."""
+def read_integers(data, starts, ends, max_value, out, valid, odd):  # type: ignore[no-untyped-def]
+    """Decode integers; return the number of invalid rows: too many digits, or an absolute value above `max_value`."""
     count = 0
     for row in range(starts.size):
         out[row] = 0
@@ -273,7 +273,7 @@ def read_integers(data, starts, ends, most, out, valid, odd):  # type: ignore[no
         start, end = np.uint64(starts[row]), np.uint64(ends[row])
         negative = data[start] == _MINUS
         value, digits, _ = decimal_digits(data, start + np.uint64(negative), end)
-        if digits > MAX_DIGITS or value > most or (negative and value == 0):
+        if digits > MAX_DIGITS or value > max_value or (negative and value == 0):
             odd[row] = 1
             count += 1
         else:

@@ -26,10 +26,10 @@ _NO_TIMESTAMP = np.int64(-1)
 
 
 @called
-def skip_headers(data, position, end, most):  # type: ignore[no-untyped-def]
+def skip_headers(data, position, end, limit):  # type: ignore[no-untyped-def]
     """The position after the headers of a record, or BAD."""
     count, position = read_varint(data, position, end)
-    if position < 0 or count < 0 or count > most or count > (end - position) // MIN_HEADER:
+    if position < 0 or count < 0 or count > limit or count > (end - position) // MIN_HEADER:
         return BAD
     for _ in range(count):
         length, position = read_varint(data, position, end)

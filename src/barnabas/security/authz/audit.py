@@ -144,8 +144,8 @@ class AuditLog:
             self._lost_now += 1
 
     def _when(self) -> Event:
-        moment = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
-        return {"time": moment.isoformat(timespec="milliseconds"), "node": self._node_id}
+        timestamp = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
+        return {"time": timestamp.isoformat(timespec="milliseconds"), "node": self._node_id}
 
     def take(self) -> list[Event]:
         """Drain the queue; adds a `lost` event if events were dropped."""

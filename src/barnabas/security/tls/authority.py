@@ -164,7 +164,7 @@ def _damaged(folder: Path) -> SecuritySettingError:
 
 
 def own_hosts(given: Iterable[str]) -> frozenset[str]:
-    """Names and addresses that clients may use for this machine, including those `given`."""
+    """Names and addresses that clients may use for this machine, including `given`."""
     name = socket.gethostname()
     hosts = {"localhost", "127.0.0.1", "::1", name, *given}
     with suppress(OSError):

@@ -193,11 +193,11 @@ def _load_with_revocations(context: ssl.SSLContext, text: str) -> None:
 def identify(context: ssl.SSLContext, tls: TlsSettings, certificate: CertificateStore) -> None:
     """Load this side's certificate, and its key from the same or another store."""
     with tempfile.TemporaryDirectory(prefix="barnabas-tls-") as folder:
-        ours = as_pem_file(certificate, Path(folder))
-        key = ours if tls.key is None else as_pem_file(tls.key, Path(folder))
+        pem_files = as_pem_file(certificate, Path(folder))
+        key = pem_files if tls.key is None else as_pem_file(tls.key, Path(folder))
         password = _Password(tls.key or certificate, key.password or _text_of(tls.key_password))
         try:
-            context.load_cert_chain(ours.path, key.path, password)
+            context.load_cert_chain(pem_files.path, key.path, password)
         except ssl.SSLError as error:
             raise _unusable(password, error) from None
 

@@ -217,9 +217,11 @@ KINDS = {
 
 def _settings(kind: type[T], words: SourceConfig, common: Common, **changed: object) -> T:
     """Create settings whose fields have the same names as the keys of the file."""
-    said = msgspec.structs.asdict(words)
-    del said["name"]
-    return kind(**{**said, "topic": common.topic, "key": common.key, "headers": common.headers, **changed})
+    document = msgspec.structs.asdict(words)
+    del document["name"]
+    return kind(
+        **{**document, "topic": common.topic, "key": common.key, "headers": common.headers, **changed}
+    )
 
 
 def _several(words: list[str] | str) -> list[str]:

@@ -38,12 +38,12 @@ class BatchTopics:
 
 async def find_topics(client: Client, names: Iterable[str]) -> BatchTopics:
     """Look up the topics; create missing ones with the broker's defaults."""
-    wanted = sorted(set(names))
-    for name in wanted:
+    requested = sorted(set(names))
+    for name in requested:
         await _ensure(client, name)
-    limits = await _limits(client, wanted)
-    found = await client.topics(wanted)
-    return BatchTopics({name: _Topic(len(found[name].partitions), limits[name]) for name in wanted})
+    limits = await _limits(client, requested)
+    found = await client.topics(requested)
+    return BatchTopics({name: _Topic(len(found[name].partitions), limits[name]) for name in requested})
 
 
 async def _ensure(client: Client, name: str) -> None:
@@ -79,11 +79,11 @@ def batches_of(
     topic: str, records: Sequence[Record], topics: BatchTopics, *, codec: int = Codec.NONE, keyless: int = 0
 ) -> list[Block]:
     """Encode records as batches. Records without a key go to partition `keyless` modulo the partition count."""
-    most = min(largest_record(topics, topic), USUAL_BYTES)
+    limit = min(largest_record(topics, topic), USUAL_BYTES)
     return [
         _block(topic, partition, group, codec)
         for partition, those in _by_partition(records, topics.partitions(topic), keyless).items()
-        for group in _groups(those, most)
+        for group in _groups(those, limit)
     ]
 
 

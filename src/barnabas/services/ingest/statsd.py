@@ -263,9 +263,9 @@ class StatsdSource(SocketSource):
         """Aggregate received messages of one or more lines; ignore a truncated last line."""
         for received in self._inbox.take(room):
             lines = received.frame.data.decode(errors="replace").splitlines()
-            whole = lines if received.frame.is_whole else lines[:-1]
-            self.counts.truncated += len(lines) - len(whole)
-            for line in filter(None, whole):
+            complete = lines if received.frame.is_whole else lines[:-1]
+            self.counts.truncated += len(lines) - len(complete)
+            for line in filter(None, complete):
                 measured = parse_line(line)
                 if measured is None:
                     self.counts.unparsed += 1

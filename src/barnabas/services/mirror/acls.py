@@ -45,15 +45,15 @@ def _covered(acl: AclBinding, names: Mapping[str, str]) -> list[str]:
 async def follow_acls(source: Client, target: Client, store: MirrorStore, names: Mapping[str, str]) -> str:
     """Update the target's ACLs. Return an empty string, or the reason why ACLs are not mirrored."""
     try:
-        theirs = await describe_acls(source, _ALL_OF_TOPICS)
-        ours = set(await describe_acls(target, _ALL_OF_TOPICS))
+        source_acls = await describe_acls(source, _ALL_OF_TOPICS)
+        target_acls = set(await describe_acls(target, _ALL_OF_TOPICS))
     except KafkaError as error:
         if error.code not in NOT_FOR_US:
             raise
         return f"ACLs are not mirrored: {error}"
-    wanted, made = wanted_acls(theirs, names), _made(store)
-    new, surplus = wanted - ours, _of_topics(made & ours, set(names.values())) - wanted
-    remembered = (made & ours) | new
+    acls, made = wanted_acls(source_acls, names), _made(store)
+    new, surplus = acls - target_acls, _of_topics(made & target_acls, set(names.values())) - acls
+    remembered = (made & target_acls) | new
     if remembered != made:
         # Record first: an unrecorded ACL would never be removed; a recorded one that was not created is harmless.
         await store.put({(ACLS,): [astuple(acl) for acl in sorted(remembered)]})

@@ -64,24 +64,24 @@ def to_follow(settings: Mapping[str, str]) -> Settings:
 
 def changes(source: Mapping[str, str], target: Mapping[str, str]) -> list[ConfigChange]:
     """Return the changes that make the target's configs equal to those of the source."""
-    wanted = to_follow(source)
-    differing = [ConfigChange(name, value) for name, value in wanted.items() if target.get(name) != value]
-    surplus = [ConfigChange(name, None, DELETE) for name in to_follow(target) if name not in wanted]
+    changes = to_follow(source)
+    differing = [ConfigChange(name, value) for name, value in changes.items() if target.get(name) != value]
+    surplus = [ConfigChange(name, None, DELETE) for name in to_follow(target) if name not in changes]
     return differing + surplus
 
 
-async def follow_settings(target: Client, name: str, wanted: Sequence[ConfigChange]) -> list[str]:
+async def follow_settings(target: Client, name: str, changes: Sequence[ConfigChange]) -> list[str]:
     """Apply changes, and return a message for each one that the target rejects."""
-    if not wanted:
+    if not changes:
         return []
     try:
-        await alter_configs(target, TOPIC, name, wanted)
+        await alter_configs(target, TOPIC, name, changes)
         return []
     except KafkaError as error:
-        if len(wanted) == 1:
-            return [f"the target rejects the setting {wanted[0].name} of {name}: {error}"]
+        if len(changes) == 1:
+            return [f"the target rejects the setting {changes[0].name} of {name}: {error}"]
     refused: list[str] = []
-    for change in wanted:
+    for change in changes:
         refused += await follow_settings(target, name, [change])
     return refused
 

@@ -71,23 +71,23 @@ class MirrorFetchSession:
         self._known: dict[TopicPartition, FetchRange] = {}
 
     async def fetch(
-        self, wanted: Mapping[TopicPartition, FetchRange]
+        self, partitions: Mapping[TopicPartition, FetchRange]
     ) -> list[tuple[TopicPartition, FetchResult]]:
         """Fetch new batches, waiting up to `max_wait`. Partitions without new data may be missing."""
-        request = self.request(wanted)
+        request = self.request(partitions)
         try:
             within = self._client.request_timeout + self._limits.max_wait
             response: FetchResponse = await self._client.send_to_broker(self._leader, request, within)
-            return list(self.answered(response, wanted))
+            return list(self.answered(response, partitions))
         except BaseException:
             self.reset()
             raise
 
-    def request(self, wanted: Mapping[TopicPartition, FetchRange]) -> FetchRequest:
+    def request(self, partitions: Mapping[TopicPartition, FetchRange]) -> FetchRequest:
         """Build a request with the changed positions and the partitions to remove from the session."""
         known = self._known
-        changed = {tp: want for tp, want in wanted.items() if known.get(tp) != want}
-        gone = [tp for tp in known if tp not in wanted]
+        changed = {tp: want for tp, want in partitions.items() if known.get(tp) != want}
+        revoked = [tp for tp in known if tp not in partitions]
         limits = self._limits
         request = FetchRequest(
             max_wait_ms=int(limits.max_wait * 1000),
@@ -97,13 +97,13 @@ class MirrorFetchSession:
             session_id=self._id,
             session_epoch=self._epoch,
             topics=_fetch_topics(changed, limits.partition_bytes),
-            forgotten_topics_data=_forgotten(gone, known),
+            forgotten_topics_data=_forgotten(revoked, known),
         )
-        self._known = dict(wanted)
+        self._known = dict(partitions)
         return request
 
     def answered(
-        self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchRange]
+        self, response: FetchResponse, partitions: Mapping[TopicPartition, FetchRange]
     ) -> Iterator[tuple[TopicPartition, FetchResult]]:
         """Yield the results. A lost session yields none and is not an error: the next request opens a new one."""
         code = error_code(response.error_code)
@@ -116,15 +116,15 @@ class MirrorFetchSession:
         else:
             self._id = response.session_id
             self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
-        names = {want.topic_id: tp.topic for tp, want in wanted.items()}
+        names = {want.topic_id: tp.topic for tp, want in partitions.items()}
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
                 tp = TopicPartition(name, data.partition_index)
-                if tp in wanted:
+                if tp in partitions:
                     if data.error_code:
                         self._known.pop(tp, None)  # include it in the next request even if it is unchanged
-                    yield tp, fetched_of(wanted[tp].offset, data, self._limits.committed_only)
+                    yield tp, fetched_of(partitions[tp].offset, data, self._limits.committed_only)
 
 
 def fetched_of(offset: int, data: PartitionData, committed_only: bool) -> FetchResult:
@@ -183,10 +183,10 @@ def _fetch_topics(changed: Mapping[TopicPartition, FetchRange], partition_bytes:
 
 
 def _forgotten(
-    gone: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]
+    revoked: list[TopicPartition], known: Mapping[TopicPartition, FetchRange]
 ) -> list[ForgottenTopic]:
     topics: dict[str, ForgottenTopic] = {}
-    for tp in gone:
+    for tp in revoked:
         topic = topics.setdefault(tp.topic, ForgottenTopic(topic=tp.topic, topic_id=known[tp].topic_id))
         topic.partitions.append(tp.partition)
     return list(topics.values())

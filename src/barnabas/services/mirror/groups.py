@@ -112,12 +112,14 @@ async def commits_of(client: Client, groups: Iterable[tuple[int, str]]) -> dict[
     for coordinator, group in groups:
         by_coordinator[coordinator].append(group)
     found: dict[str, Commits] = {}
-    for coordinator, wanted in by_coordinator.items():
-        for start in range(0, len(wanted), AT_ONCE):
-            asked = [OffsetFetchRequestGroup(group_id=group) for group in wanted[start : start + AT_ONCE]]
-            for each in asked:
+    for coordinator, predicate in by_coordinator.items():
+        for start in range(0, len(predicate), AT_ONCE):
+            requested = [
+                OffsetFetchRequestGroup(group_id=group) for group in predicate[start : start + AT_ONCE]
+            ]
+            for each in requested:
                 each.topics = None
-            request = OffsetFetchRequest(groups=asked)
+            request = OffsetFetchRequest(groups=requested)
             response: OffsetFetchResponse = await client.send_to_broker(coordinator, request)
             for answer in response.groups:
                 if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
@@ -145,12 +147,12 @@ class GroupFollower:
     """Replicates the groups of one link, and records the offsets it writes."""
 
     def __init__(
-        self, source: Client, target: Client, store: MirrorStore, wanted: Callable[[str], bool]
+        self, source: Client, target: Client, store: MirrorStore, predicate: Callable[[str], bool]
     ) -> None:
         self._source = source
         self._target = target
         self._store = store
-        self._wanted = wanted
+        self._wanted = predicate
         self._done: dict[str, Commits] = {}
 
     async def follow(
@@ -171,32 +173,38 @@ class GroupFollower:
             if group.group_type.lower() != WITHOUT_OFFSETS and self._wanted(group.group_id)
         ]
         for group, commits in (await commits_of(self._source, listed)).items():
-            wanted: Commits = {}
-            for tp, theirs in commits.items():
-                if (ours := translate(tp, theirs)) is not None:
-                    wanted[ours[0]] = ours[1]
+            predicate: Commits = {}
+            for tp, source_offset in commits.items():
+                if (translated := translate(tp, source_offset)) is not None:
+                    predicate[translated[0]] = translated[1]
                     report.checkpoints.append(
-                        Checkpoint(group, ours[0], theirs.offset, ours[1].offset, theirs.metadata)
+                        Checkpoint(
+                            group,
+                            translated[0],
+                            source_offset.offset,
+                            translated[1].offset,
+                            source_offset.metadata,
+                        )
                     )
-            if wanted and commit:
-                await self._follow_one(group, wanted, report)
+            if predicate and commit:
+                await self._follow_one(group, predicate, report)
         return report
 
-    async def _follow_one(self, group: str, wanted: Commits, report: GroupReport) -> None:
-        if self._done.get(group) == wanted:
+    async def _follow_one(self, group: str, predicate: Commits, report: GroupReport) -> None:
+        if self._done.get(group) == predicate:
             report.followed += 1
             return
         current = await self._current(group)
         written = self._written(group)
-        others = foreign({tp: each for tp, each in current.items() if tp in wanted}, written)
+        others = foreign({tp: each for tp, each in current.items() if tp in predicate}, written)
         if others:
             report.left_alone[group] = (
                 f"it has committed offsets that the mirror did not write, for {others[0]}"
             )
             return
-        differing = {tp: each for tp, each in wanted.items() if current.get(tp) != each}
+        differing = {tp: each for tp, each in predicate.items() if current.get(tp) != each}
         if differing:
-            await self._remember(group, current, wanted)
+            await self._remember(group, current, predicate)
         try:
             if differing:
                 await commit_offsets(self._target, group, differing)
@@ -205,7 +213,7 @@ class GroupFollower:
                 raise
             report.left_alone[group] = "it has members on the target"
             return
-        self._done[group] = wanted
+        self._done[group] = predicate
         report.followed += 1
 
     async def _current(self, group: str) -> Commits:
@@ -217,11 +225,11 @@ class GroupFollower:
         stored = self._store.get(GROUP, group, value_type=list[tuple[str, int, list[int]]]) or []
         return {TopicPartition(topic, index): offsets for topic, index, offsets in stored}
 
-    async def _remember(self, group: str, current: Commits, wanted: Commits) -> None:
+    async def _remember(self, group: str, current: Commits, predicate: Commits) -> None:
         """Record both the current and the new offset, in case the process dies before the commit."""
         stored = [
             [*tp, sorted({each.offset, current[tp].offset} if tp in current else {each.offset})]
-            for tp, each in wanted.items()
+            for tp, each in predicate.items()
         ]
         await self._store.put({(GROUP, group): stored})
 
@@ -282,8 +290,8 @@ class TopicFollowers:
         starts = await list_offsets_once(self._target, dict.fromkeys(partitions, EARLIEST))
         ends = await list_offsets_once(self._target, dict.fromkeys(partitions, LATEST))
         return {
-            source: TargetBounds(starts[ours].offset, ends[ours].offset)
-            for ours, source in partitions.items()
+            source: TargetBounds(starts[translated].offset, ends[translated].offset)
+            for translated, source in partitions.items()
         }
 
     async def _write_checkpoints(self, checkpoints: list[Checkpoint]) -> None:

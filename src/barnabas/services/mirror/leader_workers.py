@@ -83,16 +83,16 @@ class LeaderWorker:
         backoff = Backoff()
         try:
             while True:
-                wanted = self._wanted()
-                if not wanted:
+                partitions = self._wanted()
+                if not partitions:
                     await asyncio.sleep(IDLE_SECONDS)
                     continue
                 try:
-                    answers = await self._session.fetch(wanted)
+                    answers = await self._session.fetch(partitions)
                 except (ClientError, KafkaError) as error:
-                    self._unavailable(wanted, str(error))
+                    self._unavailable(partitions, str(error))
                     await asyncio.sleep(backoff.next_delay())
-                    await self._source.refresh_quietly({tp.topic for tp in wanted})
+                    await self._source.refresh_quietly({tp.topic for tp in partitions})
                     continue
                 backoff.reset()
                 payloads = await self._take(answers)
@@ -114,10 +114,12 @@ class LeaderWorker:
             if not partition.is_fetching or self._resting.get(tp, 0.0) > now:
                 continue
             known = metadata.get(tp.topic)
-            led = known.partitions.get(tp.partition) if known is not None else None
-            if led is not None and led.leader == self._leader:
+            leader_partition = known.partitions.get(tp.partition) if known is not None else None
+            if leader_partition is not None and leader_partition.leader == self._leader:
                 source_id = topics[tp.topic].source_id
-                found[tp] = FetchRange(source_id, partition.position, partition.last_epoch, led.leader_epoch)
+                found[tp] = FetchRange(
+                    source_id, partition.position, partition.last_epoch, leader_partition.leader_epoch
+                )
         return found
 
     async def _take(self, answers: Iterable[tuple[TopicPartition, FetchResult]]) -> list[Payload]:
@@ -176,10 +178,10 @@ class LeaderWorker:
         if behind:
             await self._raise_epochs(behind)
 
-    def _unavailable(self, wanted: Iterable[TopicPartition], why: str) -> None:
-        for tp in wanted:
+    def _unavailable(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        for tp in partitions:
             if (partition := self._book.partitions.get(tp)) is not None:
-                partition.unavailable(why)
+                partition.unavailable(reason)
 
 
 async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:

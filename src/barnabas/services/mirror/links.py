@@ -150,13 +150,13 @@ class LinkTopics:
 
     async def _follow_settings(self, settings: Mapping[str, Settings]) -> None:
         live = [each for each in self.book.topics.values() if self._is_live(each.source)]
-        ours = await own_settings(self._target, [each.target for each in live])
-        said: list[str] = []
+        target_settings = await own_settings(self._target, [each.target for each in live])
+        warnings: list[str] = []
         for each in live:
-            if each.source in settings and each.target in ours:
-                wanted = changes(settings[each.source], ours[each.target])
-                said += await follow_settings(self._target, each.target, wanted)
-        self.notices.settings = said
+            if each.source in settings and each.target in target_settings:
+                epochs_by_target = changes(settings[each.source], target_settings[each.target])
+                warnings += await follow_settings(self._target, each.target, epochs_by_target)
+        self.notices.settings = warnings
 
     def _is_live(self, name: str) -> bool:
         """True if the target topic is still a mirror, not promoted."""
@@ -228,9 +228,9 @@ class LinkTopics:
             await self._administration.report_source(back, available=True)
 
     async def raise_epochs(self, epochs: Mapping[TopicPartition, int]) -> None:
-        wanted = {self.target_tp(tp): epoch for tp, epoch in epochs.items()}
+        epochs_by_target = {self.target_tp(tp): epoch for tp, epoch in epochs.items()}
         try:
-            await self._administration.raise_epochs(wanted)
+            await self._administration.raise_epochs(epochs_by_target)
         except (ClientError, KafkaError) as error:
             _logger.warning("cannot raise the leader epoch of the target: %s", error)
             await asyncio.sleep(0.1)

@@ -88,9 +88,9 @@ class PlainTopics:
 
     async def _note(self, topic: PlannedTopic, note: Any) -> None:
         """Record the clusters its records passed through, to detect loops here and in mirrors of this cluster."""
-        wanted = {"target": topic.target, "id": topic.source.id.hex(), "path": list(topic.path)}
+        expected = {"target": topic.target, "id": topic.source.id.hex(), "path": list(topic.path)}
         if note is None:
-            await self._store.put({(TOPIC, topic.source.name): wanted})
+            await self._store.put({(TOPIC, topic.source.name): expected})
 
     async def orders(self) -> dict[str, LinkStatus]:
         """Return the requested states by target name."""
@@ -149,10 +149,10 @@ class MirrorTopics:
         """Create missing topics and partitions. Return the reasons for failures by target name."""
         refused: dict[str, str] = {}
         for path, topics in groupby(sorted(planned, key=lambda each: each.path), key=lambda each: each.path):
-            wanted = [self._wanted(topic, settings.get(topic.source.name, {})) for topic in topics]
+            expected = [self._wanted(topic, settings.get(topic.source.name, {})) for topic in topics]
             link = LinkName(self._link.name, self._link.source_cluster, tuple(reversed(path[:-1])))
-            for start in range(0, len(wanted), AT_ONCE):
-                altered = await alter_mirrors(self._client, link, wanted[start : start + AT_ONCE])
+            for start in range(0, len(expected), AT_ONCE):
+                altered = await alter_mirrors(self._client, link, expected[start : start + AT_ONCE])
                 for name, error in altered.refused.items():
                     if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                         raise error  # no topic at all can be mirrored
@@ -184,12 +184,12 @@ class MirrorTopics:
 
     async def known_failures(self, names: Iterable[str]) -> dict[TopicPartition, str]:
         """Failed partitions with their reasons."""
-        wanted = sorted(set(names))
-        if not wanted:
+        expected = sorted(set(names))
+        if not expected:
             return {}
         return {
             TopicPartition(topic.name, partition.index): partition.reason or topic.reason
-            for topic in await describe_mirrors(self._client, wanted)
+            for topic in await describe_mirrors(self._client, expected)
             for partition in topic.partitions
             if MirrorState.FAILED in (partition.state, topic.state)
         }

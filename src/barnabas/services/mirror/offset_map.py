@@ -79,9 +79,9 @@ class OffsetMap:
     def forget_below(self, target: int) -> list[int]:
         """Drop runs that end before the target's log start offset, and return their first source offsets."""
         ends = array("q", (first + count for first, count in zip(self._targets, self._lengths, strict=True)))
-        gone = min(bisect_left(ends, target + 1), max(0, len(self) - 1))
-        firsts = list(self._sources[:gone])
-        del self._sources[:gone], self._targets[:gone], self._lengths[:gone]
+        dropped = min(bisect_left(ends, target + 1), max(0, len(self) - 1))
+        firsts = list(self._sources[:dropped])
+        del self._sources[:dropped], self._targets[:dropped], self._lengths[:dropped]
         return firsts
 
 

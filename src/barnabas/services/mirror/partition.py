@@ -159,9 +159,9 @@ class SourcePartition:
         ):
             self.state = state
 
-    def unavailable(self, why: str) -> None:
+    def unavailable(self, reason: str) -> None:
         if self.state in FETCHING:
-            self.state, self.reason = LinkStatus.SOURCE_UNAVAILABLE, why
+            self.state, self.reason = LinkStatus.SOURCE_UNAVAILABLE, reason
 
     def appended(self, payload: Payload, log_end: int) -> None:
         """Record an append that all in-sync replicas of the target have."""

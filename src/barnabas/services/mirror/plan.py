@@ -121,9 +121,9 @@ class MirrorPlanner:
         for topic in sorted(topics, key=lambda each: each.name):
             if not self.is_wanted(topic):
                 continue
-            why = self._add(plan, topic, origins.get(topic.name), taken)
-            if why:
-                plan.refused[topic.name] = why
+            reason = self._add(plan, topic, origins.get(topic.name), taken)
+            if reason:
+                plan.refused[topic.name] = reason
         return plan
 
     def is_wanted(self, topic: TopicMetadata) -> bool:

@@ -270,11 +270,11 @@ class ProducingTarget:
 
     async def forget_below(self, starts: Mapping[TopicPartition, int]) -> None:
         """Drop runs below the target's log start offsets. `starts` is keyed by source partition."""
-        gone: list[bytes] = []
+        expired: list[bytes] = []
         for tp, start in starts.items():
             stored = self._stored.get(tp)
             while stored and len(stored) > 1 and stored[0][1] <= start:
-                gone.append(key_of(self._link, RUNS, *tp, stored.popleft()[0]))
+                expired.append(key_of(self._link, RUNS, *tp, stored.popleft()[0]))
             self.maps[tp].forget_below(start)
-        if gone:
-            await self._store.write((key, None) for key in gone)
+        if expired:
+            await self._store.write((key, None) for key in expired)

@@ -81,8 +81,8 @@ def status_of(link: ReportedLink, now: float) -> ProcessStatus:
     partitions, notices = list(topics.book.partitions.values()), topics.notices
     parts = [_part(topics, name, own, now) for name, own in _by_topic(topics.book)]
     alarms = [f"{part.name}: {part.reason}" for part in parts if part.state == "failed"]
-    alarms += [f"{name} is not mirrored: {why}" for name, why in sorted(notices.refused.items())]
-    alarms += [f"group {name} is skipped: {why}" for name, why in sorted(notices.groups.items())]
+    alarms += [f"{name} is not mirrored: {reason}" for name, reason in sorted(notices.refused.items())]
+    alarms += [f"group {name} is skipped: {reason}" for name, reason in sorted(notices.groups.items())]
     alarms += [*notices.settings, *([notices.acls] if notices.acls else [])]
     return ProcessStatus(
         "mirror",

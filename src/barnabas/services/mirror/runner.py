@@ -60,8 +60,8 @@ class MirrorClients:
 
     @classmethod
     def of(cls, source: SourceAddress, target: str, security: ClientSecurity) -> Self:
-        def client(bootstrap: str, wanted: ClientSecurity) -> Client:
-            return Client(bootstrap, client_id=CLIENT_ID, security=wanted)
+        def client(bootstrap: str, settings: ClientSecurity) -> Client:
+            return Client(bootstrap, client_id=CLIENT_ID, security=settings)
 
         return cls(
             client(source.bootstrap, source.security),
@@ -152,8 +152,8 @@ class LinkRunner:
         await self.topics.refresh()
         if self.settings.acls:
             clients, names = self.clients, self.topics.live_names()
-            said = await follow_acls(clients.source, clients.target, self._store, names)
-            self.topics.notices.acls = said
+            warnings = await follow_acls(clients.source, clients.target, self._store, names)
+            self.topics.notices.acls = warnings
         await self._followers.follow(self.topics, self._producing)
 
     async def _carry(self) -> None:

@@ -116,8 +116,8 @@ def reference_exists(subject: str, version: int) -> RegistryApiError:
     return RegistryApiError(422, 42206, f"One or more references exist to the schema {key}.")
 
 
-def id_does_not_match(found: int, given: int) -> RegistryApiError:
-    return RegistryApiError(422, 42207, f"Schema id {found} does not match the given id {given}")
+def id_does_not_match(found: int, specified_id: int) -> RegistryApiError:
+    return RegistryApiError(422, 42207, f"Schema id {found} does not match the given id {specified_id}")
 
 
 def invalid_subject(subject: str) -> RegistryApiError:

@@ -101,11 +101,11 @@ class RegistryPeers:
 
 async def warn_of_others(client: Client, group: str, security: ClientSecurity) -> None:
     """Log the principals that could join the group of registries and claim to lead."""
-    wanted = AclFilter(
+    acl_filter = AclFilter(
         ResourceType.GROUP, group, PatternType.MATCH, None, None, ANY, Permission.ALLOW
     )  # fmt: skip
     try:
-        found = await describe_acls(client, wanted)
+        found = await describe_acls(client, acl_filter)
     except (ClientError, KafkaError) as error:
         logger.info("cannot check which users may join the group %s: %s", group, error)
         return

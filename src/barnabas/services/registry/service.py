@@ -50,7 +50,7 @@ class SchemaService:
         schema: SchemaText,
         *,
         normalize: bool,
-        given: tuple[int | None, int | None] = (None, None),
+        specified_id: tuple[int | None, int | None] = (None, None),
     ) -> Submitted:
         """Parse a schema and resolve its references. The stored form may differ from the submitted text."""
         context = context_of(subject)
@@ -59,7 +59,7 @@ class SchemaService:
         normalize = normalize or self.state.setting(subject, "normalize") is True
         found = await self.work.submission(fixed, needed, normalize=normalize)
         texts = tuple(dict.fromkeys([found.kept, found.text, schema.text]))
-        return Submitted(replace(fixed, text=found.kept), needed, found.facts, texts, *given)
+        return Submitted(replace(fixed, text=found.kept), needed, found.facts, texts, *specified_id)
 
     async def register(self, subject: str, submitted: Submitted) -> Version:
         """Version with this schema: an existing one, or a new one that is compatible with the previous versions."""
@@ -71,9 +71,9 @@ class SchemaService:
 
         async def decide(state: RegistryState) -> SubjectChange:
             mode = subjects.check_writable(state, subject)
-            given = (submitted.given_id, submitted.given_version)
+            specified_id = (submitted.given_id, submitted.given_version)
             if mode is RegistryMode.IMPORT:
-                return subjects.import_version(state, subject, submitted.schema, *given)
+                return subjects.import_version(state, subject, submitted.schema, *specified_id)
             return await self._decide(state, subject, submitted)
 
         version: Version = await self.store.change(decide)
@@ -128,12 +128,12 @@ class SchemaService:
         self, subject: str, submitted: Submitted, older: Sequence[Version], level: CompatibilityLevel | None
     ) -> list[str]:
         """Incompatibilities with these versions, at the given level or the subject's."""
-        wanted = level or self.state.level(subject)
-        if wanted is CompatibilityLevel.NONE or not older:
+        schema_id = level or self.state.level(subject)
+        if schema_id is CompatibilityLevel.NONE or not older:
             return []
-        compared = older if wanted.is_transitive else older[-1:]
+        compared = older if schema_id.is_transitive else older[-1:]
         new = (submitted.schema, submitted.needed)
-        return await self.work.problems(wanted, new, [self._text(one) for one in reversed(compared)])
+        return await self.work.problems(schema_id, new, [self._text(one) for one in reversed(compared)])
 
     async def check_new(self, subject: str, submitted: Submitted) -> None:
         """Reject invalid names that other registries accept, unless an older version of the subject has some."""
@@ -145,8 +145,8 @@ class SchemaService:
                 return
         raise errors.unreadable_schema(submitted.schema.type, fault)
 
-    async def rendered(self, version: Version, wanted: str) -> str:
-        return await self.work.rendered(*self._text(version), wanted)
+    async def rendered(self, version: Version, level: str) -> str:
+        return await self.work.rendered(*self._text(version), level)
 
     def _text(self, version: Version) -> tuple[SchemaText, tuple[Dependency, ...]]:
         return version.schema, dependencies(self.state, version.schema, context_of(version.subject))
@@ -178,9 +178,9 @@ class SchemaService:
 
         return await self.store.change(decide)
 
-    async def set_mode(self, scope: str | None, wanted: Any, *, force: bool) -> Any:
+    async def set_mode(self, scope: str | None, level: Any, *, force: bool) -> Any:
         async def decide(state: RegistryState) -> SubjectChange:
-            return settings.set_mode(state, scope, wanted, force=force)
+            return settings.set_mode(state, scope, level, force=force)
 
         return await self.store.change(decide)
 
@@ -197,10 +197,10 @@ class SchemaService:
         found = _with_text(submitted, schema, versions)
         if found is not None or schema.type is SchemaType.AVRO:
             return found
-        wanted = submitted.facts.identity
+        level = submitted.facts.identity
         for version in reversed(versions):
             alike = replace(version.schema, text="") == replace(schema, text="")
-            if alike and (await self._facts(version)).identity == wanted:
+            if alike and (await self._facts(version)).identity == level:
                 return version
         return None
 
@@ -213,15 +213,15 @@ class SchemaService:
 
 
 def _with_text(submitted: Submitted, schema: SchemaText, versions: list[Version]) -> Version | None:
-    wanted = [replace(schema, text=text) for text in submitted.texts]
-    return next((one for one in reversed(versions) if one.schema in wanted), None)
+    level = [replace(schema, text=text) for text in submitted.texts]
+    return next((one for one in reversed(versions) if one.schema in level), None)
 
 
 def _group_of(schema: SchemaText, name: str) -> Any:
     return properties(schema).get(name)
 
 
-def _with_given_id(version: Version, given: int | None) -> Version:
-    if given is not None and given != version.id:
-        raise errors.id_does_not_match(version.id, given)
+def _with_given_id(version: Version, specified_id: int | None) -> Version:
+    if specified_id is not None and specified_id != version.id:
+        raise errors.id_does_not_match(version.id, specified_id)
     return version

@@ -23,18 +23,18 @@ def get_config(state: RegistryState, scope: str | None, *, default_to_global: bo
 
 def set_config(state: RegistryState, scope: str | None, body: Json) -> SubjectChange:
     """Update a configuration: null removes a field, omitted fields are unchanged."""
-    wanted = dict(body)
-    for name, value in wanted.items():
+    mode = dict(body)
+    for name, value in mode.items():
         if name not in CONFIG_FIELDS or not isinstance(value, CONFIG_FIELDS[name] | None):
             raise errors.unprocessable(f"the configuration has no {name!r} of this kind")
-    level = wanted.pop("compatibilityLevel", None) or wanted.pop("compatibility", None)
-    wanted.pop("compatibility", None)
+    level = mode.pop("compatibilityLevel", None) or mode.pop("compatibility", None)
+    mode.pop("compatibility", None)
     answer = {name: value for name, value in body.items() if value is not None}
-    merged = {**(state.config(scope) or {}), **wanted}
+    merged = {**(state.config(scope) or {}), **mode}
     if level is not None:
         merged["compatibilityLevel"] = answer["compatibility"] = str(parse_level(level))
         answer.pop("compatibilityLevel", None)
-    elif not wanted:
+    elif not mode:
         raise errors.invalid_level()
     _check_writable(state, scope)
     document = {"subject": scope} if scope else {}

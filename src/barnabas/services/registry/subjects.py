@@ -47,8 +47,8 @@ def dependencies(state: RegistryState, schema: SchemaText, context: str) -> tupl
     found: dict[str, Dependency] = {}
     _collect(state, schema, context, found, ())
     if sum(len(one.schema.text) for one in found.values()) > limits.max_referenced_bytes:
-        most = limits.max_referenced_bytes
-        raise invalid_schema(f"its references have more than {most} bytes (--limit max-referenced-bytes)")
+        limit = limits.max_referenced_bytes
+        raise invalid_schema(f"its references have more than {limit} bytes (--limit max-referenced-bytes)")
     return tuple(found.values())
 
 

@@ -84,8 +84,8 @@ class SchemaWork:
             _remember(self._known_facts, key, found)
         return found
 
-    async def rendered(self, schema: SchemaText, needed: tuple[Dependency, ...], wanted: str) -> str:
-        return await self._run(schema.type, lambda: parse(schema, needed).rendered(wanted))
+    async def rendered(self, schema: SchemaText, needed: tuple[Dependency, ...], format_name: str) -> str:
+        return await self._run(schema.type, lambda: parse(schema, needed).rendered(format_name))
 
     async def problems(self, level: CompatibilityLevel, new: Text, older: Sequence[Text]) -> list[str]:
         """Problems of the first incompatible version, as with Confluent. `older` is sorted from newest to oldest."""

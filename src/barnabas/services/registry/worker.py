@@ -147,8 +147,8 @@ def limit_job() -> None:
         (kilobytes,) = [
             line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmData")
         ]
-        most = int(kilobytes) * 1024 + limits.max_worker_bytes
-        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+        limit = int(kilobytes) * 1024 + limits.max_worker_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
 
 
 def main() -> None:

@@ -65,8 +65,8 @@ def _types_of(schema: Any) -> set[str] | None:
 def _check(node: dict[str, Any], kind: pa.DataType, where: str) -> None:
     allowed = _types_of(node)
     if allowed is not None and not allowed & _names_of(kind):
-        wanted = " or ".join(sorted(allowed))
-        raise SchemaError(f"{where or 'the value'} is {kind}, and the schema has {wanted}")
+        expected = " or ".join(sorted(allowed))
+        raise SchemaError(f"{where or 'the value'} is {kind}, and the schema has {expected}")
 
 
 def _names_of(kind: pa.DataType) -> set[str]:

@@ -143,17 +143,17 @@ def _wrapped(message: Descriptor, kind: pa.DataType, where: str) -> Encode:
 
 
 def _scalar(field: FieldDescriptor, kind: pa.DataType, where: str) -> tuple[Encode, int] | None:
-    types, wanted = pa.types, field.type
-    if (wanted == _F.TYPE_STRING and types.is_string(kind)) or (
-        wanted == _F.TYPE_BYTES and types.is_binary(kind)
+    types, expected = pa.types, field.type
+    if (expected == _F.TYPE_STRING and types.is_string(kind)) or (
+        expected == _F.TYPE_BYTES and types.is_binary(kind)
     ):
         return (lambda column: sized(column, _sizes)), _BYTES
-    if wanted == _F.TYPE_ENUM and types.is_string(kind):
+    if expected == _F.TYPE_ENUM and types.is_string(kind):
         return _enum(field, where), _VARINT
-    if wanted == _F.TYPE_BOOL and types.is_boolean(kind):
+    if expected == _F.TYPE_BOOL and types.is_boolean(kind):
         return _varint, _VARINT
-    if wanted in (_F.TYPE_DOUBLE, _F.TYPE_FLOAT):
-        is_float = wanted == _F.TYPE_FLOAT
+    if expected in (_F.TYPE_DOUBLE, _F.TYPE_FLOAT):
+        is_float = expected == _F.TYPE_FLOAT
         if kind == pa.float32() or (
             not is_float and (types.is_floating(kind) or types.is_signed_integer(kind))
         ):
@@ -162,25 +162,25 @@ def _scalar(field: FieldDescriptor, kind: pa.DataType, where: str) -> tuple[Enco
                 lambda column: valid_where(floats(column, code), column)
             ), _FIXED32 if is_float else _FIXED64
         return None
-    if not types.is_signed_integer(kind) or (wanted in _NARROW and kind.bit_width > 32):
+    if not types.is_signed_integer(kind) or (expected in _NARROW and kind.bit_width > 32):
         return None
     return _integer(field, where)
 
 
 def _integer(field: FieldDescriptor, where: str) -> tuple[Encode, int] | None:
-    wanted = field.type
-    if wanted in _FIXED_WIDTH:
-        width = _FIXED_WIDTH[wanted]
+    expected = field.type
+    if expected in _FIXED_WIDTH:
+        width = _FIXED_WIDTH[expected]
         wire = _FIXED32 if width == 4 else _FIXED64
-        return (lambda column: _fixed_width(_checked(column, wanted, where), width)), wire
-    if wanted in (_F.TYPE_SINT32, _F.TYPE_SINT64):
+        return (lambda column: _fixed_width(_checked(column, expected, where), width)), wire
+    if expected in (_F.TYPE_SINT32, _F.TYPE_SINT64):
         return (lambda column: valid_where(zigzag(whole_numbers(column)), column)), _VARINT
-    if wanted in (_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64):
-        return (lambda column: _varint(_checked(column, wanted, where))), _VARINT
+    if expected in (_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64):
+        return (lambda column: _varint(_checked(column, expected, where))), _VARINT
     return None
 
 
-def _checked(column: pa.Array, wanted: int, where: str) -> pa.Array:
+def _checked(column: pa.Array, expected: int, where: str) -> pa.Array:
     """The unsigned types of Protobuf are columns of wider, signed ones."""
     top = {
         _F.TYPE_UINT32: 2**32 - 1,
@@ -188,9 +188,9 @@ def _checked(column: pa.Array, wanted: int, where: str) -> pa.Array:
         _F.TYPE_UINT64: 2**63 - 1,
         _F.TYPE_FIXED64: 2**63 - 1,
     }
-    if wanted in top:
+    if expected in top:
         found = pc.min_max(column)
-        if found["min"].is_valid and not 0 <= found["min"].as_py() <= found["max"].as_py() <= top[wanted]:
+        if found["min"].is_valid and not 0 <= found["min"].as_py() <= found["max"].as_py() <= top[expected]:
             raise BadValueError(f"{where} of a row is not a number of the unsigned type of the schema")
     return column
 

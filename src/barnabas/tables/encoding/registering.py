@@ -96,14 +96,14 @@ class FramedFormat:
         return message_encoder(ProtoFiles(self.schema).message(self.message).DESCRIPTOR, kind)
 
 
-def framed_format(wanted: WriteFormat, topic: str | None, kind: pa.DataType) -> FramedFormat:
+def framed_format(write_format: WriteFormat, topic: str | None, kind: pa.DataType) -> FramedFormat:
     """Register, or look up, the schema of a column; SchemaError in one sentence if that is refused, or does not fit."""
-    subject = wanted.subject(topic)
-    with wanted.registry.client() as client:
+    subject = write_format.subject(topic)
+    with write_format.registry.client() as client:
         found = (
-            _latest(client, wanted, subject)
-            if wanted.uses_latest
-            else _own(client, wanted, subject, topic, kind)
+            _latest(client, write_format, subject)
+            if write_format.uses_latest
+            else _own(client, write_format, subject, topic, kind)
         )
     try:
         found.encoder(kind)
@@ -114,47 +114,49 @@ def framed_format(wanted: WriteFormat, topic: str | None, kind: pa.DataType) -> 
     return found
 
 
-def _latest(client: SchemaClient, wanted: WriteFormat, subject: str) -> FramedFormat:
+def _latest(client: SchemaClient, write_format: WriteFormat, subject: str) -> FramedFormat:
     try:
         latest = client.latest(subject)
     except RegistryError as error:
         raise SchemaError(f"the newest schema of subject {subject} is not known: {error}") from None
-    if latest.schema.type != _NAMES[wanted.kind]:
+    if latest.schema.type != _NAMES[write_format.kind]:
         raise SchemaError(
-            f"the newest schema of subject {subject} is {latest.schema.type}, not {_NAMES[wanted.kind]}"
+            f"the newest schema of subject {subject} is {latest.schema.type}, not {_NAMES[write_format.kind]}"
         )
-    return _framed(client, wanted, subject, latest.id, latest.schema)
+    return _framed(client, write_format, subject, latest.id, latest.schema)
 
 
 def _framed(
-    client: SchemaClient, wanted: WriteFormat, subject: str, number: int, schema: Schema
+    client: SchemaClient, write_format: WriteFormat, subject: str, number: int, schema: Schema
 ) -> FramedFormat:
-    if wanted.kind == "avro":
+    if write_format.kind == "avro":
         from barnabas.tables.registered import avro_text
 
         return FramedFormat("avro", number, avro_text(client, schema).encode())
-    if wanted.kind == "json":
+    if write_format.kind == "json":
         return FramedFormat("json", number, schema.text.encode())
     from barnabas.client.schemas.formats import ProtoFiles, descriptors_of_id
 
     descriptors = descriptors_of_id(client, number)
     files = ProtoFiles(descriptors)
     try:
-        path = files.path(wanted.record) if wanted.record else (0,)
+        path = files.path(write_format.record) if write_format.record else (0,)
     except KeyError:
-        raise SchemaError(f"the newest schema of subject {subject} has no message {wanted.record}") from None
+        raise SchemaError(
+            f"the newest schema of subject {subject} has no message {write_format.record}"
+        ) from None
     return FramedFormat("protobuf", number, descriptors, files.name(path), path)
 
 
 def _own(
-    client: SchemaClient, wanted: WriteFormat, subject: str, topic: str | None, kind: pa.DataType
+    client: SchemaClient, write_format: WriteFormat, subject: str, topic: str | None, kind: pa.DataType
 ) -> FramedFormat:
     """The schema of the rows, which the registry accepts only if it is compatible with those before."""
-    name, register = wanted.record_for(topic), _registrar(client, wanted, subject)
-    if wanted.kind == "avro":
+    name, register = write_format.record_for(topic), _registrar(client, write_format, subject)
+    if write_format.kind == "avro":
         text = generating.avro_schema_of(kind, name)
         return FramedFormat("avro", register(Schema("AVRO", text)), text.encode())
-    if wanted.kind == "json":
+    if write_format.kind == "json":
         text = generating.json_schema_of(kind, name)
         return FramedFormat("json", register(Schema("JSON", text)), text.encode())
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -184,14 +186,14 @@ def _before(client: SchemaClient, subject: str) -> Any | None:
     return FileDescriptorSet.FromString(descriptors_of_latest(client, subject, latest.schema)).file[-1]
 
 
-def _registrar(client: SchemaClient, wanted: WriteFormat, subject: str) -> Callable[[Schema], int]:
+def _registrar(client: SchemaClient, write_format: WriteFormat, subject: str) -> Callable[[Schema], int]:
     def register(schema: Schema) -> int:
         try:
-            if wanted.registers:
-                return client.register(subject, schema, normalize=wanted.normalizes)
-            return client.lookup(subject, schema, normalize=wanted.normalizes)
+            if write_format.registers:
+                return client.register(subject, schema, normalize=write_format.normalizes)
+            return client.lookup(subject, schema, normalize=write_format.normalizes)
         except RegistryError as error:
-            if wanted.registers or error.status != 404:
+            if write_format.registers or error.status != 404:
                 raise SchemaError(
                     f"the schema of the rows is not accepted for subject {subject}: {error}"
                 ) from None

@@ -47,9 +47,9 @@ def microseconds_of(text: str, *, with_zone: bool) -> int:
         raise ValueError(f"{text!r} has a zone, but its column type has none")
     year, month, day = (int(part or 1) for part in parts[:3])
     hour, minute, second = (int(part or 0) for part in parts[3:])
-    moment = datetime(year, month, day, hour, minute, second, int((fraction or "").ljust(6, "0")[:6]))
-    offset = zone_of(zone).utcoffset(moment) if zone else None
-    return (moment - EPOCH - (offset or timedelta())) // MICROSECOND
+    value = datetime(year, month, day, hour, minute, second, int((fraction or "").ljust(6, "0")[:6]))
+    offset = zone_of(zone).utcoffset(value) if zone else None
+    return (value - EPOCH - (offset or timedelta())) // MICROSECOND
 
 
 def zone_of(text: str) -> tzinfo:
@@ -162,7 +162,7 @@ def _struct_reader(fields: list[pa.Field]) -> Reader:
     readers = {field.name: reader_of(field.type) for field in fields}
 
     def read(token: bytes) -> dict[str, Any]:
-        found, whole = {}, True
+        found, complete = {}, True
         for name, inner in _as_object.decode(token).items():
             reader = readers.get(name)
             if reader is None:
@@ -170,10 +170,10 @@ def _struct_reader(fields: list[pa.Field]) -> Reader:
             try:
                 found[name] = _read(reader, bytes(inner))
             except PartlyError as error:
-                found[name], whole = error.value, False
+                found[name], complete = error.value, False
             except (ValueError, msgspec.MsgspecError):
-                found[name], whole = None, False
-        if not whole:
+                found[name], complete = None, False
+        if not complete:
             raise PartlyError(found)
         return found
 
@@ -185,14 +185,14 @@ def _array_reader(element: pa.DataType) -> Reader:
 
     def read(token: bytes) -> list[Any]:
         """An element that matches in part keeps that part; one that does not match at all discards the array."""
-        found, whole = [], True
+        found, complete = [], True
         for inner in _as_array.decode(token):
             try:
                 found.append(_read(reader, bytes(inner)))
             except PartlyError as error:
                 found.append(error.value)
-                whole = False
-        if not whole:
+                complete = False
+        if not complete:
             raise PartlyError(found)
         return found
 

@@ -22,10 +22,10 @@ Read = Callable[[bytes], dict[str, Any]]
 Names = Callable[[int, tuple[int, ...]], str]
 
 
-def protobuf_reader(form: ValueFormat, wanted: list[str]) -> Read:
+def protobuf_reader(form: ValueFormat, requested: list[str]) -> Read:
     """Return a function that extracts the wanted fields of a value; ValueError if it does not match."""
     message = ProtoFiles(form.descriptors or b"").message(form.message)
-    fields = takers(message.DESCRIPTOR, wanted)
+    fields = takers(message.DESCRIPTOR, requested)
     assert form.registry is not None, "Protobuf values are read with a registry"
     name_of = message_names(form.registry)
 

@@ -80,9 +80,9 @@ class _Types:
         return self.struct(message, inside)
 
 
-def takers(message: Descriptor, wanted: list[str]) -> dict[str, Take]:
+def takers(message: Descriptor, requested: list[str]) -> dict[str, Take]:
     """Extractors of the wanted fields, by field name."""
-    return {name: _field(message.fields_by_name[name], frozenset({message.full_name})) for name in wanted}
+    return {name: _field(message.fields_by_name[name], frozenset({message.full_name})) for name in requested}
 
 
 def _field(field: FieldDescriptor, inside: frozenset[str]) -> Take:

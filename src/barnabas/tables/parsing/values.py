@@ -101,8 +101,8 @@ def _column(kind: pa.DataType, data: Bytes, starts: Spans, ends: Spans, odd: Byt
         kernels.read_doubles(data, starts, ends, doubles, valid, odd)
         return _numbers(kind, doubles, valid)
     longs = np.empty(starts.size, np.int64)
-    most = (1 << kind.bit_width - 1) - 1
-    kernels.read_integers(data, starts, ends, most, longs, valid, odd)
+    max_value = (1 << kind.bit_width - 1) - 1
+    kernels.read_integers(data, starts, ends, max_value, longs, valid, odd)
     return _numbers(kind, longs.astype(kind.to_pandas_dtype(), copy=False), valid)
 
 
@@ -150,9 +150,9 @@ class BadBlockError(ValueError):
     """Some value of the block does not match."""
 
 
-def value_parser(form: ValueFormat, wanted: list[str]) -> Parser:
+def value_parser(form: ValueFormat, requested: list[str]) -> Parser:
     """Return a parser of a binary column. Only the wanted fields are parsed if the format allows it."""
-    schema = pa.schema([field for field in form.fields if field.name in wanted])
+    schema = pa.schema([field for field in form.fields if field.name in requested])
     if form.kind == "json":
         parse = _plain_first(schema, halving(_json_parser(schema), _json_row_parser(schema), FEW))
         return parse if form.registry is None else lambda values: parse(without_id(values))
@@ -292,7 +292,7 @@ def _csv_parser(form: ValueFormat, schema: pa.Schema) -> Parser:
     return parse
 
 
-def _single_reader(form: ValueFormat, wanted: list[str]) -> Callable[[bytes], dict[str, Any]]:
+def _single_reader(form: ValueFormat, requested: list[str]) -> Callable[[bytes], dict[str, Any]]:
     """Reader for formats that are decoded value by value."""
     if form.kind == "avro":
         from barnabas.tables.parsing.avro import avro_reader
@@ -300,7 +300,7 @@ def _single_reader(form: ValueFormat, wanted: list[str]) -> Callable[[bytes], di
         return avro_reader(form)
     from barnabas.tables.parsing.protobuf import protobuf_reader
 
-    return protobuf_reader(form, wanted)
+    return protobuf_reader(form, requested)
 
 
 def _single_parser(read: Callable[[bytes], dict[str, Any]], schema: pa.Schema) -> Parser:

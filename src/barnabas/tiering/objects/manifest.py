@@ -249,8 +249,8 @@ def decode(data: bytes, folder: PartitionFolder) -> Manifest:
             f"{folder.manifest} is damaged: {error}. Remote reads and writes of this partition are disabled; "
             f"`barnabas tier repair {folder.topic}` rebuilds the manifest from the segments."
         ) from error
-    theirs = manifest.cluster_id, manifest.topic_id, manifest.partition
-    if theirs != (folder.cluster_id, uuid_to_text(folder.topic_id), folder.partition):
+    stored_owner = manifest.cluster_id, manifest.topic_id, manifest.partition
+    if stored_owner != (folder.cluster_id, uuid_to_text(folder.topic_id), folder.partition):
         raise ForeignManifestError(
             f"{folder.manifest} belongs to partition {manifest.partition} of topic {manifest.topic} "
             f"(id {manifest.topic_id}) of cluster {manifest.cluster_id}: is this the right bucket and prefix?"

@@ -89,19 +89,19 @@ def add(manifest: Manifest, entry: SegmentEntry) -> Manifest:
 def replace_all(manifest: Manifest, entries: PageEntries, listed: PageEntries, now_ms: int) -> Manifest:
     """Replace all `listed` entries, including those in pages, by `entries`, a consistent copy of a compacted log.
     Entries in both stay; the others become garbage."""
-    wanted = tuple(entry for entry in entries if entry.end > manifest.log_start)
+    pin = tuple(entry for entry in entries if entry.end > manifest.log_start)
     live = tuple(entry for entry in listed if entry.end > manifest.log_start)
-    if wanted == live:
+    if pin == live:
         return manifest
-    if not wanted or wanted[-1].end < manifest.tiered_end:
+    if not pin or pin[-1].end < manifest.tiered_end:
         raise ImpossibleChangeError(
             f"segments up to {manifest.tiered_end} cannot be replaced by segments with a lower end"
         )
-    kept = {entry.key for entry in wanted}
-    gone = [_segment(entry) for entry in live if entry.key not in kept]
-    gone += map(_page_alone, manifest.pages)
-    garbage = manifest.garbage + _removed(manifest, gone, now_ms)
-    return _changed(manifest, pages=(), entries=wanted, garbage=garbage)
+    kept = {entry.key for entry in pin}
+    removed = [_segment(entry) for entry in live if entry.key not in kept]
+    removed += map(_page_alone, manifest.pages)
+    garbage = manifest.garbage + _removed(manifest, removed, now_ms)
+    return _changed(manifest, pages=(), entries=pin, garbage=garbage)
 
 
 def raise_log_start(
@@ -113,7 +113,7 @@ def raise_log_start(
     partly = manifest.page_at(offset)
     if (partly is None) != (page is None):
         raise ImpossibleChangeError(f"the page with offset {offset} is not loaded")
-    gone = [_whole_page(manifest, each) for each in manifest.pages if each.end <= offset]
+    removed = [_whole_page(manifest, each) for each in manifest.pages if each.end <= offset]
     dropped = [each for each in page or () if manifest.log_start < each.end <= offset]
     dropped += [entry for entry in manifest.entries if entry.end <= offset]
     return _changed(
@@ -121,7 +121,7 @@ def raise_log_start(
         log_start=offset,
         pages=tuple(_live(each, offset, page or ()) for each in manifest.pages if each.end > offset),
         entries=tuple(entry for entry in manifest.entries if entry.end > offset),
-        garbage=manifest.garbage + _removed(manifest, [*gone, *map(_segment, dropped)], now_ms),
+        garbage=manifest.garbage + _removed(manifest, [*removed, *map(_segment, dropped)], now_ms),
     )
 
 
@@ -143,14 +143,14 @@ def cut(manifest: Manifest, offset: int, now_ms: int, page: PageEntries | None =
     is_split = partly is not None and partly.base < limit
     listed_again = [each for each in page or () if is_split and each.end > manifest.log_start]
     entries = [*listed_again, *manifest.entries]
-    gone = [_whole_page(manifest, each) for each in manifest.pages if each.base >= limit]
-    gone += [_segment(entry) for entry in entries if entry.base >= limit]
+    removed = [_whole_page(manifest, each) for each in manifest.pages if each.base >= limit]
+    removed += [_segment(entry) for entry in entries if entry.base >= limit]
     lists = [_page_alone(partly)] if partly is not None and is_split else []
     return _changed(
         manifest,
         pages=tuple(each for each in manifest.pages if each.end <= limit),
         entries=tuple(shortened(entry, limit) for entry in entries if entry.base < limit),
-        quarantine=manifest.quarantine + _removed(manifest, gone, now_ms),
+        quarantine=manifest.quarantine + _removed(manifest, removed, now_ms),
         garbage=manifest.garbage + _removed(manifest, lists, now_ms),
     )
 
@@ -167,8 +167,8 @@ def pin(manifest: Manifest, name: str, now_ms: int) -> Manifest:
     """Pin the listed segments."""
     if find_pin(manifest, name):
         return manifest
-    wanted = Pin(name, manifest.version, manifest.log_start, manifest.tiered_end, now_ms)
-    return _changed(manifest, pins=(*manifest.pins, wanted))
+    pin = Pin(name, manifest.version, manifest.log_start, manifest.tiered_end, now_ms)
+    return _changed(manifest, pins=(*manifest.pins, pin))
 
 
 def pin_as(manifest: Manifest, name: str, other: str, now_ms: int) -> Manifest:
@@ -321,10 +321,12 @@ def _page_alone(page: ManifestPage) -> Removed:
     return Removed(page.key, page.base, page.end, 0, 0, 0, RemovedKind.LIST)
 
 
-def _removed(manifest: Manifest, gone: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:
+def _removed(manifest: Manifest, removed: Iterable[Removed], now_ms: int) -> tuple[Removed, ...]:
     """Add removed objects with a timestamp, except those of other folders, which this partition must not delete."""
     version = manifest.version + 1
-    return tuple(replace(each, since_ms=now_ms, version=version) for each in gone if not is_foreign(each.key))
+    return tuple(
+        replace(each, since_ms=now_ms, version=version) for each in removed if not is_foreign(each.key)
+    )
 
 
 def shortened(entry: SegmentEntry, end: int) -> SegmentEntry:

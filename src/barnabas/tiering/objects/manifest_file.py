@@ -115,13 +115,13 @@ async def change_manifest(
         if seen is None:
             raise FencedError(f"{folder.manifest} does not exist: the topic was deleted")
         check(seen.manifest)
-        wanted = await change(seen.manifest)
-        if wanted is seen.manifest:
+        updated = await change(seen.manifest)
+        if updated is seen.manifest:
             return seen
-        data = encode(wanted)
+        data = encode(updated)
         try:
             version = await store.replace(folder.manifest, data, seen.version)
-            return ManifestVersion(wanted, data, version)
+            return ManifestVersion(updated, data, version)
         except (StaleVersionError, StoreUnavailableError, MissingObjectError):
             seen = await read_manifest(store, folder)
         if seen is not None and seen.data == data:

@@ -35,9 +35,11 @@ class Bootstrap(NamedTuple):
     open_transactions: tuple[OpenTransaction, ...]
 
 
-async def bootstrap(log: RemoteLog, parts: ReadingParts, manifest: Manifest, wanted: int | None) -> Bootstrap:
-    """State after the segment that holds the record before `wanted`; by default, after the last segment."""
-    end = manifest.tiered_end if wanted is None else min(wanted, manifest.tiered_end)
+async def bootstrap(
+    log: RemoteLog, parts: ReadingParts, manifest: Manifest, target_offset: int | None
+) -> Bootstrap:
+    """State after the segment that holds the record before `target_offset`; by default, after the last segment."""
+    end = manifest.tiered_end if target_offset is None else min(target_offset, manifest.tiered_end)
     if not manifest.parts or end <= manifest.parts[0].base:
         return Bootstrap(manifest.log_start, manifest.tiered_end, (), encode_snapshot(()), ())
     segment = await log.segment_at(end - 1)

@@ -47,18 +47,18 @@ class BucketPartition(NamedTuple):
     manifest: Manifest
 
 
-async def find_cluster(store: BrowsableStore, wanted: str | None) -> str:
+async def find_cluster(store: BrowsableStore, cluster_id: str | None) -> str:
     """Return the given cluster, or the only one in the bucket."""
     names = [name for name in await store.folders("") if name != PROBE]
     inside = await asyncio.gather(*(store.folders(f"{name}/") for name in names))
     found = [name for name, below in zip(names, inside, strict=True) if TOPICS in below]
-    if wanted is not None and wanted not in found:
-        raise BucketError(f"No data of cluster {wanted}. Available clusters: {_listed(found) or 'none'}.")
+    if cluster_id is not None and cluster_id not in found:
+        raise BucketError(f"No data of cluster {cluster_id}. Available clusters: {_listed(found) or 'none'}.")
     if not found:
         raise BucketError("No data of Barnabas: is this the right bucket and prefix?")
-    if wanted is None and len(found) > 1:
+    if cluster_id is None and len(found) > 1:
         raise BucketError(f"There are several clusters: {_listed(found)}. Choose one.")
-    return wanted or found[0]
+    return cluster_id or found[0]
 
 
 async def find_topics(store: BrowsableStore, cluster_id: str) -> list[TopicFolder]:
@@ -110,7 +110,7 @@ def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFo
     return found
 
 
-def _listed(names: Iterable[str], most: int = 20) -> str:
+def _listed(names: Iterable[str], limit: int = 20) -> str:
     all_of_them = list(names)
-    more = f" and {len(all_of_them) - most} more" if len(all_of_them) > most else ""
-    return ", ".join(all_of_them[:most]) + more
+    more = f" and {len(all_of_them) - limit} more" if len(all_of_them) > limit else ""
+    return ", ".join(all_of_them[:limit]) + more

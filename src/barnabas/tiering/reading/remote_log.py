@@ -200,19 +200,19 @@ class RemoteLog:
             raise
 
     async def _load(self, offset: int) -> RemoteBatch:
-        wanted = offset
+        target = offset
         while True:
-            segment = await self.segment_at(wanted)
-            number = segment.footer.chunk_at(wanted)
+            segment = await self.segment_at(target)
+            number = segment.footer.chunk_at(target)
             file = await self._parts.chunks.load(segment.chunk(number))
             if isinstance(file, MemoryFile):
-                found = segment.locate(number, file, wanted)
+                found = segment.locate(number, file, target)
             else:  # chunks cached long ago may require disk reads
-                found = await self._parts.threads.call(lambda: segment.locate(number, file, wanted))  # noqa: B023
+                found = await self._parts.threads.call(lambda: segment.locate(number, file, target))  # noqa: B023
             self._ahead.note_read(segment, number)
             if found is not None:
                 return RemoteBatch(offset, segment, number, file, found[0], found[1].size)
-            wanted = segment.offset_behind(number)  # no batch in this chunk: offsets have gaps
+            target = segment.offset_behind(number)  # no batch in this chunk: offsets have gaps
 
     async def segment_at(self, offset: int) -> SegmentIndexes:
         entry = await self.manifest.entry_at(offset)
@@ -233,19 +233,19 @@ class RemoteLog:
         return found
 
     def _find(self, offset: int) -> RemoteBatch | None:
-        wanted = offset
-        while (entry := self.manifest.in_memory(wanted)) is not None:
+        target = offset
+        while (entry := self.manifest.in_memory(target)) is not None:
             segment = self._parts.indexes.find(entry_key(self.folder, entry), entry)
             if segment is None:
                 return None
-            number = segment.footer.chunk_at(wanted)
+            number = segment.footer.chunk_at(target)
             file = self._parts.chunks.find_in_memory(segment.chunk(number))
             if file is None:
                 return None
-            found = segment.locate(number, file, wanted)
+            found = segment.locate(number, file, target)
             if found is not None:
                 return RemoteBatch(offset, segment, number, file, found[0], found[1].size)
-            wanted = segment.offset_behind(number)
+            target = segment.offset_behind(number)
         return None
 
     def slice(
@@ -328,11 +328,11 @@ class RemoteLog:
                             lambda: file.read(segment.end_position(number, file), 0)  # noqa: B023
                         )
 
-    async def bootstrap(self, wanted: int | None = None) -> Bootstrap:
-        """Return the state for a log restored at the tiered end of the latest manifest; or, with `wanted`, at the end
-        of the segment that contains the record before that offset."""
+    async def bootstrap(self, offset: int | None = None) -> Bootstrap:
+        """Return the state for a log restored at the tiered end of the latest manifest; or, with `offset`, at the end
+        of the segment that contains the record before it."""
         manifest = await self.manifest.refresh()
-        return await bootstrap(self, self._parts, manifest, wanted)
+        return await bootstrap(self, self._parts, manifest, offset)
 
     async def close(self) -> None:
         self.manifest.close()

@@ -156,10 +156,10 @@ class SegmentFetcher:
 
     async def _skip(self, segment: _Segment) -> None:
         """Skip a segment whose object was deleted after its footer was read."""
-        gone = [chunk.data for chunk in self._in_progress if chunk.segment is segment]
+        abandoned = [chunk.data for chunk in self._in_progress if chunk.segment is segment]
         self._in_progress = deque(chunk for chunk in self._in_progress if chunk.segment is not segment)
         self._wanted = deque(each for each in self._wanted if each[0] is not segment)
-        await asyncio.gather(*gone, return_exceptions=True)
+        await asyncio.gather(*abandoned, return_exceptions=True)
         self._lose(segment.part)
 
     def _lose(self, part: SegmentRange) -> None:

@@ -48,10 +48,10 @@ async def entries_between(
 
 
 def segment_ranges(
-    partition: BucketPartition, entries: Iterable[SegmentEntry], wanted: OffsetRange
+    partition: BucketPartition, entries: Iterable[SegmentEntry], offset_range: OffsetRange
 ) -> list[SegmentRange]:
     """Split a range of offsets by segment."""
-    tp, first, until = wanted
+    tp, first, until = offset_range
     return [
         SegmentRange(
             tp, max(first, entry.base), min(until, entry.end), entry_key(partition.folder, entry), entry
@@ -61,16 +61,18 @@ def segment_ranges(
     ]
 
 
-def divide_by_size(wanted: OffsetRange, entries: Iterable[SegmentEntry], max_bytes: int) -> list[OffsetRange]:
+def divide_by_size(
+    offset_range: OffsetRange, entries: Iterable[SegmentEntry], max_bytes: int
+) -> list[OffsetRange]:
     """Split a range at segment boundaries into ranges of at most `max_bytes`, or one segment."""
     found: list[OffsetRange] = []
-    first, size = wanted.first, 0
+    first, size = offset_range.first, 0
     for entry in entries:
-        if size and size + entry.size > max_bytes and first < entry.base < wanted.until:
-            found.append(OffsetRange(wanted.tp, first, entry.base))
+        if size and size + entry.size > max_bytes and first < entry.base < offset_range.until:
+            found.append(OffsetRange(offset_range.tp, first, entry.base))
             first, size = entry.base, 0
         size += entry.size
-    return [*found, OffsetRange(wanted.tp, first, wanted.until)]
+    return [*found, OffsetRange(offset_range.tp, first, offset_range.until)]
 
 
 # -- by time ----------------------------------------------------------------------------------------------

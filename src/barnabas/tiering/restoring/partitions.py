@@ -81,8 +81,8 @@ async def look(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition
     limit = await _first_missing(store, folder, manifest)
     if limit is None:
         return RestoredPartition(folder, manifest, seen)
-    cut_at, why = limit
-    return RestoredPartition(folder, await _cut(store, folder, manifest, cut_at), seen, cut_at, why)
+    cut_at, reason = limit
+    return RestoredPartition(folder, await _cut(store, folder, manifest, cut_at), seen, cut_at, reason)
 
 
 async def _without_manifest(store: ObjectStore, folder: PartitionFolder) -> RestoredPartition:

@@ -206,8 +206,8 @@ def _if_version(version: str, key: str, current: os.stat_result | None) -> None:
 
 def _stamp(file: Writing, replaced: os.stat_result | None) -> str:
     """Set the modification time and return the version, which is unique for this key."""
-    moment = time.time_ns() if replaced is None else max(time.time_ns(), replaced.st_mtime_ns + 1)
-    os.utime(file.fileno(), ns=(moment, moment))
+    mtime_ns = time.time_ns() if replaced is None else max(time.time_ns(), replaced.st_mtime_ns + 1)
+    os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
     return _version(os.fstat(file.fileno()))
 
 

@@ -276,13 +276,13 @@ def _client(bucket: BucketUrl, options: Mapping[str, str], seconds: float, repea
         raise UnknownOptionError("Set the bucket in barnabas.remote.storage.url only.")
     _end_quietly()
     client = {"connect_timeout": timedelta(seconds=CONNECT_SECONDS), "timeout": timedelta(seconds=seconds)}
-    given = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
+    client_options = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
     if _is_plain(options):
-        given.setdefault("allow_http", "true")
+        client_options.setdefault("allow_http", "true")
     config = {name: value for name, value in options.items() if name not in CLIENT_OPTIONS}
     try:
         return KINDS[bucket.scheme](
-            bucket.name, prefix=bucket.prefix or None, config=config, client_options=client | given,
+            bucket.name, prefix=bucket.prefix or None, config=config, client_options=client | client_options,
             retry_config=repeats,
         )  # fmt: skip
     except (exceptions.BaseError, ValueError, TypeError) as error:

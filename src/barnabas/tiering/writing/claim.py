@@ -77,10 +77,10 @@ async def claim_manifest(
     log: LogView,
     now_ms: int,
     *,
-    whole: bool = False,
+    compacted: bool = False,
 ) -> Claim:
-    """Claim the manifest. FencedError if a later writer has claimed it; BadManifestError if it is unusable. `whole`: a
-    compacted log, which is completely local."""
+    """Claim the manifest. FencedError if a later writer has claimed it; BadManifestError if it is unusable.
+    `compacted`: the log is compacted and completely local."""
     cut_at: int | None = None
 
     async def claimed(manifest: Manifest) -> Manifest:
@@ -89,7 +89,7 @@ async def claim_manifest(
         after = claim(manifest, writer)
         page = await read_page_at(store, folder, after, log.start)
         after = raise_log_start(after, log.start, now_ms, page)
-        found = _lost_from(after, log, folder) if whole else divergence(after, log)
+        found = _lost_from(after, log, folder) if compacted else divergence(after, log)
         if found is None:
             return after
         cut_at = found
@@ -128,8 +128,8 @@ async def _create(
 
 
 def _check_fence(manifest: Manifest, writer: ManifestWriter, folder: PartitionFolder) -> None:
-    theirs = manifest.incarnation, manifest.leader_epoch, manifest.writer
-    if theirs != writer and (writer.incarnation, writer.leader_epoch) <= manifest.fence:
+    stored_owner = manifest.incarnation, manifest.leader_epoch, manifest.writer
+    if stored_owner != writer and (writer.incarnation, writer.leader_epoch) <= manifest.fence:
         raise FencedError(
             f"{folder.manifest} is claimed by {manifest.writer} in leader epoch {manifest.leader_epoch} "
             f"(incarnation {manifest.incarnation}); epoch {writer.leader_epoch} is stale"

@@ -88,10 +88,10 @@ class RemoteWriter:
         clock: Clock,
         at: At = nowhere,
         counters: TopicCounters | None = None,
-        whole: CompactedLog | None = None,
+        compacted_log: CompactedLog | None = None,
     ) -> None:
-        """`whole`: the same log, if it is compacted and therefore copied as a whole."""
-        self._whole = whole
+        """`compacted_log`: the same log, if it is compacted and therefore copied as a whole."""
+        self._whole = compacted_log
         self._counters = counters or TopicCounters()
         self._store = store
         self._folder = folder
@@ -184,7 +184,7 @@ class RemoteWriter:
             now_ms = self._clock.now_ms()
             view = self._log.view()
             claim = await claim_manifest(
-                self._store, self._folder, self._writer, view, now_ms, whole=self._whole is not None
+                self._store, self._folder, self._writer, view, now_ms, compacted=self._whole is not None
             )
             await self._log.follow_claim(claim)
             self._file = claim.file

@@ -55,14 +55,14 @@ class BulkResponse:
 _encode = msgspec.json.Encoder().encode
 
 
-def bodies(documents: Iterable[Document], most: int) -> Iterator[tuple[list[Document], bytes]]:
-    """Group documents into requests of at most `most` bytes; a larger document is sent alone."""
+def bodies(documents: Iterable[Document], limit: int) -> Iterator[tuple[list[Document], bytes]]:
+    """Group documents into requests of at most `limit` bytes; a larger document is sent alone."""
     chosen: list[Document] = []
     parts: list[bytes] = []
     size = 0
     for document in documents:
         lines = document.lines()
-        if chosen and size + len(lines) > most:
+        if chosen and size + len(lines) > limit:
             yield chosen, b"".join(parts)
             chosen, parts, size = [], [], 0
         chosen.append(document)
@@ -123,8 +123,8 @@ def reason_of(result: dict[str, Any]) -> str:
     error = result.get("error")
     if not isinstance(error, dict):
         return f"status {result.get('status')}: {error}"[:MAX_REASON]
-    said = [f"{error.get('type')}: {error.get('reason')}"]
+    message = [f"{error.get('type')}: {error.get('reason')}"]
     cause = error.get("caused_by")
     if isinstance(cause, dict):
-        said.append(str(cause.get("reason")))
-    return "; ".join(said)[:MAX_REASON]
+        message.append(str(cause.get("reason")))
+    return "; ".join(message)[:MAX_REASON]

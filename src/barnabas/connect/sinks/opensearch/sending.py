@@ -42,12 +42,12 @@ class ProgressTimeout:
         self._since = None
         self._backoff.reset()
 
-    def wait(self, why: str, at_least: float | None = None) -> None:
+    def wait(self, reason: str, at_least: float | None = None) -> None:
         now = self.now()
         self._since = now if self._since is None else self._since
         if now - self._since >= self.seconds:
             raise BulkError(
-                f"the server has accepted no document for {self.seconds:.0f} seconds ({why}): check the server, "
+                f"the server has accepted no document for {self.seconds:.0f} seconds ({reason}): check the server, "
                 "and restart the connector. Documents sent before are not written twice"
             )
         self.sleep(min(max(self._backoff.next_delay(), at_least or 0.0), MAX_PAUSE))

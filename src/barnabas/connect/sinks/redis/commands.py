@@ -20,8 +20,8 @@ class RedisError(Exception):
 
 
 def command(*parts: Part) -> bytes:
-    said = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
-    return b"*%d\r\n" % len(said) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in said)
+    arguments = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+    return b"*%d\r\n" % len(arguments) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in arguments)
 
 
 def commands(many: Iterable[tuple[Part, ...]]) -> bytes:

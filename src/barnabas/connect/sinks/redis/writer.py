@@ -89,9 +89,9 @@ class RedisWriter:
         from pyspark.sql import functions as F
 
         ordered = rows.orderBy(ORDER) if ORDER in self._columns else rows
-        gone = F.coalesce(F.col(DELETED), F.lit(False)) if DELETED in self._columns else F.lit(False)
+        deleted_flag = F.coalesce(F.col(DELETED), F.lit(False)) if DELETED in self._columns else F.lit(False)
         chosen = ordered.filter(self._key().isNotNull())
-        return chosen.select(self._key().alias(KEY), self._texts().alias(FIELDS), gone.alias(GONE))
+        return chosen.select(self._key().alias(KEY), self._texts().alias(FIELDS), deleted_flag.alias(GONE))
 
     def _key(self) -> Column:
         from pyspark.sql import functions as F
@@ -134,16 +134,16 @@ class RedisWriter:
             raise PipelineError(f"The Redis key {self._shape.stream} is {kind!r}, not a stream.")
 
     def _failed(self, error: Exception) -> PipelineError:
-        said = str(error) or type(error).__name__
-        if said.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
-            return PipelineError("Redis rejects the user: check `user` and `password`, and its ACL.", said)
-        if said.startswith(("MOVED", "CROSSSLOT")):
+        message = str(error) or type(error).__name__
+        if message.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
+            return PipelineError("Redis rejects the user: check `user` and `password`, and its ACL.", message)
+        if message.startswith(("MOVED", "CROSSSLOT")):
             return PipelineError(
-                "Redis Cluster has no transactions over all keys: use a single server.", said
+                "Redis Cluster has no transactions over all keys: use a single server.", message
             )
         return PipelineError(
             f"Cannot write the batch to {self._sink.location()}; it is retried and written exactly once.",
-            said,
+            message,
         )
 
 

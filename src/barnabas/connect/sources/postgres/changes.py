@@ -113,10 +113,10 @@ class ChangeRows:
         end: int,
         types: Types,
         primary_keys: Mapping[int, Sequence[str]],
-        wanted: Callable[[str, str], bool],
+        predicate: Callable[[str, str], bool],
     ) -> None:
         self._start, self._end = start, end
-        self._types, self._primary_keys, self._wanted = types, primary_keys, wanted
+        self._types, self._primary_keys, self._wanted = types, primary_keys, predicate
         self._tables: dict[int, TableColumns | None] = {}
         self._begin: Begin | None = None
         self._seq = 0

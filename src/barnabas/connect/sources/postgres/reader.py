@@ -69,7 +69,7 @@ class StreamEnd(NamedTuple):
 
 
 def next_end(
-    start: int, flushed: int, most: int, peek: Callable[[int], Peeked], *, is_quiet: bool
+    start: int, flushed: int, limit: int, peek: Callable[[int], Peeked], *, is_quiet: bool
 ) -> StreamEnd | None:
     """Return the end of the next micro-batch: the end of a commit, or the end of the WAL after a long stretch without
     changes of our tables. None: nothing new.
@@ -78,12 +78,12 @@ def next_end(
     anything new is repeated with a higher limit.
     """
     while flushed > start:
-        found = peek(most)
+        found = peek(limit)
         if found.end is not None and found.end > start:
             return StreamEnd(found.end, False)
-        if found.messages < most:
+        if found.messages < limit:
             return StreamEnd(flushed, True) if is_quiet or flushed - start >= QUIET_BYTES else None
-        most *= 4
+        limit *= 4
     return None
 
 
@@ -261,8 +261,8 @@ class PostgresStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
         is_quiet = time.monotonic() - self._moved >= settings.heartbeat or self._target is not None
 
-        def peek(most: int) -> slots.Peeked:
-            return slots.peek(connection, settings.slot, flushed, most)
+        def peek(limit: int) -> slots.Peeked:
+            return slots.peek(connection, settings.slot, flushed, limit)
 
         return next_end(start, flushed, settings.max_changes, peek, is_quiet=is_quiet)
 

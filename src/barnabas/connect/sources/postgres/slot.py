@@ -172,11 +172,11 @@ def check_state(
     return state
 
 
-def peek(connection: Connection, slot: ReplicationSlot, until: int, most: int) -> Peeked:
-    """Peek at the next `most` messages, rounded up to the end of a transaction; `until` is the end of the WAL."""
+def peek(connection: Connection, slot: ReplicationSlot, until: int, limit: int) -> Peeked:
+    """Peek at the next `limit` messages, rounded up to the end of a transaction; `until` is the end of the WAL."""
     from psycopg import sql
 
-    query = sql.SQL(COMMITS) + _changes(slot, until, most)
+    query = sql.SQL(COMMITS) + _changes(slot, until, limit)
     with held(connection, slot):
         messages, end = connection.execute(query).fetchone() or (0, None)
     return Peeked(messages, None if end is None else int(end, 16))
@@ -238,12 +238,12 @@ def _busy(slot: ReplicationSlot, by: str) -> SourceError:
     )
 
 
-def _changes(slot: ReplicationSlot, until: int, most: int | None) -> sql.Composed:
+def _changes(slot: ReplicationSlot, until: int, limit: int | None) -> sql.Composed:
     from psycopg import sql
 
     return sql.SQL(CHANGES).format(
         slot=sql.Literal(slot.name),
         until=sql.Literal(lsn_text(until)),
-        most=sql.Literal(most),
+        most=sql.Literal(limit),
         publication=sql.Literal('"' + slot.publication.replace('"', '""') + '"'),
     )

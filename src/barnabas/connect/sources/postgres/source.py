@@ -93,10 +93,10 @@ class PostgresSource(ConnectorEndpoint, frozen=True):
                 types, columns = types_of(connection), columns_of(connection, schema, name)
         except SourceError as error:
             raise PipelineError(f"The columns of {schema}.{name} are not known.", str(error)) from error
-        ours = [column.name for column in columns if column.name.startswith("_")]
-        if ours:
+        reserved = [column.name for column in columns if column.name.startswith("_")]
+        if reserved:
             raise PipelineError(
-                f"Column {ours[0]} of {schema}.{name} begins with an underscore, which is reserved: set "
+                f"Column {reserved[0]} of {schema}.{name} begins with an underscore, which is reserved: set "
                 "`shape: envelope`."
             )
         return ", ".join(

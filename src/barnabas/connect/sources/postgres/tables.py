@@ -74,11 +74,11 @@ def ensure_publication(connection: Connection, publication: str, patterns: Patte
     (there,) = one(
         connection, "SELECT count(*) FROM pg_catalog.pg_publication WHERE pubname = %s", publication
     )
-    wanted = _wanted(connection, patterns)
+    requested = _wanted(connection, patterns)
     if there:
-        _check(connection, publication, patterns, [f"{schema}.{name}" for schema, name in wanted])
+        _check(connection, publication, patterns, [f"{schema}.{name}" for schema, name in requested])
     else:
-        _create(connection, publication, wanted)
+        _create(connection, publication, requested)
 
 
 def published(connection: Connection, publication: str, patterns: Patterns) -> list[PublishedTable]:
@@ -116,10 +116,10 @@ def _has_identity(identity: str, has_primary_key: bool) -> bool:
     return identity in ("f", "i") or (identity == "d" and has_primary_key)
 
 
-def _check(connection: Connection, publication: str, patterns: Patterns, wanted: list[str]) -> None:
+def _check(connection: Connection, publication: str, patterns: Patterns, requested: list[str]) -> None:
     there = published(connection, publication, patterns)
     roots = {table.text for table in there} | _roots(connection, [table.relation_id for table in there])
-    lacking = [name for name in wanted if name not in roots]
+    lacking = [name for name in requested if name not in roots]
     if lacking:
         raise SourceError(
             f"publication {publication} does not have {', '.join(lacking)}. Its owner adds them by ALTER PUBLICATION "
@@ -139,10 +139,10 @@ def _roots(connection: Connection, relation_ids: list[int]) -> set[str]:
     return {name for (name,) in connection.execute(query, (relation_ids,)).fetchall()}
 
 
-def _create(connection: Connection, publication: str, wanted: list[tuple[str, str]]) -> None:
+def _create(connection: Connection, publication: str, requested: list[tuple[str, str]]) -> None:
     from psycopg import sql
 
-    tables = sql.SQL(", ").join(sql.Identifier(*names) for names in wanted)
+    tables = sql.SQL(", ").join(sql.Identifier(*names) for names in requested)
     statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)").format(
         sql.Identifier(publication), tables
     )

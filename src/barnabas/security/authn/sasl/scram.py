@@ -132,7 +132,7 @@ class ScramExchange:
         signature = hmac.digest(expected, covered, self._mechanism.hash_name)
         if len(proof) != len(signature):
             return False
-        key = bytes(theirs ^ ours for theirs, ours in zip(proof, signature, strict=True))
+        key = bytes(b ^ a for b, a in zip(proof, signature, strict=True))
         return hmac.compare_digest(stored_key(self._mechanism, key), expected)
 
     def _text(self, message: bytes) -> str:

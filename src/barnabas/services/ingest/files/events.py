@@ -47,10 +47,10 @@ def join_lines(lines: Events, start: Any, *, final: bool) -> Events:
     ]
     if not beginnings:
         return lines
-    whole = beginnings if final else beginnings[:-1]
+    complete = beginnings if final else beginnings[:-1]
     ends = [*beginnings[1:], len(lines.values)]
-    values = [NEWLINE.join(lines.values[first:last]) for first, last in zip(whole, ends, strict=False)]
-    offsets = [lines.offsets[first] for first in whole]
+    values = [NEWLINE.join(lines.values[first:last]) for first, last in zip(complete, ends, strict=False)]
+    offsets = [lines.offsets[first] for first in complete]
     end = lines.end if final else lines.offsets[beginnings[-1]]
     return Events(values, offsets, end)
 

@@ -208,9 +208,9 @@ class FilesSource:
         key = self._key(file.position.path)
         partition = self._partition(self.settings.topic, key)
         encoder = self._encoder(file.position.path, key)
-        most = self._topics.max_bytes(self.settings.topic) - 4096
+        maximum = self._topics.max_bytes(self.settings.topic) - 4096
         now = int(time.time() * 1000)
-        for batch in encoder.batches(partition, fitting.values, fitting.offsets, now, min(most, PIECE)):
+        for batch in encoder.batches(partition, fitting.values, fitting.offsets, now, min(maximum, PIECE)):
             collected.batches.append(batch)
             collected.encoded += len(batch.data)
         collected.records += len(fitting.values)

@@ -285,7 +285,7 @@ class Tracker:
 
     def _settle(self, missing: list[TrackedFile]) -> list[TrackedFile]:
         """Close completely read files that no longer grow; mark them and missing files with `gone_ms`."""
-        gone = [file for file in missing if file.contents is None]
+        vanished = [file for file in missing if file.contents is None]
         for file in list(self.files):
             contents = file.contents
             assert contents is not None
@@ -294,11 +294,11 @@ class Tracker:
             )
             if ended and not contents.compressed and file.position.offset >= contents.size:
                 file.close()
-                gone.append(file)
-        for file in gone:
+                vanished.append(file)
+        for file in vanished:
             file.position = msgspec.structs.replace(file.position, gone_ms=self._expiry_ms())
-        self._drop_unread(gone)
-        return [file for file in gone if file.position.offset]
+        self._drop_unread(vanished)
+        return [file for file in vanished if file.position.offset]
 
     def _drop_unread(self, files: list[TrackedFile]) -> None:
         """Forget files with offset 0: any file with the same head would match their position."""

@@ -131,7 +131,7 @@ class Pages:
 
     def answers(self) -> list[tuple[MetricsPage, dict[str, float]]]:
         found = []
-        for page in [page for page, asked in self._asked.items() if asked.done()]:
+        for page in [page for page, requested in self._asked.items() if requested.done()]:
             look, before = self._taken(page), self._last.get(page)
             if look is None:
                 continue

@@ -69,8 +69,8 @@ def _rate(difference: int, seconds: float) -> float:
     return round(max(0, difference) / seconds, 1)
 
 
-def _percent(part: float, whole: float) -> float:
-    return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole else 0.0
+def _percent(part: float, complete: float) -> float:
+    return round(min(100.0, max(0.0, 100 * part / complete)), 1) if complete else 0.0
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):

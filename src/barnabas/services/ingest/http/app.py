@@ -119,15 +119,15 @@ class ProduceApp:
         return 200, {"accepted": len(records), "topic": self._settings.topic}, [REPLAY] if is_replay else ()
 
     async def _body(self, headers: Mapping[str, str], receive: Receive, share: Reservation) -> Body:
-        most = self._settings.max_body_bytes
+        limit = self._settings.max_body_bytes
         media = media_of(headers.get("content-type", ""))
         try:
-            sent = await read_body(headers, receive, most, share.grow)
+            sent = await read_body(headers, receive, limit, share.grow)
         except BodyEndedError:
             raise errors.incomplete_body() from None
         except BodyTooLargeError:
-            raise errors.too_large("the body is too large", most, "max_body_bytes") from None
-        data = await asyncio.to_thread(plain_body, sent, headers.get("content-encoding", ""), most)
+            raise errors.too_large("the body is too large", limit, "max_body_bytes") from None
+        data = await asyncio.to_thread(plain_body, sent, headers.get("content-encoding", ""), limit)
         if data is not sent:
             share.grow(len(data))
         return Body(data, media)
@@ -139,9 +139,9 @@ class ProduceApp:
             Record(0, now, self._key if self._key is not None else self._key_of(value), value, said)
             for value in values
         ]
-        most = self._door.largest_record
+        limit = self._door.largest_record
         for number, record in enumerate(records, 1):
-            if most and largest_encoded_size(record) > most:
+            if limit and largest_encoded_size(record) > limit:
                 text = f"record {number} exceeds max.message.bytes of the topic"
                 raise PublishError(413, f"{text}; nothing of this body was written", line=number)
         return records

@@ -47,60 +47,62 @@ def media_of(content_type: str) -> str:
     raise PublishError(415, text)
 
 
-def plain_body(body: bytes, encoding: str, most: int) -> bytes:
-    """Decompress a body to at most `most` bytes."""
+def plain_body(body: bytes, encoding: str, limit: int) -> bytes:
+    """Decompress a body to at most `limit` bytes."""
     word = encoding.strip().lower()
     if word in ("", "identity"):
         return body
     if word not in _GZIP:
         raise PublishError(415, f"unsupported Content-Encoding: {word}; use gzip or none")
     try:
-        return bytes(unpack(Codec.GZIP, body, most))
+        return bytes(unpack(Codec.GZIP, body, limit))
     except BeyondLimitError:
-        raise too_large("the decompressed body is too large", most, "max_body_bytes") from None
+        raise too_large("the decompressed body is too large", limit, "max_body_bytes") from None
     except CompressionError as error:
         raise PublishError(400, f"the body is not valid gzip: {error}; nothing of it was written") from None
 
 
-def read_values(body: bytes, media: str, most: int) -> list[bytes]:
+def read_values(body: bytes, media: str, limit: int) -> list[bytes]:
     """Return one value, the elements of an array, or the lines; 400 includes the number of an invalid line."""
     try:
         body.decode()
     except UnicodeDecodeError as error:
         raise bad_json(_line_of(body, error.start), "not UTF-8") from None
-    values = _lines(body, most) if media == LINES[0] else _document(body, most)
-    if len(values) > most:
-        raise too_large(f"the body has {len(values)} records", most, "max_records")
+    values = _lines(body, limit) if media == LINES[0] else _document(body, limit)
+    if len(values) > limit:
+        raise too_large(f"the body has {len(values)} records", limit, "max_records")
     if not values:
         raise PublishError(400, "the body has no records")
     return values
 
 
-def prepare(most: int) -> None:
+def prepare(limit: int) -> None:
     """Build the decoder at startup: it is too slow for the event loop."""
-    _at_most(most)
+    _at_most(limit)
 
 
-def _document(body: bytes, most: int) -> list[bytes]:
+def _document(body: bytes, limit: int) -> list[bytes]:
     if not body.strip():
         return []
     try:
         if body.lstrip().startswith(b"["):
-            if body.count(b",") < most:  # an upper bound on the number of elements
+            if body.count(b",") < limit:  # an upper bound on the number of elements
                 return [bytes(value) for value in _many.decode(body)]
             return [
-                bytes(value) for value in msgspec.structs.astuple(_at_most(most).decode(body)) if bytes(value)
+                bytes(value)
+                for value in msgspec.structs.astuple(_at_most(limit).decode(body))
+                if bytes(value)
             ]
         return [bytes(_one.decode(body)).strip()]
     except msgspec.ValidationError:
-        raise too_large("the body has too many records", most, "max_records") from None
+        raise too_large("the body has too many records", limit, "max_records") from None
     except msgspec.DecodeError as error:
         raise bad_json(_line_of(body, _offset_of(error, len(body))), _reason(error)) from None
     except RecursionError:
         raise bad_json(1, "it is nested too deeply") from None
 
 
-def _lines(body: bytes, most: int) -> list[bytes]:
+def _lines(body: bytes, limit: int) -> list[bytes]:
     values: list[bytes] = []
     for number, line in _numbered(body):
         try:
@@ -110,7 +112,7 @@ def _lines(body: bytes, most: int) -> list[bytes]:
         except RecursionError:
             raise bad_json(number, "it is nested too deeply") from None
         values.append(line)
-        if len(values) > most:
+        if len(values) > limit:
             break
     return values
 

@@ -29,8 +29,8 @@ def incomplete_body() -> PublishError:
     return PublishError(400, "the body is incomplete; nothing of it was written")
 
 
-def too_large(what: str, most: int, setting: str) -> PublishError:
-    return PublishError(413, f"{what}: at most {most} are allowed ({setting}); split the request")
+def too_large(what: str, limit: int, setting: str) -> PublishError:
+    return PublishError(413, f"{what}: at most {limit} are allowed ({setting}); split the request")
 
 
 def full() -> PublishError:

@@ -44,8 +44,8 @@ class _Entry(NamedTuple):
 
 
 class KeyStore:
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most = most
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._most = limit
         self._seconds = seconds
         self._entries: deque[_Entry] = deque()
         self._used: dict[bytes, bytes] = {}
@@ -74,8 +74,8 @@ class KeyStore:
         """Return the number of a new entry and the positions to store: the entry, and tombstones of evicted ones."""
         number = self._next
         self._next += 1
-        gone = self._outdated(len(used), now)
-        positions: dict[str, bytes | None] = {_name(entry.number): None for entry in gone}
+        expired = self._outdated(len(used), now)
+        positions: dict[str, bytes | None] = {_name(entry.number): None for entry in expired}
         if used:
             positions[_name(number)] = _encode(_milliseconds(now), used)
         return number, positions

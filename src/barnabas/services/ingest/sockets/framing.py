@@ -118,12 +118,12 @@ class FrameDecoder:
         return newline + 1
 
     def _counted(self, data: bytes, position: int, frames: list[Frame]) -> int:
-        most = len(str(self._longest))
+        max_digits = len(str(self._longest))
         here = position
-        while here < len(data) and here - position <= most and data[here] in _DIGITS:
+        while here < len(data) and here - position <= max_digits and data[here] in _DIGITS:
             here += 1
-        if here - position > most:
-            raise FramingError(f"an octet count has more than {most} digits")
+        if here - position > max_digits:
+            raise FramingError(f"an octet count has more than {max_digits} digits")
         if here == len(data):
             return position
         if data[here] != SPACE:

@@ -65,18 +65,18 @@ async def get_by_metadata(request: RegistryRequest) -> Answer:
     """Newest version with these metadata properties; `key=a&value=1&key=b&value=2` is parsed into two lists."""
     from barnabas.services.registry.merging import properties
 
-    wanted = dict(zip(request.query_list("key"), request.query_list("value"), strict=False))
+    requested = dict(zip(request.query_list("key"), request.query_list("value"), strict=False))
     versions = subjects.versions_of(request.state, request.subject, request.shown)
     for version in reversed(versions):
-        if wanted.items() <= properties(version.schema).items():
+        if requested.items() <= properties(version.schema).items():
             return await _shown(request, version)
     raise errors.schema_not_found()
 
 
 async def register(request: RegistryRequest) -> Answer:
-    schema, given = await _schema(request)
+    schema, identity = await _schema(request)
     submitted = await request.service.submit(
-        request.subject, schema, normalize=request.flag("normalize"), given=given
+        request.subject, schema, normalize=request.flag("normalize"), specified_id=identity
     )
     version = await request.service.register(request.subject, submitted)
     if request.wants_guid:
@@ -204,12 +204,12 @@ async def get_mode(request: RegistryRequest) -> Answer:
 
 async def set_mode(request: RegistryRequest) -> Answer:
     """Set a mode. IMPORT needs a right on the cluster even for one subject, as all subjects of a context share ids."""
-    wanted = request.document().get("mode")
-    if str(wanted).upper() == RegistryMode.IMPORT and not await allows_cluster(
+    requested = request.document().get("mode")
+    if str(requested).upper() == RegistryMode.IMPORT and not await allows_cluster(
         request.user, Operation.ALTER_CONFIGS
     ):
         raise errors.forbidden(Operation.ALTER_CONFIGS.name, "the cluster")
-    return await request.service.set_mode(request.scope, wanted, force=request.flag("force"))
+    return await request.service.set_mode(request.scope, requested, force=request.flag("force"))
 
 
 async def delete_mode(request: RegistryRequest) -> Answer:
@@ -224,13 +224,13 @@ async def list_contexts(request: RegistryRequest) -> Answer:
 
 async def _schema(request: RegistryRequest) -> tuple[SchemaText, tuple[int | None, int | None]]:
     """Schema in the body. The user must be able to read its references, as errors would reveal their contents."""
-    schema, given = await request.schema()
+    schema, identity = await request.schema()
     named = [one.subject for one in schema.references]
     readable = set(await readable_subjects(request.user, named))
     for subject in named:
         if subject not in readable:
             raise errors.forbidden(Operation.READ.name, f"subject {subject}")
-    return schema, given
+    return schema, identity
 
 
 async def _check(request: RegistryRequest, older: list[Version]) -> Json:
@@ -246,9 +246,9 @@ async def _check(request: RegistryRequest, older: list[Version]) -> Json:
 
 async def _shown(request: RegistryRequest, version: Version) -> Json:
     answer = version.to_json(with_guid=request.wants_guid)
-    wanted = request.query.get("format", "")
-    if wanted:
-        answer["schema"] = await request.service.rendered(version, wanted)
+    requested = request.query.get("format", "")
+    if requested:
+        answer["schema"] = await request.service.rendered(version, requested)
     return answer
 
 

@@ -25,8 +25,8 @@ def answered(accept: str) -> str:
     """Content type of the response: the client's most preferred supported type."""
     if not accept.strip():
         return JSON_V1
-    for wanted in sorted(accept.split(","), key=_quality, reverse=True):
-        kind = _bare(wanted)
+    for content_type in sorted(accept.split(","), key=_quality, reverse=True):
+        kind = _bare(content_type)
         if kind.startswith("*") or kind == "application/*":
             return JSON_V1
         if kind in _GIVEN:

@@ -148,8 +148,8 @@ def _object(document: Json, name: str) -> str:
         raise errors.unprocessable(f"{name} must be an object")
     text = frozen_json(value)
     if len(text) > limits.max_metadata_bytes:
-        most = limits.max_metadata_bytes
-        raise errors.unprocessable(f"{name} has more than {most} bytes (--limit max-metadata-bytes)")
+        limit = limits.max_metadata_bytes
+        raise errors.unprocessable(f"{name} has more than {limit} bytes (--limit max-metadata-bytes)")
     return text
 
 

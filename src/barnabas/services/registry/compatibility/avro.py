@@ -29,8 +29,8 @@ Problems = list[str]
 
 def problems(reader: AvroSchema, writer: AvroSchema, budget: StepBudget) -> Problems:
     """Reasons why the reader cannot read all data of the writer; empty if it can."""
-    mine, others = _Names(reader), _Names(writer)
-    found = _Comparison(mine, others, budget).between(mine.root, others.root)
+    reader_value, others = _Names(reader), _Names(writer)
+    found = _Comparison(reader_value, others, budget).between(reader_value.root, others.root)
     return sorted(set(found))
 
 
@@ -174,17 +174,19 @@ class _Comparison:
 
     def _array(self, reader: _Type, writer: _Type) -> Problems:
         word = "items" if reader.kind == "array" else "values"
-        mine = self.reader.type(reader.node[word], reader.space)
-        return self.between(mine, self.writer.type(writer.node[word], writer.space))
+        reader_value = self.reader.type(reader.node[word], reader.space)
+        return self.between(reader_value, self.writer.type(writer.node[word], writer.space))
 
     def _fixed(self, reader: _Type, writer: _Type) -> Problems:
-        mine, other = reader.node["size"], writer.node["size"]
-        return _names(reader, writer) + ([] if mine == other else [f"expected: {other}, found: {mine}"])
+        reader_value, other = reader.node["size"], writer.node["size"]
+        return _names(reader, writer) + (
+            [] if reader_value == other else [f"expected: {other}, found: {reader_value}"]
+        )
 
     def _enum(self, reader: _Type, writer: _Type) -> Problems:
-        mine, others = reader.node["symbols"], writer.node["symbols"]
-        self.budget.spend((len(mine) + len(others)) // 8)
-        extra = sorted(set(others) - set(mine))
+        reader_value, others = reader.node["symbols"], writer.node["symbols"]
+        self.budget.spend((len(reader_value) + len(others)) // 8)
+        extra = sorted(set(others) - set(reader_value))
         found = _names(reader, writer)
         if extra and not reader.node.get("default"):
             shown = ", ".join(repr(one[:100]) for one in extra[:MAX_PROBLEMS])
@@ -192,10 +194,10 @@ class _Comparison:
         return found
 
     def _record(self, reader: _Type, writer: _Type) -> Problems:
-        mine, others = reader.node["fields"], {one["name"]: one for one in writer.node["fields"]}
-        self.budget.spend((len(mine) + len(others)) // 8)
+        reader_value, others = reader.node["fields"], {one["name"]: one for one in writer.node["fields"]}
+        self.budget.spend((len(reader_value) + len(others)) // 8)
         found = _names(reader, writer)
-        for one in mine:
+        for one in reader_value:
             names = (one["name"], *one.get("aliases", ()))
             other = next((others[name] for name in names if name in others), None)
             if other is not None:

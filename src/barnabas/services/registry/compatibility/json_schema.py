@@ -232,17 +232,17 @@ class _Comparison:
 
     def _properties(self, reader: Node, writer: Node, where: Path) -> Problems:
         found: Problems = []
-        mine, others = reader.get("properties", {}), writer.get("properties", {})
-        added = self._covering(writer, [name for name in mine if name not in others])
-        removed = self._covering(reader, [name for name in others if name not in mine])
+        reader_value, others = reader.get("properties", {}), writer.get("properties", {})
+        added = self._covering(writer, [name for name in reader_value if name not in others])
+        removed = self._covering(reader, [name for name in others if name not in reader_value])
         around = where / "/properties/"
-        for name in [*mine, *removed]:
+        for name in [*reader_value, *removed]:
             if name in added:
-                found += self._added(mine[name], added[name], around / name)
+                found += self._added(reader_value[name], added[name], around / name)
             elif name in removed:
                 found += self._removed(others[name], removed[name], around / name)
             else:
-                found += self.between(mine[name], others[name], around / name)
+                found += self.between(reader_value[name], others[name], around / name)
         found += self._required(reader, writer, where)
         return found + self._additional(reader, writer, where)
 
@@ -295,10 +295,10 @@ class _Comparison:
         return found
 
     def _additional(self, reader: Node, writer: Node, where: Path) -> Problems:
-        mine = reader.get("additionalProperties", True)
+        reader_value = reader.get("additionalProperties", True)
         others = writer.get("additionalProperties", True)
         found: Problems = []
-        if others is not False and self.between(mine, others, where / "/additionalProperties"):
+        if others is not False and self.between(reader_value, others, where / "/additionalProperties"):
             found.append(
                 Problem("ADDITIONAL_PROPERTIES_NARROWED", where, "additional properties are narrowed")
             )
@@ -314,18 +314,18 @@ class _Comparison:
 
     def _dependencies(self, reader: Node, writer: Node, where: Path) -> Problems:
         found: Problems = []
-        mine, others = _all_dependencies(reader), _all_dependencies(writer)
+        reader_value, others = _all_dependencies(reader), _all_dependencies(writer)
         required = set(_names(writer.get("required")))
-        for name, wanted in mine.items():
+        for name, requested in reader_value.items():
             other = others.get(name)
-            if isinstance(wanted, list):
-                missing = set(wanted) - set(other if isinstance(other, list) else ()) - required
+            if isinstance(requested, list):
+                missing = set(requested) - set(other if isinstance(other, list) else ()) - required
                 if missing:
                     found.append(
                         Problem("DEPENDENCY_ARRAY_EXTENDED", where, f"property {name[:100]} depends on more")
                     )
             elif self.between(
-                wanted, other if isinstance(other, dict | bool) else {}, where / "/dependencies/" / name
+                requested, other if isinstance(other, dict | bool) else {}, where / "/dependencies/" / name
             ):
                 found.append(
                     Problem("DEPENDENCY_SCHEMA_ADDED", where, f"property {name[:100]} depends on a schema")
@@ -361,8 +361,8 @@ def _bare(node: Node) -> Node:
 
 
 def _may_be(node: Node, kind: str) -> bool:
-    given = node.get("type")
-    return given is None or kind in (given if isinstance(given, list) else [given])
+    listed = node.get("type")
+    return listed is None or kind in (listed if isinstance(listed, list) else [listed])
 
 
 def _names(value: Any) -> list[str]:

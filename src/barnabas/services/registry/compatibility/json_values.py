@@ -29,10 +29,10 @@ def value_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
     if lost and not _values_fit(writer, reader):
         kind = "TYPE_NARROWED" if _types(writer) & _types(reader) else "TYPE_CHANGED"
         return [Problem(kind, where, f"reader does not take {', '.join(sorted(lost))}")]
-    mine, others = _values(reader), _values(writer)
-    if mine is None:
+    reader_value, others = _values(reader), _values(writer)
+    if reader_value is None:
         return []
-    if others is None or not others <= mine:
+    if others is None or not others <= reader_value:
         return [Problem("ENUM_ARRAY_NARROWED", where, "reader's list of values lacks some of the writer's")]
     return []
 
@@ -42,8 +42,8 @@ def number_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
         return []
     found = []
     for word, sign in (("Maximum", 1), ("Minimum", -1)):
-        mine, others = _bound(reader, word, sign), _bound(writer, word, sign)
-        if mine is not None and (others is None or others > mine):
+        reader_value, others = _bound(reader, word, sign), _bound(writer, word, sign)
+        if reader_value is not None and (others is None or others > reader_value):
             found.append(Problem(f"{word.upper()}_ADDED_OR_TIGHTENED", where, f"{word.lower()} is tighter"))
     step = reader.get("multipleOf")
     if step is not None:
@@ -74,11 +74,11 @@ def size_problems(reader: Node, writer: Node, where: Path) -> list[Problem]:
 
 def _types(node: Node) -> set[str]:
     """Accepted types; `number` includes `integer`."""
-    given = node.get("type")
-    if given is None:
+    listed = node.get("type")
+    if listed is None:
         values = _values(node)
         return set(TYPES) if values is None else {_type_of(value) for value in _raw_values(node)}
-    types = set(given) if isinstance(given, list) else {given}
+    types = set(listed) if isinstance(listed, list) else {listed}
     return types | {"integer"} if "number" in types else types
 
 

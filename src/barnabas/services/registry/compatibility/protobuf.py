@@ -89,8 +89,8 @@ class _Comparison:
         if len(self.found) < MAX_PROBLEMS:
             self.found.append(_problem(kind, where, text))
 
-    def _messages(self, mine: Any, others: Any, where: Path) -> None:
-        known = {message.name: message for message in mine}
+    def _messages(self, own: Any, others: Any, where: Path) -> None:
+        known = {message.name: message for message in own}
         for other in others:
             if other.options.map_entry:
                 continue
@@ -99,9 +99,9 @@ class _Comparison:
             else:
                 self._message(known[other.name], other, where / f"{other.name}")
 
-    def _message(self, mine: Any, other: Any, where: Path) -> None:
-        self.budget.spend(1 + (len(mine.field) + len(other.field)) // 4)
-        known = {one.number: one for one in mine.field}
+    def _message(self, own: Any, other: Any, where: Path) -> None:
+        self.budget.spend(1 + (len(own.field) + len(other.field)) // 4)
+        known = {one.number: one for one in own.field}
         before = {one.number: one for one in other.field}
         for number, one in before.items():
             if number in known:
@@ -111,8 +111,8 @@ class _Comparison:
         for number, one in known.items():
             if number not in before and one.label == _REQUIRED:
                 self._say("REQUIRED_FIELD_ADDED", where / f"/{number}", "required field is new")
-        self._oneofs(mine, other, where)
-        self._messages(mine.nested_type, other.nested_type, where / "/")
+        self._oneofs(own, other, where)
+        self._messages(own.nested_type, other.nested_type, where / "/")
 
     def _removed(self, one: Any, message: Any, where: Path) -> None:
         if one.label == _REQUIRED:
@@ -124,13 +124,13 @@ class _Comparison:
                 f"field of oneof {message.oneof_decl[one.oneof_index].name} was removed",
             )
 
-    def _oneofs(self, mine: Any, other: Any, where: Path) -> None:
+    def _oneofs(self, own: Any, other: Any, where: Path) -> None:
         """A oneof makes independent fields exclusive: only a single field may move to a new oneof."""
         before = {one.number: one for one in other.field}
         fields: dict[int | None, list[Any]] = {}
-        for one in mine.field:
+        for one in own.field:
             fields.setdefault(_oneof(one), []).append(one)
-        for at, declared in enumerate(mine.oneof_decl):
+        for at, declared in enumerate(own.oneof_decl):
             inside = fields.get(at, [])
             moved = [one for one in inside if one.number in before and _oneof(before[one.number]) is None]
             stayed = [
@@ -142,19 +142,19 @@ class _Comparison:
             elif moved and stayed:
                 self._say("FIELD_MOVED_TO_EXISTING_ONEOF", path, f"field {moved[0].name} was independent")
 
-    def _field(self, mine: Any, other: Any, where: Path) -> None:
-        entry, before = self.reader.entry(mine), self.writer.entry(other)
+    def _field(self, own: Any, other: Any, where: Path) -> None:
+        entry, before = self.reader.entry(own), self.writer.entry(other)
         if (entry is None) != (before is None):
             self._say("FIELD_KIND_CHANGED", where, "field is a map in one of the schemas")
         elif entry is not None:
             for at in (0, 1):
                 self._type(entry.field[at], before.field[at], where)
         else:
-            self._type(mine, other, where)
-            self._label(mine, other, where)
+            self._type(own, other, where)
+            self._label(own, other, where)
 
-    def _type(self, mine: Any, other: Any, where: Path) -> None:
-        kind, before = _ALIKE[mine.type], _ALIKE[other.type]
+    def _type(self, own: Any, other: Any, where: Path) -> None:
+        kind, before = _ALIKE[own.type], _ALIKE[other.type]
         if kind != before:
             name = (
                 "FIELD_SCALAR_KIND_CHANGED"
@@ -163,22 +163,22 @@ class _Comparison:
             )
             self._say(name, where, f"field was written as {before} and is read as {kind}")
         elif kind in ("message", "group"):
-            self._named(mine.type_name, other.type_name, where)
+            self._named(own.type_name, other.type_name, where)
 
-    def _named(self, mine: str, other: str, where: Path) -> None:
-        if self.reader.local(mine) != self.writer.local(other):
-            self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {mine}")
-        elif mine in self.reader.imported and (mine, other) not in self._compared:
-            self._compared.add((mine, other))  # messages of this file are compared separately
-            inside, before = self.reader.messages.get(mine), self.writer.messages.get(other)
+    def _named(self, own: str, other: str, where: Path) -> None:
+        if self.reader.local(own) != self.writer.local(other):
+            self._say("FIELD_NAMED_TYPE_CHANGED", where, f"field was a {other} and is a {own}")
+        elif own in self.reader.imported and (own, other) not in self._compared:
+            self._compared.add((own, other))  # messages of this file are compared separately
+            inside, before = self.reader.messages.get(own), self.writer.messages.get(other)
             if inside is not None and before is not None:
                 self._message(inside, before, where)
 
-    def _label(self, mine: Any, other: Any, where: Path) -> None:
+    def _label(self, own: Any, other: Any, where: Path) -> None:
         """Compare labels. A singular field takes the last of several values but cannot read packed numbers."""
-        if (mine.label == _REPEATED) != (other.label == _REPEATED) and _ALIKE[mine.type] in _NUMERIC:
+        if (own.label == _REPEATED) != (other.label == _REPEATED) and _ALIKE[own.type] in _NUMERIC:
             self._say("FIELD_NUMERIC_LABEL_CHANGED", where, "numeric field is repeated in one of the schemas")
-        if mine.label == _REQUIRED and other.label != _REQUIRED:
+        if own.label == _REQUIRED and other.label != _REQUIRED:
             self._say("REQUIRED_FIELD_ADDED", where, "field is required now")
 
 

@@ -42,9 +42,9 @@ class AvroSchema:
         """Text with custom properties sorted; other properties are in canonical order already."""
         return compact(_sorted(self.document))
 
-    def rendered(self, wanted: str) -> str:
+    def rendered(self, format_name: str) -> str:
         """Text in a format; `resolved` inlines each reference at its first use."""
-        if wanted != RESOLVED or not self.dependencies:
+        if format_name != RESOLVED or not self.dependencies:
             return self.text
         named = {full_name(one): one for one in self.dependencies if isinstance(one, dict) and "name" in one}
         return compact(_resolved(self.document, None, named))
@@ -193,12 +193,12 @@ class _Writer:
         name = node.get("name")
         if not isinstance(name, str):
             raise SchemaSyntaxError(where, f'a {kind} needs a "name"')
-        given = node.get("namespace")
+        listed = node.get("namespace")
         own, _, short = name.rpartition(".")
         if own:
             inner: str | None = own
         else:
-            inner = (given or None) if isinstance(given, str) else space
+            inner = (listed or None) if isinstance(listed, str) else space
         if len(inner or "") + len(short) > MAX_NAME:
             raise SchemaSyntaxError(where, f"a full name has at most {MAX_NAME} characters")
         for part in [*(inner or "_").split("."), short]:

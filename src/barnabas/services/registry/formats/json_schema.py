@@ -59,7 +59,7 @@ class JsonSchema:
     def normalized(self) -> str:
         return compact(self.root, sort_keys=True)
 
-    def rendered(self, wanted: str) -> str:
+    def rendered(self, format_name: str) -> str:
         return self.text
 
     def resolved(self, node: Any) -> Any:
@@ -265,8 +265,8 @@ def _check_lists(node: Node, where: Path) -> None:
 def _check_type(node: Node, where: Path) -> None:
     if "type" not in node:
         return
-    given = node["type"] if isinstance(node["type"], list) else [node["type"]]
-    for one in given:
+    listed = node["type"] if isinstance(node["type"], list) else [node["type"]]
+    for one in listed:
         if not isinstance(one, str) or one not in TYPES:
             known = ", ".join(sorted(TYPES))
             raise SchemaSyntaxError(where / ".type", f"unknown type {_shown(one)}: types are {known}")

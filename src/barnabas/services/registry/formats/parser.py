@@ -98,8 +98,8 @@ def compact(value: Any, *, sort_keys: bool = False) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
-def _clipped(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
+def _clipped(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}...{text[-limit // 2 :]}"
 
 
 def _no_constant(name: str) -> Any:
@@ -141,7 +141,7 @@ class ParsedSchema(Protocol):
         """Canonical text, without insignificant differences."""
         ...
 
-    def rendered(self, wanted: str) -> str:
+    def rendered(self, format_name: str) -> str:
         """Text for the query parameter `format`; the registered text for an unknown format."""
         ...
 

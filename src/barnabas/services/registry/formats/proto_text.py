@@ -136,10 +136,10 @@ class _Writer:
         yield f"service {service.name} {{"
         yield from _options(service.options, "  ")
         for method in service.method:
-            asked = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
+            input_type = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
             answered = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
             options = list(_options(method.options, "    "))
-            head = f"  rpc {method.name}({asked}) returns ({answered})"
+            head = f"  rpc {method.name}({input_type}) returns ({answered})"
             yield from ([f"{head} {{", *options, "  }"] if options else [f"{head};"])
         yield "}"
 

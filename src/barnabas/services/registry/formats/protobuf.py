@@ -92,14 +92,14 @@ def _run(folder: Path, end: float) -> None:
 class ProtocError(SchemaSyntaxError):
     """Error of protoc; `reasons` are all its messages about the schema's own file."""
 
-    def __init__(self, said: str) -> None:
-        errors = _ERROR.findall(said)
+    def __init__(self, schema_text: str) -> None:
+        errors = _ERROR.findall(schema_text)
         self.reasons = [reason for _, _, reason in errors]
         if errors:
             line, column, reason = errors[0]
             super().__init__(f"line {line} column {column}", reason)
         else:
-            super().__init__("$", said.strip()[:MAX_ERROR] or "protoc cannot parse the schema")
+            super().__init__("$", schema_text.strip()[:MAX_ERROR] or "protoc cannot parse the schema")
 
 
 def _checked_name(name: str) -> str:
@@ -196,14 +196,14 @@ def without_options(text: str, names: Collection[str], dropped: list[str]) -> st
 
 def _blanked(
     text: str,
-    wanted: re.Pattern[str],
+    format_name: re.Pattern[str],
     names: Collection[str],
     bounds: Callable[[int], tuple[int, int]],
     dropped: list[str],
 ) -> str:
     """Blank out all occurrences of all names in one pass."""
     pieces, done = [], 0
-    for found in wanted.finditer(text):
+    for found in format_name.finditer(text):
         if found[1] not in names or found.start() < done:
             continue
         start, end = bounds(found.start())
@@ -272,10 +272,10 @@ class ProtobufSchema:
         """Canonical text; the original text if it has undefined options, which formatting would lose."""
         return self.text if self.options else proto_text(self.file)
 
-    def rendered(self, wanted: str) -> str:
-        if wanted == SERIALIZED:
+    def rendered(self, format_name: str) -> str:
+        if format_name == SERIALIZED:
             return base64.b64encode(self.file.SerializeToString()).decode()
-        return proto_text(_without_extensions(self.file)) if wanted == IGNORE_EXTENSIONS else self.text
+        return proto_text(_without_extensions(self.file)) if format_name == IGNORE_EXTENSIONS else self.text
 
 
 def parse_protobuf(text: str, dependencies: Mapping[str, str]) -> ProtobufSchema:
