@@ -30,7 +30,10 @@ ONLY_IMPORTED_BY = {
     "psycopg": ("barnabas.connect.sources.postgres",),
     "http.client": ("barnabas.common.http_client",),
     "urllib.request": ("barnabas.common.http_client",),
-    "difflib": ("barnabas.common.suggestions",),
+    "difflib": (
+        "barnabas.common.suggestions",
+        "barnabas.services.console.pages.schemas.text",  # the difference of two texts
+    ),
     "cramjam": ("barnabas.records.compression",),
     "zstandard": ("barnabas.records.compression",),
     "gzip": (

@@ -90,18 +90,24 @@ class ClusterRegistry:
     ) -> None:
         self.account = account
         self.by_user = by_user
+        self.subjects: int | None = None
+        """Number of subjects; None until the registry has answered."""
         self._wanted = account
         self._client = client
         self._scanner = scanner
         self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
 
     def of(self, client: Client) -> RegistryAccount:
         """The account for the user of a client."""
         return registry_of(self.account, client, by_user=self.by_user)
 
     def start(self) -> None:
-        if not self._wanted.is_located:
-            self._task = asyncio.create_task(self._keep_looking())
+        self._task = asyncio.create_task(self._keep_looking())
+
+    def changed(self) -> None:
+        """Count the subjects again now."""
+        self._changed.set()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -111,12 +117,31 @@ class ClusterRegistry:
 
     async def _keep_looking(self) -> None:
         while True:
-            try:
-                self.account = await discover_registry(self._client, self._wanted) or self._wanted
-            except RegistryError as error:
-                log.warning("the schema registry of the cluster is not used: %s", error)
-            self._scanner.registry = self.account
-            await asyncio.sleep(DISCOVERY_SECONDS)
+            if not self._wanted.is_located:
+                await self._discover()
+            self.subjects = await self._count()
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), DISCOVERY_SECONDS)
+
+    async def _discover(self) -> None:
+        try:
+            self.account = await discover_registry(self._client, self._wanted) or self._wanted
+        except RegistryError as error:
+            log.warning("the schema registry of the cluster is not used: %s", error)
+        self._scanner.registry = self.account
+
+    async def _count(self) -> int | None:
+        if not self.account.is_located:
+            return None
+        try:
+            return await asyncio.to_thread(self._subjects)
+        except (ClientError, ValueError, OSError):
+            return None
+
+    def _subjects(self) -> int:
+        with self.of(self._client).client(SUBJECTS_TIMEOUT) as client:
+            return len(client.request("GET", "/subjects?subjectPrefix=:*:"))
 
 
 class Subjects:

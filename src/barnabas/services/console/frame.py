@@ -107,7 +107,7 @@ def _item(
     entry: NavigationEntry,
     route: ConsoleRoute,
     path: str,
-    counts: dict[str, Callable[[], int]],
+    counts: dict[str, Callable[[], int | None]],
 ) -> MenuItem:
     url = route.path if route.outside else context.url(route.cluster_path)
     above = url.rsplit("/", 1)[0] if "/access/" in url and entry.icon == "access" else url
@@ -118,7 +118,7 @@ def _item(
     return MenuItem(entry.word, url, entry.icon, entry.letter, is_current, count)
 
 
-def _counts(cluster: Cluster) -> dict[str, Callable[[], int]]:
+def _counts(cluster: Cluster) -> dict[str, Callable[[], int | None]]:
     """Counts by icon, from the last sample and the last reports: no page waits for a number of its sidebar."""
     snapshot, statuses = cluster.sampler.snapshot, cluster.statuses
     if snapshot.is_empty:
@@ -127,6 +127,7 @@ def _counts(cluster: Cluster) -> dict[str, Callable[[], int]]:
         "topics": lambda: sum(not topic.is_internal for topic in snapshot.topics.values()),
         "groups": lambda: len(snapshot.groups),
         "brokers": lambda: len(snapshot.brokers),
+        "schemas": lambda: cluster.registry.subjects,
         "pipelines": lambda: len(statuses.current("pipeline")),
         "connectors": lambda: len(statuses.current("connector")),
         "agents": lambda: len(statuses.current("agent")),

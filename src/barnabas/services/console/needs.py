@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from barnabas.client.schemas.client import topic_of
 from barnabas.security.authz import CLUSTER_NAME, Action, Operation, ResourceType
 
 ADMINISTER = Action(Operation.ALTER, ResourceType.USER)
@@ -20,9 +21,12 @@ class PageNeed:
     """Path parameter with the resource name; empty for the cluster."""
     name: str = CLUSTER_NAME
     """Fixed resource name, used without a parameter."""
+    is_subject: bool = False
+    """True if the parameter is a subject of the schema registry: the right is on its topic."""
 
     def action(self, parameters: Mapping[str, object]) -> Action:
         name = str(parameters[self.parameter]) if self.parameter else self.name
+        name = topic_of(name) if self.is_subject else name
         return Action(self.operation, self.resource_type, name)
 
     def __str__(self) -> str:
@@ -30,6 +34,7 @@ class PageNeed:
             return "the role admin"
         named = "the cluster" if self.resource_type is ResourceType.CLUSTER else self.name
         on = f"{{{self.parameter}}}" if self.parameter else named
+        on = f"of {on}" if self.is_subject else on
         kind = "" if self.resource_type is ResourceType.CLUSTER else f"{self.resource_type.name} "
         return f"{self.operation.name} on {kind}{on}"
 
@@ -56,6 +61,11 @@ def topic(operation: Operation, parameter: str = "topic") -> Needs:
 def topic_named(operation: Operation, name: str) -> Needs:
     """Need a right on a fixed topic."""
     return Needs((PageNeed(operation, ResourceType.TOPIC, name=name),))
+
+
+def subject(operation: Operation) -> Needs:
+    """Need a right on the topic of the subject in the path."""
+    return Needs((PageNeed(operation, ResourceType.TOPIC, "subject", is_subject=True),))
 
 
 def group(operation: Operation, parameter: str = "group") -> Needs:

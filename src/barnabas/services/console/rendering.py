@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import urllib.parse
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.routes import ConsoleRoute
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "templates"
 UNKNOWN = "\N{EN DASH}"
 DAY = 86400
+_JSON_TOKENS = re.compile(
+    r'(?P<k>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<t>"(?:[^"\\]|\\.)*")|(?P<n>-?\d[\d.eE+-]*)|(?P<w>\b(?:true|false|null)\b)'
+)
+_PROTO_TOKENS = re.compile(
+    r'(?P<s>//.*)|(?P<t>"(?:[^"\\]|\\.)*")|(?P<n>\b\d+\b)|(?P<k>\b(?:syntax|package|import|message|enum|oneof|repeated|optional|required|reserved|map|service|rpc|returns|option|public)\b)'
+)
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
@@ -43,6 +50,7 @@ class Renderer:
             "instant": instant,
             "ago": ago,
             "quote": quote,
+            "code": code,
         }
 
     def page(
@@ -72,6 +80,17 @@ class Renderer:
 def quote(text: str) -> str:
     """Quote text as one path segment or query value."""
     return urllib.parse.quote(text, safe="")
+
+
+def code(line: str, kind: str = "JSON") -> Markup:
+    """A line of JSON or Protobuf, its tokens in elements with the classes of the record viewer."""
+    pattern = _PROTO_TOKENS if kind == "PROTOBUF" else _JSON_TOKENS
+    parts, at = [], 0
+    for found in pattern.finditer(line):
+        parts.append(escape(line[at : found.start()]))
+        parts.append(Markup('<span class="{}">{}</span>').format(found.lastgroup, found[0]))
+        at = found.end()
+    return Markup("").join([*parts, escape(line[at:])])
 
 
 def number(value: float | None, digits: int = 1) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barnabas.client.schemas import RegistryAccount
 from barnabas.services.console.settings import ClusterSettings
 from tests.services.console.browser.hostile import HOSTILE, hostile_broker
 from tests.services.console.web import CLUSTER, RunningConsole, running_console
@@ -63,7 +64,8 @@ def chromium() -> Iterator[Browser]:
 def hostile_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
     folder: Path = tmp_path_factory.mktemp("console")
     with hostile_broker() as broker:
-        cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, logs=(HOSTILE,))
+        registry = RegistryAccount.at(broker.registry_url)
+        cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, logs=(HOSTILE,), registry=registry)
         with running_console(broker.bootstrap_servers, folder, clusters=(cluster,)) as console:
             with console.web() as web:
                 until(lambda: web.api("/logs").json["total"], "log lines are kept")

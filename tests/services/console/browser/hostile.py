@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from barnabas.client.schemas import Schema, SchemaClient
 from barnabas.client.status import STATUS_TOPIC, TOPIC_SETTINGS, ProcessStatus, StatusPart
 from barnabas.records.delays import OFFSET_HEADER, PARTITION_HEADER, REASON_HEADER, TOPIC_HEADER
 from barnabas.testing import EmbeddedBroker
@@ -59,9 +60,10 @@ LARGE = b"<i class=injected>" * 55_000  # a little below 1 MiB, the most that a 
 
 @contextmanager
 def hostile_broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(SETTINGS) as broker:
+    with EmbeddedBroker(SETTINGS, registry=True) as broker:
         servers = broker.bootstrap_servers
         _create_topics(servers)
+        _register_schemas(broker.registry_url)
         _write_records(servers)
         with _groups(servers), _transaction(servers):
             _create_rights(servers)
@@ -75,6 +77,18 @@ def _create_topics(servers: str) -> None:
     topics = [*(NewTopic(name, 2) for name in TOPICS), dead, status]
     for future in admin.create_topics(topics).values():
         future.result(TIMEOUT)
+
+
+def _register_schemas(url: str) -> None:
+    """Two versions of a subject, with a hostile name and hostile texts."""
+    with SchemaClient(url) as client:
+        for texts in ((SCRIPT, IMAGE), (SCRIPT, IMAGE, LINK)):
+            fields = [
+                {"name": f"f{at}", "type": "string", "default": "", "doc": text}
+                for at, text in enumerate(texts)
+            ]
+            document = {"type": "record", "name": "R", "doc": TEMPLATE, "fields": fields}
+            client.register(SCRIPT, Schema("AVRO", json.dumps(document)))
 
 
 def _write_records(servers: str) -> None:

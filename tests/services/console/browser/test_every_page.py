@@ -31,6 +31,7 @@ PARAMETERS = {
     "offset": "0",
     "name": hostile.SCRIPT,
     "transactional_id": hostile.IMAGE,
+    "subject": hostile.SCRIPT,
 }
 # What a page wants to be asked.
 QUERIES = {
@@ -44,6 +45,8 @@ QUERIES = {
     "/transactions": {"hanging": "true", "minutes": "0"},
     "/dead/{topic}": {"preview": "true"},
     "/curves": {"series": f"topic/{hostile.HOSTILE}/in"},
+    "/schemas/{subject}": {"tab": "changes"},
+    "/check-schema": {"subject": hostile.SCRIPT, "schema": '"string"'},
     "/access/may": {"principal": f"User:{hostile.IMAGE}", "name": hostile.SCRIPT},
 }
 SPECIAL = {"/dead/{topic}": {"topic": hostile.DEAD}}
@@ -87,6 +90,29 @@ def test_a_page_is_sound(
         _is_harmless(visit)
 
 
+SAID = {
+    "/groups": (hostile.IMAGE, hostile.SCRIPT, hostile.LINK),
+    f"/groups/{urllib.parse.quote(hostile.IMAGE, safe='')}": (hostile.IMAGE,),
+    "/groups/members": (hostile.CLIENT,),
+    "/access/acls": (hostile.IMAGE, hostile.TEMPLATE),
+    "/access/users": (hostile.IMAGE, hostile.SCRIPT),
+    "/pipelines": (hostile.SCRIPT,),
+    "/schemas": (hostile.SCRIPT, hostile.TEMPLATE),
+    "/transactions": (hostile.IMAGE,),
+    f"/dead/{hostile.DEAD}": (hostile.SCRIPT, hostile.IMAGE),
+}
+
+
+def test_hostile_names_are_shown_as_they_are(chromium: Browser, hostile_console: RunningConsole) -> None:
+    with visiting(chromium, hostile_console.url) as visit:
+        for path, texts in SAID.items():
+            visit.open(f"/c/{CLUSTER}{path}")
+            main = visit.page.locator("main")
+            for text in texts:
+                main.get_by_text(text).first.wait_for(state="attached")
+            _is_harmless(visit)
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -121,25 +147,3 @@ def _is_harmless(visit: Visit) -> None:
     assert visit.violations == []
     assert visit.errors == []
     assert visit.elsewhere == []
-
-
-SAID = {
-    "/groups": (hostile.IMAGE, hostile.SCRIPT, hostile.LINK),
-    f"/groups/{urllib.parse.quote(hostile.IMAGE, safe='')}": (hostile.IMAGE,),
-    "/groups/members": (hostile.CLIENT,),
-    "/access/acls": (hostile.IMAGE, hostile.TEMPLATE),
-    "/access/users": (hostile.IMAGE, hostile.SCRIPT),
-    "/pipelines": (hostile.SCRIPT,),
-    "/transactions": (hostile.IMAGE,),
-    f"/dead/{hostile.DEAD}": (hostile.SCRIPT, hostile.IMAGE),
-}
-
-
-def test_hostile_names_are_shown_as_they_are(chromium: Browser, hostile_console: RunningConsole) -> None:
-    with visiting(chromium, hostile_console.url) as visit:
-        for path, texts in SAID.items():
-            visit.open(f"/c/{CLUSTER}{path}")
-            main = visit.page.locator("main")
-            for text in texts:
-                main.get_by_text(text).first.wait_for(state="attached")
-            _is_harmless(visit)

@@ -39,11 +39,14 @@ def route_table() -> PageTable:
         transactions,
     )
     from barnabas.services.console.pages.records import chart, listing, one, producing
+    from barnabas.services.console.pages.schemas import checking, subjects
     from barnabas.services.console.pages.topic import bulk, changing, config, summary
 
     figures = (list_parts, overview, topics, groups, group_offsets, curves, alarms, metrics)
     records = (listing, one, chart, producing)
+    schemas = (subjects, checking)
     access = (login, acls, permissions, users, quotas, audit, settings, api)
     topic = (summary, config, changing, bulk)
     cluster = (broker_config, brokers, moves, dead_letters, transactions, tiering, mirrors)
-    return PageTable(module.routes for module in (*figures, *records, logs, flows, *access, *topic, *cluster))
+    every = (*figures, *records, *schemas, logs, flows, *access, *topic, *cluster)
+    return PageTable(module.routes for module in every)

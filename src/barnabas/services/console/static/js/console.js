@@ -103,7 +103,7 @@ const tables = new ResizeObserver((entries) => {
     else target.removeAttribute("tabindex");
   }
 });
-document.querySelectorAll(".wide, .tabs").forEach((each) => tables.observe(each));
+document.querySelectorAll(".wide").forEach((each) => tables.observe(each));
 
 watchTimes();
 if (input) watchGoto(input, base);
