@@ -22,6 +22,7 @@ from barnabas.coordination.shard import (
     CoordinatorResult,
     ProducerIdAndEpoch,
     Reply,
+    same_error,
 )
 from barnabas.metrics.topics import TopicCounters
 from barnabas.protocol.wire import ProtocolError
@@ -90,9 +91,12 @@ class Setup:
 
     def write(self, key: bytes, value: bytes | None, producer: ProducerIdAndEpoch | None = None) -> None:
         record = CoordinatorRecord(key, value)
-        self.coordinator.write(
-            0, lambda shard: CoordinatorResult("done", [record]), self.hear, producer=producer
-        )
+        result = CoordinatorResult("done", [record])
+        result.reply_to(self.hear, same_error)
+        try:
+            self.coordinator.commit(self.coordinator.active_shard(0), result, producer=producer)
+        except KafkaError as error:
+            self.hear(error)
 
     def write_batched(self, key: bytes, value: bytes) -> None:
         record = CoordinatorRecord(key, value)
@@ -279,7 +283,7 @@ def result_with_reply(
     setup: Setup, response: object, *records: CoordinatorRecord
 ) -> CoordinatorResult[object]:
     """A result that completes a parked request, and notes its revert."""
-    reply = Reply(setup.hear, "parked", lambda error: ("parked", error))
+    reply = Reply(setup.hear, "parked", lambda error: ("parked", error.code))
     return CoordinatorResult(response, [*records], [reply], lambda: setup.hear("reverted"))
 
 

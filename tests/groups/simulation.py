@@ -13,7 +13,7 @@ from barnabas.coordination.deadlines import Deadlines
 from barnabas.coordination.loading import Loading
 from barnabas.coordination.shard import CoordinatorResult
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
-from barnabas.groups.classic.membership import JoinRequest
+from barnabas.groups.classic.member import JoinRequest
 from barnabas.groups.coordinator import GroupCoordinator
 from barnabas.groups.group import ClientInfo, Committer, GroupDeadline
 from barnabas.groups.manager import ShardContext

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.coordination.shard import Reply as Reply
     from barnabas.coordination.shard import coordinator_error as coordinator_error
     from barnabas.coordination.shard import ignore as ignore
+    from barnabas.coordination.shard import same_error as same_error
     from barnabas.coordination.tasks import Tasks as Tasks
     from barnabas.coordination.tasks import answer_of as answer_of
     from barnabas.coordination.tasks import ask_each as ask_each

@@ -40,6 +40,7 @@ from barnabas.coordination.shard import (
     ResultBatch,
     Shard,
     ignore,
+    same_error,
 )
 from barnabas.log import Origin
 from barnabas.records import EndTransactionMarker, Record, build_batch_at, end_transaction_marker
@@ -245,35 +246,43 @@ class CoordinatorRuntime(Generic[S]):
         handle: Callable[[S], CoordinatorResult[R]],
         done: Done[R] = ignore,
         *,
-        producer: ProducerIdAndEpoch | None = None,
         is_batched: bool = False,
     ) -> None:
-        """Handle a request that may change state; `done` gets the response once it is durable, or the error.
-
-        `is_batched`: the outcome does not depend on other requests of the same loop iteration.
-        """
+        """Handle a request that may change state; `done` gets the response once it is durable, or the error."""
         try:
-            active = self._find(index) if is_batched else self._active_shard(index)
+            active = self.active_shard(index, is_batched=is_batched)
             result = handle(active.shard)
         except KafkaError as error:
             done(error)
             return
+        result.reply_to(done, same_error)
+        self.commit(active, result, is_batched=is_batched)
+
+    def commit(
+        self,
+        active: ActiveShard[S],
+        result: CoordinatorResult[R],
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        is_batched: bool = False,
+    ) -> None:
+        """Append and replay the records of a result; send its replies once they are durable."""
         if is_batched:
-            self._add_to_batch(active, result, done)
+            self._add_to_batch(active, result)
             return
         try:
             self._append(active, result.records, producer)
         except KafkaError as error:
-            result.reject(done, error)
+            result.reject(error)
         else:
-            self._when_durable(active, partial(result.finish, done))
+            self._when_durable(active, result.release)
 
-    def _add_to_batch(self, active: ActiveShard[S], result: CoordinatorResult[R], done: Done[R]) -> None:
+    def _add_to_batch(self, active: ActiveShard[S], result: CoordinatorResult[R]) -> None:
         batch = active.batch
         if batch is None:
             batch = active.batch = ResultBatch()
             self._machine.call_soon(partial(self._write_batch, active))
-        batch.add(result, done)
+        batch.add(result)
         if batch.size >= MAX_BATCH_BYTES:
             self._write_batch(active)
 
@@ -286,12 +295,12 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             batch.reject(error)
         else:
-            self._when_durable(active, batch.finish)
+            self._when_durable(active, batch.release)
 
     def read(self, index: int, handle: Callable[[S], R], done: Done[R]) -> None:
         """Handle a request that changes no replayed state."""
         try:
-            active = self._active_shard(index)
+            active = self.active_shard(index)
             result = handle(active.shard)
         except KafkaError as error:
             done(error)
@@ -303,7 +312,7 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         """Write the marker that ends a transaction in this partition, and apply or drop its pending records."""
         try:
-            active = self._active_shard(index)
+            active = self.active_shard(index)
             now_ms = self._machine.clock.now_ms()
             batch = end_transaction_marker(*producer, marker, timestamp=now_ms)
             active.partition.append(memoryview(batch), now_ms, ALL_REPLICAS, Origin.COORDINATOR)
@@ -313,14 +322,11 @@ class CoordinatorRuntime(Generic[S]):
         active.shard.complete_transaction(producer, committed=marker.committed)
         self._when_durable(active, lambda error: done(KafkaError(error) if error else None))
 
-    def _active_shard(self, index: int) -> ActiveShard[S]:
-        """The shard, after appending all records that were handled before."""
-        active = self._find(index)
-        if active.batch is not None:
-            self._write_batch(active)
-        return active
+    def active_shard(self, index: int, *, is_batched: bool = False) -> ActiveShard[S]:
+        """Return the shard for a request, after appending the records of all requests before.
 
-    def _find(self, index: int) -> ActiveShard[S]:
+        `is_batched`: the outcome does not depend on other requests of the same loop iteration.
+        """
         active = self._active.get(index)
         if active is None:
             raise KafkaError(
@@ -328,6 +334,8 @@ class CoordinatorRuntime(Generic[S]):
             )
         if active.loading is not None:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self.topic}-{index} is loading")
+        if active.batch is not None and not is_batched:
+            self._write_batch(active)
         return active
 
     def _append(

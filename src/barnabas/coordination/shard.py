@@ -61,12 +61,12 @@ PARKED: Any = object()
 
 
 class Reply:
-    """Response to a parked request. `on_error` builds it if the records cannot be stored."""
+    """A response and its destination. `on_error` builds what is sent instead if the records cannot be stored."""
 
     __slots__ = ("on_error", "respond", "response")
 
     def __init__(
-        self, respond: Callable[[Any], None], response: Any, on_error: Callable[[ErrorCode], Any]
+        self, respond: Callable[[Any], None], response: Any, on_error: Callable[[KafkaError], Any]
     ) -> None:
         self.respond = respond
         self.response = response
@@ -90,28 +90,28 @@ class CoordinatorResult(Generic[R]):
         self.replies = [] if replies is None else replies
         self.revert = revert
 
-    def finish(self, done: Done[R], error: ErrorCode) -> None:
-        """Respond: the records are durable, or are in the log and did not become durable in time."""
-        if error:
-            self._fail(done, KafkaError(error))
-            return
+    def reply_to(self, respond: Callable[[Any], None], on_error: Callable[[KafkaError], Any]) -> None:
+        """Add the reply to the request itself, which comes first. A parked request without a reply stays parked."""
         if self.response is not PARKED:
-            done(self.response)
+            self.replies.insert(0, Reply(respond, self.response, on_error))
+
+    def release(self, error: ErrorCode) -> None:
+        """Send the replies: the records are durable, or are in the log and did not become durable in time."""
+        if error:
+            self._fail(KafkaError(error))
+            return
         for reply in self.replies:
             reply.respond(reply.response)
 
-    def reject(self, done: Done[R], error: KafkaError) -> None:
-        """Respond: the records were not appended."""
+    def reject(self, error: KafkaError) -> None:
+        """Send errors: the records were not appended."""
         if self.revert is not None:
             self.revert()
-        self._fail(done, error)
+        self._fail(error)
 
-    def _fail(self, done: Done[R], error: KafkaError) -> None:
-        """A parked request without a reply stays parked."""
-        if self.response is not PARKED:
-            done(error)
+    def _fail(self, error: KafkaError) -> None:
         for reply in self.replies:
-            reply.respond(reply.on_error(error.code))
+            reply.respond(reply.on_error(error))
 
 
 class ResultBatch:
@@ -121,27 +121,32 @@ class ResultBatch:
 
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
-        self.results: list[tuple[CoordinatorResult[Any], Done[Any]]] = []
+        self.results: list[CoordinatorResult[Any]] = []
         self.size = 0
 
-    def add(self, result: CoordinatorResult[R], done: Done[R]) -> None:
+    def add(self, result: CoordinatorResult[R]) -> None:
         records = result.records
         self.records += records
-        self.results.append((result, done))
+        self.results.append(result)
         for key, value, _, _ in records:
             self.size += len(key) + len(value or b"")
 
-    def finish(self, error: ErrorCode) -> None:
-        for result, done in self.results:
-            result.finish(done, error)
+    def release(self, error: ErrorCode) -> None:
+        for result in self.results:
+            result.release(error)
 
     def reject(self, error: KafkaError) -> None:
-        for result, done in self.results:
-            result.reject(done, error)
+        for result in self.results:
+            result.reject(error)
 
 
 def ignore(outcome: object) -> None:
     """`done` of operations without a request."""
+
+
+def same_error(error: KafkaError) -> KafkaError:
+    """`Reply.on_error` of a `Done` callback."""
+    return error
 
 
 def coordinator_error(error: ErrorCode, *, too_large: ErrorCode) -> ErrorCode:

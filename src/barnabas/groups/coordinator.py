@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from barnabas.common.clock import Timer
 from barnabas.common.errors import ErrorCode, KafkaError
@@ -16,8 +16,9 @@ from barnabas.coordination import (
     ProducerIdAndEpoch,
     RuntimeEnvironment,
     ignore,
+    same_error,
 )
-from barnabas.groups.classic.membership import JoinRequest
+from barnabas.groups.classic.member import JoinRequest
 from barnabas.groups.group import ClientInfo, Group, GroupDeadline
 from barnabas.groups.manager import ShardContext
 from barnabas.groups.memory_budget import MemoryBudget
@@ -102,15 +103,20 @@ class GroupCoordinator:
     # -- requests of members ------------------------------------------------------------------------
 
     def join(self, joining: JoinRequest) -> None:
-        self.write(joining.request.group_id, lambda shard: shard.join(joining), joining.answer)
+        self.write(
+            joining.request.group_id,
+            lambda shard: shard.join(joining),
+            joining.respond,
+            lambda error: joining.error(error.code),
+        )
 
     def sync(self, request: SyncGroupRequest, respond: Respond) -> None:
-        def done(outcome: SyncGroupResponse | KafkaError) -> None:
-            respond(
-                SyncGroupResponse(error_code=outcome.code) if isinstance(outcome, KafkaError) else outcome
-            )
-
-        self.write(request.group_id, lambda shard: shard.sync(request, respond), done)
+        self.write(
+            request.group_id,
+            lambda shard: shard.sync(request, respond),
+            respond,
+            lambda error: SyncGroupResponse(error_code=error.code),
+        )
 
     def heartbeat(self, request: HeartbeatRequest, done: Done[ErrorCode]) -> None:
         self.read(request.group_id, lambda shard: shard.heartbeat(request), done)
@@ -122,9 +128,15 @@ class GroupCoordinator:
         self,
         request: ConsumerGroupHeartbeatRequest,
         client: ClientInfo,
-        done: Done[ConsumerGroupHeartbeatResponse],
+        respond: Respond,
+        on_error: Callable[[KafkaError], ConsumerGroupHeartbeatResponse],
     ) -> None:
-        self.write(request.group_id, lambda shard: shard.consumer.heartbeats.handle(request, client), done)
+        self.write(
+            request.group_id,
+            lambda shard: shard.consumer.heartbeats.handle(request, client),
+            respond,
+            on_error,
+        )
 
     def share_heartbeat(
         self, request: ShareGroupHeartbeatRequest, client: ClientInfo, done: Done[ShareHeartbeatResult]
@@ -145,27 +157,31 @@ class GroupCoordinator:
     def write(
         self,
         group_id: str,
-        handle: Callable[[GroupShard], CoordinatorResult[R]],
-        done: Done[R] = ignore,
+        operation: Callable[[GroupShard], CoordinatorResult[R]],
+        respond: Callable[[Any], None] = ignore,
+        on_error: Callable[[KafkaError], object] = same_error,
         *,
         errors: Callable[[ErrorCode], ErrorCode] = group_error,
         producer: ProducerIdAndEpoch | None = None,
         is_batched: bool = False,
     ) -> None:
-        """Run an operation on a group. `done` gets its response once the records are durable, or a KafkaError.
+        """Run an operation on a group. `respond` gets its response once the records are durable, or what `on_error`
+        builds: without it a KafkaError.
 
-        `is_batched`: for offset commits, which change no members (`CoordinatorRuntime.write`).
+        `is_batched`: for offset commits, which change no members (`CoordinatorRuntime.active_shard`).
         """
+
+        def failed(error: KafkaError) -> object:
+            return on_error(KafkaError(errors(error.code), error.message))
+
         try:
-            index = self.shard_index(group_id)
+            active = self.runtime.active_shard(self.shard_index(group_id), is_batched=is_batched)
+            result = operation(active.shard) if is_batched else active.shard.handle(group_id, operation)
         except KafkaError as error:
-            done(error)
+            respond(failed(error))
             return
-        if not is_batched:
-            handle = partial(GroupShard.handle, group_id=group_id, operation=handle)
-        self.runtime.write(
-            index, handle, partial(_finish, errors, done), producer=producer, is_batched=is_batched
-        )
+        result.reply_to(respond, failed)
+        self.runtime.commit(active, result, producer=producer, is_batched=is_batched)
 
     def read(self, group_id: str, handle: Callable[[GroupShard], R], done: Done[R]) -> None:
         """Read a group; `done` is called once the state that was read is durable."""
@@ -221,7 +237,3 @@ class GroupCoordinator:
     ) -> None:
         """Run an operation without a request. If it cannot run now, the next coordinator runs it."""
         self.runtime.write(index, partial(GroupShard.handle, group_id=group_id, operation=operation))
-
-
-def _finish(errors: Callable[[ErrorCode], ErrorCode], done: Done[R], outcome: R | KafkaError) -> None:
-    done(KafkaError(errors(outcome.code), outcome.message) if isinstance(outcome, KafkaError) else outcome)

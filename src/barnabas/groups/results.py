@@ -1,4 +1,4 @@
-"""Results of group operations: replies to parked requests, and the errors of records that cannot be stored."""
+"""Results of group operations: replies to parked requests, and errors of records that cannot be stored."""
 
 from __future__ import annotations
 
@@ -29,9 +29,5 @@ def join_error(member_id: str, error: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id)
 
 
-def join_reply(respond: Respond, response: JoinGroupResponse) -> Reply:
-    return Reply(respond, response, lambda error: join_error(response.member_id, group_error(error)))
-
-
 def sync_reply(respond: Respond, response: SyncGroupResponse) -> Reply:
-    return Reply(respond, response, lambda error: SyncGroupResponse(error_code=group_error(error)))
+    return Reply(respond, response, lambda error: SyncGroupResponse(error_code=group_error(error.code)))

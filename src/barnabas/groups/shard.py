@@ -16,8 +16,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.coordination import PARKED, CoordinatorRecord, CoordinatorResult, ProducerIdAndEpoch
 from barnabas.groups.classic.group import ClassicGroup
 from barnabas.groups.classic.manager import ClassicGroupManager
-from barnabas.groups.classic.member import protocol_bytes
-from barnabas.groups.classic.membership import JoinRequest
+from barnabas.groups.classic.member import JoinRequest, protocol_bytes
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.manager import ConsumerGroupManager
 from barnabas.groups.group import Committer, Group, GroupDeadline, GroupType, PartitionCheck, any_partition
@@ -101,6 +100,8 @@ class GroupShard:
             )
         else:
             self._join_in_place_of(group, joining, result)
+        if result.response is not PARKED:
+            joining.compatible(result.response)
         return result
 
     def _join_in_place_of(self, group: Group, joining: JoinRequest, result: GroupResult) -> None:

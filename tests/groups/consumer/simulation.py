@@ -78,16 +78,13 @@ class ConsumerSimulation(Simulation):
     def say(
         self, request: ConsumerGroupHeartbeatRequest, client_id: str = "client"
     ) -> ConsumerGroupHeartbeatResponse:
-        answer = Answer()
-
-        def done(outcome: ConsumerGroupHeartbeatResponse | KafkaError) -> None:
-            if isinstance(outcome, KafkaError):
-                outcome = ConsumerGroupHeartbeatResponse(
-                    error_code=outcome.code, error_message=outcome.message
-                )
-            answer(outcome)
-
-        self.coordinator.consumer_heartbeat(request, ClientInfo(client_id, "/127.0.0.1"), done)
+        answer, client = Answer(), ClientInfo(client_id, "/127.0.0.1")
+        self.coordinator.consumer_heartbeat(
+            request,
+            client,
+            answer,
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message),
+        )
         self.machine.run_soon()
         response: ConsumerGroupHeartbeatResponse = answer.response
         return response

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from barnabas.groups.classic.group import ClassicGroup as ClassicGroup
     from barnabas.groups.classic.group import ClassicGroupState as ClassicGroupState
     from barnabas.groups.classic.member import ClassicGroupMember as ClassicGroupMember
-    from barnabas.groups.classic.membership import JoinRequest as JoinRequest
+    from barnabas.groups.classic.member import JoinRequest as JoinRequest
 else:
     __getattr__ = lazy_exports(__name__)

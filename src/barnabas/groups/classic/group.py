@@ -22,7 +22,7 @@ from barnabas.coordination import CoordinatorRecord
 from barnabas.groups.classic.member import ClassicGroupMember, ConsumedTopics, MemberProtocol, Timeouts
 from barnabas.groups.group import UNKNOWN_MEMBER, Age, Group, GroupType, commit_time
 from barnabas.groups.memory_budget import MEMBER_BYTES, Weight
-from barnabas.groups.results import GroupResult, join_error, join_reply, sync_reply
+from barnabas.groups.results import GroupResult, join_error, sync_reply
 from barnabas.protocol.coordinator_records import encode_key
 from barnabas.protocol.messages.consumer import CONSUMER_PROTOCOL
 from barnabas.protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
@@ -336,7 +336,7 @@ def _names(protocols: Iterable[MemberProtocol]) -> set[str]:
 def _dismiss(member: ClassicGroupMember, error: ErrorCode, told_id: str, result: GroupResult) -> None:
     join, member.awaiting_join = member.awaiting_join, None
     if join is not None:
-        result.replies.append(join_reply(join, join_error(told_id, error)))
+        result.replies.append(join.reply(join_error(told_id, error)))
     sync, member.awaiting_sync = member.awaiting_sync, None
     if sync is not None:
         result.replies.append(sync_reply(sync, SyncGroupResponse(error_code=error)))

@@ -8,7 +8,8 @@ from typing import Any
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import CoordinatorResult
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
-from barnabas.groups.classic.membership import ClassicMembership, JoinRequest
+from barnabas.groups.classic.member import JoinRequest
+from barnabas.groups.classic.membership import ClassicMembership
 from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import confirm, from_value
 from barnabas.groups.group import (
@@ -21,7 +22,7 @@ from barnabas.groups.group import (
     any_partition,
 )
 from barnabas.groups.manager import GroupManager, Replay, ShardContext
-from barnabas.groups.results import GroupResult, join_error
+from barnabas.groups.results import GroupResult
 from barnabas.protocol.messages.groups import (
     MemberIdentity,
     MemberResponse,
@@ -130,7 +131,8 @@ class ClassicGroupManager(GroupManager[ClassicGroup]):
     def unloaded(self, group: ClassicGroup) -> None:
         group.transition(ClassicGroupState.DEAD, self.context.clock.now_ms())
         for member in group.members.values():
-            if member.awaiting_join is not None:
-                member.awaiting_join(join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
+            joining = member.awaiting_join
+            if joining is not None:
+                joining.respond(joining.error(ErrorCode.NOT_COORDINATOR, member.member_id))
             if member.awaiting_sync is not None:
                 member.awaiting_sync(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))

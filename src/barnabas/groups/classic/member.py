@@ -1,4 +1,4 @@
-"""A member of a classic group, and the topics that members consume."""
+"""A member of a classic group, its JoinGroup request, and the topics that members consume."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - struct names its exception in lower case
 from typing import NamedTuple
 
+from barnabas.common.errors import ErrorCode
+from barnabas.coordination import Reply
 from barnabas.groups.group import ClientInfo
 from barnabas.groups.memory_budget import MEMBER_BYTES, NAME_BYTES, text_bytes
-from barnabas.groups.results import Respond
+from barnabas.groups.results import Respond, group_error, join_error
 from barnabas.groups.topics import NO_NAMES, Names
+from barnabas.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
+
+FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
 MAX_NAMES = 10_000
 """Topics of one member that are parsed: five milliseconds. The subscription of a member with more is unreadable."""
@@ -35,6 +40,47 @@ def protocol_bytes(protocols: Iterable[MemberProtocol]) -> int:
 class Timeouts(NamedTuple):
     rebalance_ms: int
     session_ms: int
+
+
+class JoinRequest(NamedTuple):
+    """A JoinGroup request and its sender."""
+
+    request: JoinGroupRequest
+    client: ClientInfo
+    version: int
+    respond: Respond
+
+    def reply(self, response: JoinGroupResponse) -> Reply:
+        """Reply to the request after it was parked."""
+        member_id = response.member_id
+        return Reply(
+            self.respond,
+            self.compatible(response),
+            lambda error: self.error(group_error(error.code), member_id),
+        )
+
+    def error(self, code: ErrorCode, member_id: str | None = None) -> JoinGroupResponse:
+        return self.compatible(join_error(self.request.member_id if member_id is None else member_id, code))
+
+    def compatible(self, response: JoinGroupResponse) -> JoinGroupResponse:
+        """Adapt a response to the version of the request."""
+        if self.version < FIRST_VERSION_WITH_NULL_PROTOCOL and response.protocol_name is None:
+            response.protocol_name = ""
+        return response
+
+    @property
+    def protocols(self) -> list[MemberProtocol]:
+        return [MemberProtocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+
+    @property
+    def timeouts(self) -> Timeouts:
+        session_ms = self.request.session_timeout_ms
+        rebalance_ms = self.request.rebalance_timeout_ms
+        return Timeouts(rebalance_ms if self.version >= 1 else session_ms, session_ms)
+
+    def because(self, what: str) -> str:
+        reason = self.request.reason
+        return f"{what} ({reason})" if reason else what
 
 
 class ClassicGroupMember:
@@ -72,7 +118,7 @@ class ClassicGroupMember:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
-        self.awaiting_join: Respond | None = None
+        self.awaiting_join: JoinRequest | None = None
         self.awaiting_sync: Respond | None = None
         self._topics: tuple[Sequence[MemberProtocol], Names | None] | None = None
 

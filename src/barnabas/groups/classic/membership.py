@@ -6,19 +6,17 @@ Errors are raised as KafkaErrors with Kafka's codes, before anything has changed
 from __future__ import annotations
 
 import uuid
-from typing import NamedTuple
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.coordination import CoordinatorResult
 from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
-from barnabas.groups.classic.member import ClassicGroupMember, MemberProtocol, Timeouts
+from barnabas.groups.classic.member import ClassicGroupMember, JoinRequest
 from barnabas.groups.classic.rebalance import Rebalances
 from barnabas.groups.classic.records import group_record
-from barnabas.groups.group import UNKNOWN_MEMBER, ClientInfo, DeadlineType, GroupDeadline
+from barnabas.groups.group import UNKNOWN_MEMBER, DeadlineType, GroupDeadline
 from barnabas.groups.results import GroupResult, Respond, join_error
 from barnabas.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.protocol.messages.groups import (
-    JoinGroupRequest,
     JoinGroupResponse,
     MemberIdentity,
     MemberResponse,
@@ -26,42 +24,7 @@ from barnabas.protocol.messages.groups import (
 )
 
 FIRST_VERSION_WITH_TWO_STEPS = 4  # KIP-394: a member receives its id before it joins
-FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 FIRST_VERSION_THAT_SKIPS_ASSIGNMENT = 9  # KIP-814
-
-
-class JoinRequest(NamedTuple):
-    """A JoinGroup request and its sender."""
-
-    request: JoinGroupRequest
-    client: ClientInfo
-    version: int
-    send: Respond
-
-    def answer(self, outcome: JoinGroupResponse | KafkaError) -> None:
-        """Respond to a request that is not parked."""
-        if isinstance(outcome, KafkaError):
-            outcome = join_error(self.request.member_id, outcome.code)
-        self.respond(outcome)
-
-    def respond(self, response: JoinGroupResponse) -> None:
-        if self.version < FIRST_VERSION_WITH_NULL_PROTOCOL and response.protocol_name is None:
-            response.protocol_name = ""
-        self.send(response)
-
-    @property
-    def protocols(self) -> list[MemberProtocol]:
-        return [MemberProtocol(protocol.name, protocol.metadata) for protocol in self.request.protocols]
-
-    @property
-    def timeouts(self) -> Timeouts:
-        session_ms = self.request.session_timeout_ms
-        rebalance_ms = self.request.rebalance_timeout_ms
-        return Timeouts(rebalance_ms if self.version >= 1 else session_ms, session_ms)
-
-    def because(self, what: str) -> str:
-        reason = self.request.reason
-        return f"{what} ({reason})" if reason else what
 
 
 class ClassicMembership:
@@ -120,7 +83,7 @@ class ClassicMembership:
             member_id, request.group_instance_id, joining.client, joining.timeouts, joining.protocols
         )
         member.is_new = True
-        member.awaiting_join = joining.respond
+        member.awaiting_join = joining
         if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation == 0:
             group.member_added = True
         group.add(member, request.protocol_type)
@@ -155,7 +118,7 @@ class ClassicMembership:
         result: GroupResult,
     ) -> None:
         group.update(member, joining.protocols, joining.timeouts)
-        member.awaiting_join = joining.respond
+        member.awaiting_join = joining
         if reason is None:
             self._rebalances.maybe_complete_join(group, result)
         else:
@@ -189,7 +152,7 @@ class ClassicMembership:
             result.revert = revert
             result.response = self._unchanged(group, member, joining, old_leader)
         else:
-            member.awaiting_join = joining.respond
+            member.awaiting_join = joining
             self._rebalances.maybe_prepare_rebalance(group, reason, result)
 
     def _unchanged(

@@ -10,7 +10,7 @@ from barnabas.groups.classic.group import ClassicGroup, ClassicGroupState
 from barnabas.groups.classic.member import ClassicGroupMember
 from barnabas.groups.classic.records import group_record
 from barnabas.groups.group import DeadlineType, GroupDeadline
-from barnabas.groups.results import GroupResult, join_reply, sync_reply
+from barnabas.groups.results import GroupResult, sync_reply
 from barnabas.groups.settings import GroupSettings
 from barnabas.protocol.messages.groups import SyncGroupResponse
 
@@ -101,9 +101,9 @@ class Rebalances:
 
     def _answer_joins(self, group: ClassicGroup, result: GroupResult) -> None:
         for member in group.members.values():
-            respond, member.awaiting_join = member.awaiting_join, None
-            if respond is not None:
-                result.replies.append(join_reply(respond, group.join_response(member)))
+            joining, member.awaiting_join = member.awaiting_join, None
+            if joining is not None:
+                result.replies.append(joining.reply(group.join_response(member)))
             self.expect_heartbeat(group, member)
             member.is_new = False
             group.pending_syncs.add(member.member_id)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import new_uuid, uuid_to_text
 from barnabas.groups.assigning import Assigning
-from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS, JoinRequest
+from barnabas.groups.classic.member import JoinRequest
+from barnabas.groups.classic.membership import FIRST_VERSION_WITH_TWO_STEPS
 from barnabas.groups.consumer.advance import Advance
 from barnabas.groups.consumer.group import ConsumerGroup
 from barnabas.groups.consumer.heartbeats import check_instance, replace_static

@@ -25,6 +25,7 @@ from barnabas.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -40,7 +41,7 @@ FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_SEVERAL = 3
 
 
-def join_group(broker: HasGroups, request: Request, message: JoinGroupRequest) -> None:
+def join_group(broker: HasGroups, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
     groups = broker.coordinators.groups
     client = client_of(request)
     joining = JoinRequest(message, client, request.version, request.respond)
@@ -48,9 +49,9 @@ def join_group(broker: HasGroups, request: Request, message: JoinGroupRequest) -
     try:
         _check_join(message, groups.settings)
     except KafkaError as error:
-        joining.answer(error)
-    else:
-        groups.join(joining)
+        return joining.error(error.code)
+    groups.join(joining)
+    return None
 
 
 def _check_join(message: JoinGroupRequest, settings: GroupSettings) -> None:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.cluster.features import GROUP_VERSION, check_enabled
@@ -44,12 +43,8 @@ def consumer_group_heartbeat(
         check_heartbeat(message, request.version, groups.settings.assignors)
     except KafkaError as error:
         return _refused(error)
-    groups.consumer_heartbeat(message, client_of(request), partial(_answer, request))
+    groups.consumer_heartbeat(message, client_of(request), request.respond, _refused)
     return None
-
-
-def _answer(request: Request, outcome: ConsumerGroupHeartbeatResponse | KafkaError) -> None:
-    request.respond(_refused(outcome) if isinstance(outcome, KafkaError) else outcome)
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
