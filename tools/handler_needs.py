@@ -11,9 +11,6 @@ from barnabas.handlers.cluster import ClusterNeeds
 from barnabas.handlers.configuration.alter_configs import ConfigsNeeds, TlsNeeds
 from barnabas.handlers.configuration.describe_configs import DescribeConfigsNeeds
 from barnabas.handlers.envelope import EnvelopeNeeds
-from barnabas.handlers.fetch.delayed import DelayedFetchNeeds
-from barnabas.handlers.fetch.handler import FetchNeeds, FetchQuotaNeeds
-from barnabas.handlers.fetch.reader import ReadNeeds
 from barnabas.handlers.find_coordinator import FindCoordinatorNeeds
 from barnabas.handlers.forwarding import ForwardingNeeds
 from barnabas.handlers.groups.admin import GroupAdminNeeds
@@ -26,7 +23,7 @@ from barnabas.handlers.log_dirs import LogDirsNeeds
 from barnabas.handlers.metadata import MetadataNeeds
 from barnabas.handlers.mirror.appends import MirrorNeeds
 from barnabas.handlers.mirror.topics import AlterMirrorsNeeds, DescribeMirrorsNeeds
-from barnabas.handlers.needs import HasGroups, LedPartitionNeeds
+from barnabas.handlers.needs import FetchNeeds, HasGroups, LedPartitionNeeds
 from barnabas.handlers.offsets import OffsetsNeeds
 from barnabas.handlers.produce.admission import AdmissionNeeds
 from barnabas.handlers.produce.appending import ProduceNeeds
@@ -94,6 +91,3 @@ def check(broker: Broker) -> None:
     _40: MirrorNeeds = broker
     _41: AlterMirrorsNeeds = broker
     _42: DescribeMirrorsNeeds = broker
-    _43: DelayedFetchNeeds = broker
-    _44: FetchQuotaNeeds = broker
-    _45: ReadNeeds = broker

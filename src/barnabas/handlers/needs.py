@@ -15,7 +15,14 @@ from barnabas.common.types import ZERO_UUID
 from barnabas.config.broker import BrokerConfig
 from barnabas.controller import Controller, ControllerPolicy
 from barnabas.groups import GroupCoordinator
-from barnabas.replication import Partition, ReplicaManager
+from barnabas.replication import (
+    ColdReads,
+    FetchSessions,
+    Partition,
+    ReplicaManager,
+    ReplicationQuota,
+    TimerLoop,
+)
 
 T = TypeVar("T")
 
@@ -76,6 +83,23 @@ class IsMember(HasImage, Protocol):
     def is_alone(self) -> bool: ...
     @property
     def is_fenced(self) -> bool: ...
+
+
+class FetchNeeds(HasReplicas, TimerLoop, Protocol):
+    """Broker attributes used by Fetch."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+    @property
+    def page_cache(self) -> ColdReads: ...
+    @property
+    def leader_throttle(self) -> ReplicationQuota: ...
+    @property
+    def fetch_max_bytes(self) -> int: ...
+    @property
+    def reads_from_followers(self) -> bool: ...
 
 
 class LedPartitionNeeds(HasImage, HasReplicas, Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from barnabas.handlers.fetch.attempt import (
     READ_AT_ONCE,
@@ -15,6 +15,7 @@ from barnabas.handlers.fetch.attempt import (
     to_read,
 )
 from barnabas.handlers.fetch.reader import PartitionReader
+from barnabas.handlers.needs import FetchNeeds
 from barnabas.network.requests import RequestTurn, Result, run_or_continue_in_slices
 from barnabas.protocol.messages.fetch import FetchPartition, FetchResponse, FetchTopic
 from barnabas.replication import NO_SESSION, ColdReads, DelayedOperation, Loaded, TimerLoop
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
     from barnabas.network.requests import Request
 
 
-class DelayedFetchNeeds(TimerLoop, Protocol):
-    @property
-    def page_cache(self) -> ColdReads: ...
-
-
-def start(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) -> Result[FetchResponse]:
+def start(broker: FetchNeeds, request: Request, reader: PartitionReader) -> Result[FetchResponse]:
     """Respond at once if there is enough data."""
     session = reader.session
     if len(to_read(session)) > READ_AT_ONCE:
@@ -41,7 +37,7 @@ def start(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) 
     return response
 
 
-def _start_in_steps(broker: DelayedFetchNeeds, request: Request, reader: PartitionReader) -> Steps:
+def _start_in_steps(broker: FetchNeeds, request: Request, reader: PartitionReader) -> Steps:
     response = yield from attempt_in_steps(reader, reader.wait_ms <= 0)
     if response is None:
         delayed = DelayedFetch(broker, request, reader)

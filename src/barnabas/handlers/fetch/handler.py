@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.controller import check_broker_epoch
 from barnabas.handlers.fetch import attempt
-from barnabas.handlers.fetch.delayed import DelayedFetchNeeds, SessionlessFetch, start
+from barnabas.handlers.fetch.delayed import SessionlessFetch, start
 from barnabas.handlers.fetch.divergence import has_all_before
 from barnabas.handlers.fetch.reader import (
     AuthorizedReader,
     PartitionReader,
     PassNotes,
-    ReadNeeds,
     ReplicaReader,
 )
+from barnabas.handlers.needs import FetchNeeds
 from barnabas.network.requests import RequestTurn, Result, access_of, log_refused
 from barnabas.network.requests.request_parts import ArrayLevel, slices, with_value
 from barnabas.protocol.messages.fetch import (
@@ -41,7 +41,6 @@ from barnabas.replication import (
     TOPIC_IDS_SINCE,
     WITHOUT_SESSION,
     FetchSession,
-    FetchSessions,
     ReplicaManager,
 )
 from barnabas.security.authz import FULL_ACCESS
@@ -53,15 +52,7 @@ if TYPE_CHECKING:
 # -- A fetch above its consumer's quota: nothing is sent, and the session is unchanged
 
 
-class FetchQuotaNeeds(Protocol):
-    @property
-    def fetch_sessions(self) -> FetchSessions: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-
-def withheld(broker: FetchQuotaNeeds, message: FetchRequest, response: FetchResponse) -> FetchResponse:
+def withheld(broker: FetchNeeds, message: FetchRequest, response: FetchResponse) -> FetchResponse:
     """Return the response without records. One with a top-level error is unchanged."""
     if response.error_code:
         return response
@@ -85,14 +76,7 @@ def _count_as_unsent(replicas: ReplicaManager, response: FetchResponse) -> None:
 _PARTITIONS = (ArrayLevel("partitions", ""),)
 
 
-Reader = Callable[[ReadNeeds, int, FetchRequest, FetchSession], PartitionReader]
-
-
-class FetchNeeds(ReadNeeds, DelayedFetchNeeds, Protocol):
-    """Broker attributes used by Fetch."""
-
-    @property
-    def fetch_sessions(self) -> FetchSessions: ...
+Reader = Callable[[FetchNeeds, int, FetchRequest, FetchSession], PartitionReader]
 
 
 def fetch(broker: FetchNeeds, request: Request, message: FetchRequest) -> Result[FetchResponse]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.files import EMPTY, FileSlice, Slice
 from barnabas.handlers.fetch.divergence import diverges
+from barnabas.handlers.needs import FetchNeeds
 from barnabas.metrics import TopicCounters
 from barnabas.protocol.messages.fetch import (
     AbortedTransaction,
@@ -28,8 +29,6 @@ from barnabas.replication import (
     Loaded,
     Partition,
     Partitions,
-    ReplicaManager,
-    ReplicationQuota,
     is_throttled,
 )
 from barnabas.security.authz import Access, Action, Operation, ResourceType
@@ -39,25 +38,6 @@ CURRENT_LEADER_SINCE = 12  # KIP-595: the response names the new leader
 
 FetchItem = FetchEntry | FetchPartition
 _NONE: Final[Partitions] = {}
-
-
-class ReadNeeds(Protocol):
-    """Broker attributes used for reading."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    @property
-    def replicas(self) -> ReplicaManager: ...
-
-    @property
-    def leader_throttle(self) -> ReplicationQuota: ...
-
-    @property
-    def fetch_max_bytes(self) -> int: ...
-
-    @property
-    def reads_from_followers(self) -> bool: ...
 
 
 class PassNotes:
@@ -84,7 +64,9 @@ class PartitionReader:
         "topics", "wait_ms",
     )  # fmt: skip
 
-    def __init__(self, broker: ReadNeeds, version: int, message: FetchRequest, session: FetchSession) -> None:
+    def __init__(
+        self, broker: FetchNeeds, version: int, message: FetchRequest, session: FetchSession
+    ) -> None:
         self._broker = broker
         self._version = version
         self.topics: Mapping[Any, Partitions] = (  # by id or by name, as the session does
@@ -286,7 +268,7 @@ class AuthorizedReader(PartitionReader):
         return False  # its rights may have changed
 
     def __init__(
-        self, access: Access, broker: ReadNeeds, version: int, message: FetchRequest, session: FetchSession
+        self, access: Access, broker: FetchNeeds, version: int, message: FetchRequest, session: FetchSession
     ) -> None:
         super().__init__(broker, version, message, session)
         self._access = access
