@@ -11,7 +11,8 @@ import pytest
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.types import ZERO_UUID
-from barnabas.handlers.produce.fast_path import MAX_KNOWN, KnownHeads
+from barnabas.handlers.produce.fast_path import KnownHeads
+from barnabas.handlers.produce.many_heads import MAX_KNOWN
 from barnabas.handlers.table import HANDLERS
 from barnabas.metrics.registry import Registry
 from barnabas.metrics.requests import RequestMetrics

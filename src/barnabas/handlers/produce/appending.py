@@ -9,7 +9,7 @@ from barnabas.common.errors import NO_ERROR, ErrorCode, KafkaError
 from barnabas.common.types import ZERO_UUID
 from barnabas.handlers.produce.admission import Admission, AdmissionNeeds
 from barnabas.handlers.produce.delayed import Unacknowledged
-from barnabas.log import CLIENT, Inspected, InspectionRequiredError, Origin
+from barnabas.log import CLIENT, AppendResult, Inspected, InspectionRequiredError, Origin
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -142,19 +142,25 @@ class Appending:
         except InspectionRequiredError as unchecked:
             return self._hold(partition, data, unchecked)
         except KafkaError as error:
-            return self._refuse(partition, data, error)
+            return self.refuse(partition, data.index, error)
+        return self.appended(partition, data.index, result)
+
+    def appended(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
+        """Return the response for a batch in the log, and collect it if it is not durable yet."""
         first_offset, last_offset, append_time, _ = result
         response = PartitionProduceResponse(
-            data.index, NO_ERROR, first_offset, append_time, partition.log.offsets.start
+            index, NO_ERROR, first_offset, append_time, partition.log.offsets.start
         )
         if not self.broker.durability.is_durable(partition, last_offset + 1, self.acks):
             self.unacknowledged.append((partition, last_offset + 1, response))
         return response
 
-    def _refuse(
-        self, partition: Partition, data: PartitionProduceData, error: KafkaError
-    ) -> PartitionProduceResponse:
-        return refused(self.broker.inspections, partition, data.index, error, self.request.version)
+    def refuse(self, partition: Partition, index: int, error: KafkaError) -> PartitionProduceResponse:
+        """Count a batch that the partition has refused, and return its response."""
+        partition.counters.failed_produces.value += 1
+        if error.code in REJECTED_BATCH:
+            self.broker.inspections.note_refusal(error.code.name)
+        return _failure(partition, index, error, self.request.version)
 
     # -- batches that take long to inspect ------------------------------------------------------------
 
@@ -179,7 +185,7 @@ class Appending:
                 self.inspected = await self.broker.inspections.inspect(batch, unchecked, self.now_ms)
             except KafkaError as error:
                 partition.counters.produces.value += 1
-                return self._refuse(partition, data, error)
+                return self.refuse(partition, data.index, error)
         self.now_ms = self.broker.clock.now_ms()
         return self._append(partition, data)
 
@@ -228,16 +234,6 @@ class AppendingAdmitted(Appending):
             partition.counters.failed_produces.value += 1
             return _failure(partition, data.index, refusal, self.request.version)
         return super()._append(partition, data)
-
-
-def refused(
-    inspections: Inspections, partition: Partition, index: int, error: KafkaError, version: int
-) -> PartitionProduceResponse:
-    """Count a batch that the partition has refused, and return its response."""
-    partition.counters.failed_produces.value += 1
-    if error.code in REJECTED_BATCH:
-        inspections.note_refusal(error.code.name)
-    return _failure(partition, index, error, version)
 
 
 def _failure(partition: Partition, index: int, error: KafkaError, version: int) -> PartitionProduceResponse:

@@ -19,11 +19,10 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.common.errors import NO_ERROR, KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.common.types import ZERO_UUID
-from barnabas.handlers.produce.appending import ZSTD_SINCE, ProduceNeeds, refused
-from barnabas.handlers.produce.delayed import DelayedProduce
-from barnabas.handlers.produce.many_heads import MAX_PARTITIONS, ManyHeads
+from barnabas.handlers.produce.appending import ZSTD_SINCE, Appending, ProduceNeeds
+from barnabas.handlers.produce.many_heads import MAX_PARTITIONS, HeadCache, ManyHeads, respond
 from barnabas.log import InspectionRequiredError
 from barnabas.network.requests import Request, Route
 from barnabas.protocol.codec import encode
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from barnabas.network import Connection
     from barnabas.network.requests import RequestDispatcher
 
-MAX_KNOWN: Final = 4_096
 MAX_HEAD: Final = 512  # a topic name has up to 249 bytes
 
 _OFFSETS: Final = Struct(">qqq")  # base offset, log append time, log start offset
@@ -73,7 +71,7 @@ class KnownHeads:
     def __init__(self, route: Route) -> None:
         self._route = route
         self._is_flexible = route.flexible
-        self._known: dict[bytes, Known] = {}
+        self._known: HeadCache[Known] = HeadCache()
         self._many = ManyHeads(route)
 
     def serve(
@@ -114,28 +112,23 @@ class KnownHeads:
         if partition.counters.is_internal:
             return None
         try:
-            first_offset, last_offset, append_time, _ = partition.append(
-                buffer[start:end], broker.clock.now_ms(), acks
-            )
+            result = partition.append(buffer[start:end], broker.clock.now_ms(), acks)
         except InspectionRequiredError:
             return None
         except KafkaError as error:
             partition.counters.produces.value += 1
             request = Request(dispatcher, connection, self._route, correlation_id)
-            refusal = refused(broker.inspections, partition, index, error, request.version)
-            request.respond(_response(known, refusal))
-            return _settled(request)
+            batch = Appending(broker, request, acks)
+            return respond(batch, timeout_ms, topic, [batch.refuse(partition, index, error)])
         partition.counters.produces.value += 1
-        start_offset = partition.log.offsets.start
+        first_offset, last_offset, append_time, _ = result
         if broker.durability.is_durable(partition, last_offset + 1, acks):
             answer = bytearray(answered)
-            _write_offsets(answer, topic_index, first_offset, append_time, start_offset)
+            _write_offsets(answer, topic_index, first_offset, append_time, partition.log.offsets.start)
             return answer
         request = Request(dispatcher, connection, self._route, correlation_id)
-        waiting = PartitionProduceResponse(index, NO_ERROR, first_offset, append_time, start_offset)
-        delayed = DelayedProduce(broker, request, _response(known, waiting), acks)
-        delayed.start(broker.durability, [(partition, last_offset + 1, waiting)], timeout_ms)
-        return _settled(request)
+        batch = Appending(broker, request, acks)
+        return respond(batch, timeout_ms, topic, [batch.appended(partition, index, result)])
 
     def learn(self, message: ProduceRequest, buffer: memoryview, body: int, end: int, last: int) -> int:
         """Cache the head of a decoded request; return its length, 0 if it is not cached.
@@ -157,7 +150,7 @@ class KnownHeads:
             if not is_known or not last:
                 return len(head)
         head = buffer[body : body + length].tobytes()
-        if not self._many.knows(head):
+        if head not in self._many.known:
             if encode(message, self._route.version) != buffer[body:end]:
                 return 0
             self._many.learn(head, message)
@@ -187,9 +180,7 @@ class KnownHeads:
         )
         assert isinstance(answer, bytearray)
         is_by_id = topic.topic_id != ZERO_UUID
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[head] = (
+        meaning = (
             is_by_id,
             topic.topic_id if is_by_id else topic.name,
             data.index,
@@ -198,15 +189,5 @@ class KnownHeads:
             answer.index(_OFFSETS.pack(*_UNLIKELY)),
             message.timeout_ms,
         )
+        self._known.remember(head, meaning)
         return True
-
-
-def _settled(request: Request) -> bytearray:
-    request.dispatcher.settle(request.connection, request, None)
-    return bytearray()
-
-
-def _response(known: Known, answer: PartitionProduceResponse) -> ProduceResponse:
-    is_by_id, topic = known[:2]
-    name, topic_id = ("", topic) if is_by_id else (topic, ZERO_UUID)
-    return ProduceResponse([TopicProduceResponse(name, topic_id, [answer])])

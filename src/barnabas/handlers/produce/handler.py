@@ -47,7 +47,7 @@ def produce(broker: ProduceNeeds, request: Request, message: ProduceRequest) -> 
     batch = kind(broker, request, acks)
     responses = batch.append_all(message.topic_data)
     if batch.held or batch.unacknowledged or not acks:
-        return finish(batch, message, responses)
+        return finish(batch, message.timeout_ms, responses)
     return ProduceResponse(responses)
 
 
@@ -78,18 +78,18 @@ def _append_admitted(
     broker: ProduceNeeds, request: Request, message: ProduceRequest, admission: Admission
 ) -> Result[ProduceResponse]:
     batch = AppendingAdmitted(broker, request, message.acks, admission)
-    return finish(batch, message, batch.append_all(message.topic_data))
+    return finish(batch, message.timeout_ms, batch.append_all(message.topic_data))
 
 
 def finish(
-    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+    batch: Appending, timeout_ms: int, responses: list[TopicProduceResponse]
 ) -> Result[ProduceResponse]:
     """Respond, now or when held batches are inspected and appended ones are durable."""
-    return _append_held(batch, message, responses) if batch.held else _answer(batch, message, responses)
+    return _append_held(batch, timeout_ms, responses) if batch.held else _answer(batch, timeout_ms, responses)
 
 
 async def _append_held(
-    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+    batch: Appending, timeout_ms: int, responses: list[TopicProduceResponse]
 ) -> ProduceResponse | None:
     """Inspect held batches in order, and append them. When settings change meanwhile, they are held again."""
     while batch.held:
@@ -100,17 +100,17 @@ async def _append_held(
                 topic.partition_responses = [
                     answer if other is each.placeholder else other for other in topic.partition_responses
                 ]
-    return _answer(batch, message, responses)
+    return _answer(batch, timeout_ms, responses)
 
 
 def _answer(
-    batch: Appending, message: ProduceRequest, responses: list[TopicProduceResponse]
+    batch: Appending, timeout_ms: int, responses: list[TopicProduceResponse]
 ) -> ProduceResponse | None:
     broker, request, acks = batch.broker, batch.request, batch.acks
     response = ProduceResponse(responses)
     if batch.unacknowledged:
         delayed = DelayedProduce(broker, request, response, acks)
-        delayed.start(broker.durability, batch.unacknowledged, message.timeout_ms)
+        delayed.start(broker.durability, batch.unacknowledged, timeout_ms)
         return None
     if acks == NO_ACKNOWLEDGEMENT:
         answer_nothing(request, response)

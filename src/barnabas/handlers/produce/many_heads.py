@@ -9,12 +9,11 @@ or has to be inspected, is left to the regular path, with those after it.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from barnabas.common.errors import NO_ERROR, KafkaError
+from barnabas.common.errors import KafkaError
 from barnabas.common.types import ZERO_UUID, Uuid
 from barnabas.handlers.produce.appending import Appending, ProduceNeeds
-from barnabas.handlers.produce.delayed import DelayedProduce, Unacknowledged
 from barnabas.handlers.produce.handler import finish
 from barnabas.log import InspectionRequiredError
 from barnabas.network.requests import ELEMENTS_AT_ONCE, Request, Route
@@ -49,6 +48,20 @@ Located = tuple[Partition, int, memoryview]
 """A partition, its index, and its batch."""
 
 
+M = TypeVar("M")
+
+
+class HeadCache(dict[bytes, M]):
+    """Heads and their meanings. It is cleared when it is full: clients repeat theirs."""
+
+    __slots__ = ()
+
+    def remember(self, head: bytes, meaning: M) -> None:
+        if len(self) >= MAX_KNOWN:
+            self.clear()
+        self[head] = meaning
+
+
 class ManyHead(NamedTuple):
     """Meaning of a head, and the response to it."""
 
@@ -67,12 +80,12 @@ class ManyHead(NamedTuple):
 class ManyHeads:
     """Cached heads of one version of Produce, for all clients."""
 
-    __slots__ = ("_is_flexible", "_known", "_route")
+    __slots__ = ("_is_flexible", "_route", "known")
 
     def __init__(self, route: Route) -> None:
         self._route = route
         self._is_flexible = route.flexible
-        self._known: dict[bytes, ManyHead] = {}
+        self.known: HeadCache[ManyHead] = HeadCache()
 
     def serve(
         self,
@@ -85,7 +98,7 @@ class ManyHeads:
         end: int,
     ) -> bytearray | None:
         """Same as `KnownHeads.serve`, for a request that begins with these bytes."""
-        known = self._known.get(head)
+        known = self.known.get(head)
         if known is None:
             return None
         is_by_id, topic, acks, count, _, response, position, stride = known
@@ -109,8 +122,8 @@ class ManyHeads:
             try:
                 result = partition.append(batch, now_ms, acks)
             except (InspectionRequiredError, KafkaError):
-                appended = _Appended(broker, known, located, results)
-                return self._append_rest(appended, dispatcher, connection, correlation_id, buffer[body:end])
+                request = Request(dispatcher, connection, self._route, correlation_id)
+                return self._append_rest(broker, request, known, located, results, buffer[body:end])
             results.append(result)
             first_offset, last_offset, append_time, _ = result
             offsets = partition.log.offsets
@@ -119,45 +132,28 @@ class ManyHeads:
             partition.counters.produces.value += 1
             if offsets.written <= last_offset:
                 is_written = False
-        if acks != ALL_REPLICAS and is_written:
+        if is_written and (acks != ALL_REPLICAS or _are_durable(broker, located, results)):
             return answer
-        appended = _Appended(broker, known, located, results)
-        return (
-            self._wait(appended, dispatcher, connection, correlation_id)
-            if appended.unacknowledged
-            else answer
-        )
-
-    def _wait(
-        self, appended: _Appended, dispatcher: RequestDispatcher, connection: Connection, correlation_id: int
-    ) -> bytearray:
-        broker, known = appended.broker, appended.head
         request = Request(dispatcher, connection, self._route, correlation_id)
-        delayed = DelayedProduce(broker, request, appended.response(), known.acks)
-        delayed.start(broker.durability, appended.unacknowledged, known.timeout_ms)
-        dispatcher.settle(connection, request, None)
-        return bytearray()
+        appending = Appending(broker, request, acks)
+        return respond(appending, known.timeout_ms, topic, _answers(appending, located, results))
 
     def _append_rest(
         self,
-        appended: _Appended,
-        dispatcher: RequestDispatcher,
-        connection: Connection,
-        correlation_id: int,
+        broker: ProduceNeeds,
+        request: Request,
+        known: ManyHead,
+        located: list[Located],
+        results: list[AppendResult],
         body: memoryview,
     ) -> bytearray:
         """Append the other batches as the regular path does, and respond."""
         message, _ = self._route.decode(body, 0, len(body), ELEMENTS_AT_ONCE)
         assert isinstance(message, ProduceRequest)
-        request = Request(dispatcher, connection, self._route, correlation_id)
-        batch = Appending(appended.broker, request, appended.head.acks)
-        batch.unacknowledged = appended.unacknowledged
-        appended.answers += batch.append_from(message.topic_data[0], len(appended.answers))
-        dispatcher.settle(connection, request, finish(batch, message, appended.response().responses))
-        return bytearray()
-
-    def knows(self, head: bytes) -> bool:
-        return head in self._known
+        batch = Appending(broker, request, known.acks)
+        answers = _answers(batch, located, results)
+        answers += batch.append_from(message.topic_data[0], len(answers))
+        return respond(batch, known.timeout_ms, known.topic, answers)
 
     def learn(self, head: bytes, message: ProduceRequest) -> None:
         """Cache a head that the encoder has confirmed."""
@@ -169,17 +165,18 @@ class ManyHeads:
         assert isinstance(answer, bytearray)
         positions = _positions(answer, [data.index for data in topic.partition_data])
         is_by_id = topic.topic_id != ZERO_UUID
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[head] = ManyHead(
-            is_by_id,
-            topic.topic_id if is_by_id else topic.name,
-            message.acks,
-            len(parts),
-            message.timeout_ms,
-            bytes(answer),
-            positions[0],
-            positions[1] - positions[0] if len(positions) > 1 else 0,
+        self.known.remember(
+            head,
+            ManyHead(
+                is_by_id,
+                topic.topic_id if is_by_id else topic.name,
+                message.acks,
+                len(parts),
+                message.timeout_ms,
+                bytes(answer),
+                positions[0],
+                positions[1] - positions[0] if len(positions) > 1 else 0,
+            ),
         )
 
 
@@ -237,30 +234,30 @@ def _locate_compact(
     return located if position + 2 == end and not buffer[position] and not buffer[position + 1] else None
 
 
-class _Appended:
-    """The appended batches of a request whose response waits, or that has more batches."""
+def _are_durable(broker: ProduceNeeds, located: list[Located], results: list[AppendResult]) -> bool:
+    is_durable = broker.durability.is_durable
+    return all(
+        is_durable(partition, result.last_offset + 1)
+        for (partition, _, _), result in zip(located, results, strict=True)
+    )
 
-    __slots__ = ("answers", "broker", "head", "unacknowledged")
 
-    def __init__(
-        self, broker: ProduceNeeds, head: ManyHead, located: list[Located], results: list[AppendResult]
-    ) -> None:
-        self.broker = broker
-        self.head = head
-        self.answers: list[PartitionProduceResponse] = []
-        self.unacknowledged: list[Unacknowledged] = []
-        for (partition, index, _), result in zip(located, results, strict=False):
-            log_start = partition.log.offsets.start
-            answer = PartitionProduceResponse(
-                index, NO_ERROR, result.first_offset, result.log_append_time, log_start
-            )
-            self.answers.append(answer)
-            end = result.last_offset + 1
-            if not broker.durability.is_durable(partition, end, head.acks):
-                self.unacknowledged.append((partition, end, answer))
+def _answers(
+    batch: Appending, located: list[Located], results: list[AppendResult]
+) -> list[PartitionProduceResponse]:
+    """Return the responses for the batches that were appended, which are the first ones."""
+    return [
+        batch.appended(partition, index, result)
+        for (partition, index, _), result in zip(located, results, strict=False)
+    ]
 
-    def response(self) -> ProduceResponse:
-        topic = self.head.topic
-        if isinstance(topic, str):
-            return ProduceResponse([TopicProduceResponse(topic, ZERO_UUID, self.answers)])
-        return ProduceResponse([TopicProduceResponse("", topic, self.answers)])
+
+def respond(
+    batch: Appending, timeout_ms: int, topic: str | Uuid, answers: list[PartitionProduceResponse]
+) -> bytearray:
+    """Respond as the regular path does, now or when the batches are durable; return the result of `serve`."""
+    name, topic_id = (topic, ZERO_UUID) if isinstance(topic, str) else ("", topic)
+    request = batch.request
+    response = finish(batch, timeout_ms, [TopicProduceResponse(name, topic_id, answers)])
+    request.dispatcher.settle(request.connection, request, response)
+    return bytearray()
