@@ -81,7 +81,7 @@ packages-install:  #: install what `make packages` checks with: lintian, runc, u
 # Clients and programs of other projects; tools/install-peers installs each.
 peers: bytecode  #: franz-go, sarama, kafka-go, kafkajs and rskafka with a broker (needs go, npm and cargo)
 	tools/install-peers go kafkajs rskafka
-	$(BIN)/pytest -m extended tests/peers/test_clients.py
+	$(BIN)/pytest -m extended tests/peers/test_clients.py tests/peers/test_kafka_go_suite.py
 
 stream-processors: bytecode  #: Flink exactly once with a kill, Storm's spout, Flume as source, channel and sink (needs Maven and a JDK)
 	tools/install-peers flink storm flume

@@ -144,9 +144,46 @@ def shop() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_a_script_that_they_accept(shell: str, tmp_path: Path) -> None:
+# A terminal with an interactive zsh; Tab completes and prints the line.
+COMPLETE_IN_ZSH = r"""
+zmodload zsh/zpty
+zpty shell "zsh -f -i"
+zpty -w shell "PS1= ; fpath=($XDG_DATA_DIRS/zsh/vendor-completions \$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w shell "show() { zle complete-word; print -r -- \"LINE=[\$BUFFER]\" }"
+zpty -w shell "zle -N show; bindkey '^I' show; echo rea''dy"
+zpty -r -m shell output "*ready*"
+zpty -w -n shell "$LINE"$'\t'
+zpty -r -m shell output "*LINE=\[*\]*"
+print -r -- "$output"
+"""
+COMPLETE_IN = {"zsh": ("-f", "-c", COMPLETE_IN_ZSH), "fish": ("-c", 'complete -C "$LINE"')}
+
+
+@pytest.mark.parametrize("shell", COMPLETE_IN)
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("barnabas gro", "groups"),
+        ("barnabas groups describe sho", "shop-readers"),
+        ("barnabas topics create --part", "--partitions"),
+    ],
+)
+def test_zsh_and_fish_complete_as_installed(
+    shop: EmbeddedBroker, tmp_path: Path, shell: str, line: str, completed: str
+) -> None:
     (program,) = find(shell)
-    script = tmp_path / shell
+    script = tmp_path / COMPLETIONS[shell]
+    script.parent.mkdir(parents=True)
     script.write_text(completion_scripts()[COMPLETIONS[shell]])
-    subprocess.run([program, "-n", script], check=True)
+    path = f"{Path(BARNABAS).parent}:{os.environ['PATH']}"
+    here = {"LINE": line, "PATH": path, "HOME": str(tmp_path), "XDG_DATA_DIRS": str(tmp_path), "TERM": "dumb"}
+    ended = subprocess.run(
+        [program, *COMPLETE_IN[shell]],
+        env={**os.environ, **here, "BARNABAS_BOOTSTRAP": shop.bootstrap_servers},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    words = ended.stdout.rpartition("LINE=")[2].strip("[]\n").split()
+    assert completed in words, ended.stdout + ended.stderr
