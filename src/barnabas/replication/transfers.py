@@ -310,6 +310,7 @@ class PartitionTransfers:
 
     def _released(self, tp: TopicPartition, *, are_closed: bool) -> None:
         del self._states[tp]
+        self._logs.handover.released(tp)
         self._holds.release([tp], are_closed=are_closed)
         if self._is_ours(tp):
             self._want([tp])

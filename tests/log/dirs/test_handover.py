@@ -95,6 +95,23 @@ def test_checkpoints_still_cover_a_partition_that_is_closed() -> None:
     assert again.missing(PARTITION) is not None
 
 
+def test_entries_of_a_released_partition_are_those_of_its_next_process() -> None:
+    """What this process has kept of it, also in a job that has not run yet, would make a newer log look damaged."""
+    logs = filled(FaultyFileSystem())
+    close_one(logs)
+    late = logs.checkpoint_job_of(logs.dirs[0])
+    logs.handover.released(PARTITION)
+    state = logs.dirs[0].state
+    state.write_offsets(RECOVERY_POINTS, {OTHER: 0})  # the next process has deleted it
+    logs.dirs[0].others_have_written([])
+    late.run()
+    logs.checkpoint()
+    assert PARTITION not in state.read_offsets(RECOVERY_POINTS)
+    open_one(logs, ShutdownKind.CLEAN)
+    logs.checkpoint()
+    assert PARTITION in state.read_offsets(RECOVERY_POINTS)
+
+
 def test_a_partition_whose_process_was_killed_is_recovered() -> None:
     fs = FaultyFileSystem()
     filled(fs).close(clean=False)

@@ -83,6 +83,11 @@ class LogHandover:
             log_dirs[log_dir] = None
         return [self._logs.checkpoint_step(log_dir) for log_dir in log_dirs]
 
+    def released(self, partition: TopicPartition) -> None:
+        """Write nothing about a partition that another process may open. What is kept of it becomes outdated."""
+        for log_dir in self._logs.dirs:
+            log_dir.release(partition)
+
     # -- opening ------------------------------------------------------------------------------------
 
     def opening(
@@ -114,7 +119,7 @@ class LogHandover:
         self._dir_of |= loader.dir_of
         self._logs.damaged |= loader.report.damaged
         for log_dir in self._logs.dirs:
-            log_dir.others_have_written()
+            log_dir.others_have_written(stops)
             for partition in stops.keys() - loader.dir_of.keys():
                 # Before a log of this name is created: it would inherit the offsets of a deleted one.
                 log_dir.forget(partition)

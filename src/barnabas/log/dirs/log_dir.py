@@ -49,6 +49,8 @@ class LogDir:
         self._newest_written = -1
         self.unwritten_deletions: set[TopicPartition] = set()
         """Deleted partitions that the checkpoints on disk may still contain."""
+        self.released: set[TopicPartition] = set()
+        """Partitions that another process may have open: it writes their entries, and unfinished jobs here do not."""
         self._writing = threading.Lock()
 
     # -- state at startup ---------------------------------------------------------------------------
@@ -97,14 +99,21 @@ class LogDir:
         self.drop_kept(partition)
 
     def drop_kept(self, partition: TopicPartition) -> None:
-        """Drop the entries that are kept for a partition: it is opened, or another process has opened it."""
+        """Drop the entries that are kept for a partition: it is opened, or another process may open it."""
         for kept in (*self.kept, self.cleaned):
             kept.pop(partition, None)
 
-    def others_have_written(self) -> None:
-        """Another process may have written entries of partitions that are ours now: the next checkpoint is written even
-        if it equals our last one."""
+    def release(self, partition: TopicPartition) -> None:
+        """Write no entries of the partition until it is opened again."""
+        self.drop_kept(partition)
         with self._writing:
+            self.released.add(partition)
+
+    def others_have_written(self, partitions: Iterable[TopicPartition]) -> None:
+        """Another process may have written entries of these partitions, which are ours now: the next checkpoint is
+        written even if it equals our last one."""
+        with self._writing:
+            self.released.difference_update(partitions)
             self._written.clear()
             self._newest += 1
 
@@ -118,6 +127,8 @@ class LogDir:
                 return
             for name, offsets in job.offsets.items():
                 # Encoded here, possibly in a thread: it takes milliseconds for a thousand partitions.
+                if self.released:
+                    offsets = {each: at for each, at in offsets.items() if each not in self.released}
                 if self._written.get(name) != offsets:
                     self.state.write_offsets(name, offsets)
                     self._written[name] = offsets
