@@ -27,7 +27,8 @@ from barnabas.common.errors import KafkaError
 from barnabas.common.files import FileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
-from barnabas.log.dirs import FileLogDirState, MetaProperties
+from barnabas.log import DISK_FULL, DiskFull, LogDirError
+from barnabas.log.dirs import FileLogDirState
 from barnabas.log.recovery import ShutdownKind
 
 logger = safe_logger(__name__)
@@ -40,6 +41,8 @@ class _KeptDir:
         self.state = FileLogDirState(fs, folder)
         self.folder = folder
         self.stop = ShutdownKind.CRASHED
+        self.error: OSError | None = None
+        """Set when the disk has failed: the processes learn of it by their next questions."""
         self._offsets: dict[str, dict[TopicPartition, int]] = {}
         self._partitions: dict[str, set[TopicPartition]] = {}
 
@@ -95,50 +98,71 @@ class NodeLogDirs:
         """Topic ids that the entries belong to: those of the last holds."""
 
     def lock(self) -> None:
-        """Raise FolderInUseError if another process uses a dir, or OSError if a disk fails."""
+        """Raise FolderInUseError if another process uses a dir, or OSError if all disks fail."""
         for each in self._dirs.values():
-            each.state.lock()
+            try:
+                each.state.lock()
+            except OSError as error:
+                self._failed(each, error)
+        if not self._online():
+            raise next(each.error for each in self._dirs.values() if each.error)
+
+    def _online(self) -> list[_KeptDir]:
+        return [each for each in self._dirs.values() if each.error is None]
+
+    def _failed(self, kept: _KeptDir, error: OSError) -> None:
+        kept.error = error
+        logger.error("%s", LogDirError(kept.folder, error))
 
     def open(self) -> None:
         """Find out how the node stopped, and note that it runs."""
-        for each in self._dirs.values():
-            each.stop = each.state.last_shutdown(self._boot_id)
-            # After a crash the boot id is written when every process has reported its loss.
-            each.state.opened(None if each.stop is ShutdownKind.CRASHED else self._boot_id)
+        for each in self._online():
+            try:
+                each.stop = each.state.last_shutdown(self._boot_id)
+                # After a crash the boot id is written when every process has reported its loss.
+                each.state.opened(None if each.stop is ShutdownKind.CRASHED else self._boot_id)
+            except OSError as error:
+                self._failed(each, error)
 
     @property
     def node_stop(self) -> ShutdownKind:
         """Kind of the node's last shutdown; the worst if its dirs differ."""
         return max((each.stop for each in self._dirs.values()), key=list(ShutdownKind).index)
 
-    @property
-    def identity(self) -> MetaProperties | None:
-        identities = (each.state.identity() for each in self._dirs.values())
-        return next((each for each in identities if each is not None), None)
-
     def process_starts(self, k: int) -> None:
         """A process is started, perhaps again: its earlier close does not count any more."""
         self._closed = {key: epoch for key, epoch in self._closed.items() if key[1] != k}
 
-    def granted(self, holds: Sequence[HeldPartition]) -> None:
-        """Remove what was noted of deleted topics: a log of the same name would inherit it, and look damaged."""
+    def granted(self, holds: Sequence[HeldPartition]) -> set[TopicPartition]:
+        """Remove what was noted of deleted topics: a log of the same name would inherit it, and look damaged.
+
+        Return the partitions for which the disk has no room now: they must not be opened."""
         outdated = {
             each.partition for each in holds if self._ids.get(each.partition, each.topic_id) != each.topic_id
         }
-        self._ids |= {each.partition: each.topic_id for each in holds}
-        for kept in self._dirs.values() if outdated else ():
+        withheld = outdated if outdated and not self._drop(outdated) else set()
+        self._ids |= {each.partition: each.topic_id for each in holds if each.partition not in withheld}
+        return withheld
+
+    def _drop(self, partitions: set[TopicPartition]) -> bool:
+        """False if a disk is full. One that has failed is not used again before the node is restarted."""
+        is_complete = True
+        for kept in self._online():
             try:
-                kept.drop(outdated)
+                kept.drop(partitions)
             except OSError as error:
-                logger.error(
-                    "cannot note the deletion of %d partitions in %s: %s", len(outdated), kept.folder, error
-                )
+                if error.errno not in DISK_FULL:
+                    self._failed(kept, error)
+                    continue
+                is_complete = False
+                logger.warning("cannot note deletions, will retry: %s", DiskFull(kept.folder, error))
+        return is_complete
 
     def close(self, processes: int) -> None:
         """Mark the dirs that all processes have closed in order, and unlock all."""
         for folder, each in self._dirs.items():
             epochs = [self._closed[folder, k] for k in range(processes) if (folder, k) in self._closed]
-            if len(epochs) == processes:
+            if len(epochs) == processes and each.error is None:
                 try:
                     each.state.closed(epochs[0], ())
                 except OSError as error:
@@ -162,9 +186,11 @@ class NodeLogDirs:
         self, state: HubState, session: int, k: int, processes: int, question: AboutLogDir
     ) -> LogDirAnswer:
         kept = self._dirs[question.folder]
+        if kept.error is not None and not isinstance(question, ReadIdentity):
+            raise kept.error
         match question:
             case ReadIdentity():
-                return LogDirAnswer(identity=kept.state.identity())
+                return LogDirAnswer(identity=None if kept.error else kept.state.identity())
             case ClaimDir(cluster_id=cluster_id):
                 return LogDirAnswer(identity=kept.state.claim(cluster_id, self._node_id))
             case ReadShutdown():

@@ -83,7 +83,8 @@ class HubLogDirState:
         self._folder = folder
 
     def lock(self) -> None:
-        """Nothing to do: the hub has locked the dir, and the log of a partition is opened only with a hold."""
+        """The hub has locked the dir. Raise OSError if it cannot use it."""
+        self._hub.ask(ReadShutdown(self._folder))
 
     def unlock(self) -> None:
         """Nothing to do."""

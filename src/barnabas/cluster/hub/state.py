@@ -149,7 +149,7 @@ class HubState:
             if holder is None:
                 self._give(session, partition)
             if holder in (None, session):
-                granted.append(self._held(partition))
+                granted.append(self.held(partition))
                 continue
             waiting = self._waiting.setdefault(partition, deque())
             if session not in waiting:
@@ -181,10 +181,10 @@ class HubState:
             if not waiting:
                 del self._waiting[partition]
             self._give(session, partition)
-            granted.setdefault(session, []).append(self._held(partition))
+            granted.setdefault(session, []).append(self.held(partition))
         return [(session, HoldsGranted(held, UNASKED)) for session, held in granted.items()]
 
-    def _held(self, partition: TopicPartition) -> HeldPartition:
+    def held(self, partition: TopicPartition) -> HeldPartition:
         stop = self._stops.get(partition, self._node_stop)
         return HeldPartition(partition, stop, self._topic_id(partition))
 
