@@ -35,6 +35,7 @@ NAV: dict[str, Group] = {
     },
     "Operate": {
         "Running brokers": "operations.md",
+        "All cores": "all-cores.md",
         "Clusters": "clusters.md",
         "Security": "security.md",
         "Tiered storage": "tiering.md",

@@ -12,7 +12,8 @@ from barnabas.common.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from barnabas.broker.broker import Broker as Broker
-    from barnabas.broker.companions import Companion as Companion
+    from barnabas.broker.companions import BrokerCompanion as BrokerCompanion
+    from barnabas.broker.companions import CompanionStart as CompanionStart
     from barnabas.broker.main import run as run
 else:
     __getattr__ = lazy_exports(__name__)

@@ -26,6 +26,11 @@ class Broker(ConfiguredBroker):
     Request handlers receive this object; each declares the parts it needs as a protocol.
     """
 
+    @property
+    def is_first_of_node(self) -> bool:
+        """False for the processes 1, 2, ... of a node with several."""
+        return self.node_id == self._process.node
+
     # -- start and stop -----------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -91,7 +96,7 @@ class Broker(ConfiguredBroker):
             for topic, index, state in image.partitions()
             if not brokers.isdisjoint(state.replicas)
         }
-        if self.node_id == node:
+        if self.is_first_of_node:
             states = ((tp, image.partition(*tp)) for tp in on_disk)
             ours |= {tp for tp, state in states if state is None or not is_on_node(image, state, node)}
         return ours

@@ -11,7 +11,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
@@ -23,19 +23,44 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 LONG_ENOUGH = 60.0  # uptime after which the restart backoff is reset
 
 
-class Companion:
+class CompanionStart(NamedTuple):
     """`arguments` follow `barnabas` on the command line; `greeting` is the first line on the standard input.
 
     A `quiet` companion prints no ready message.
     """
 
-    def __init__(
-        self, name: str, arguments: Sequence[str], greeting: Mapping[str, object], *, quiet: bool = False
-    ) -> None:
-        self.name = name
-        self._quiet = quiet
-        self._command = [sys.executable, "-m", "barnabas", *arguments]
-        self._greeting = json.dumps(greeting).encode() + b"\n"
+    name: str
+    arguments: list[str]
+    greeting: dict[str, Any]
+    quiet: bool = False
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "barnabas", *self.arguments]
+        stdout = subprocess.DEVNULL if self.quiet else None
+        # Ctrl-C in a terminal is for the broker, which stops its companions: they are in another process group.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout, process_group=0)
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it exited early and logged the reason
+            process.stdin.write(json.dumps(self.greeting).encode() + b"\n")
+            process.stdin.flush()
+        return process
+
+
+class BrokerCompanion(Protocol):
+    async def stop(self) -> None: ...
+
+
+def hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Let a companion exit."""
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+class Companion:
+    def __init__(self, start: CompanionStart) -> None:
+        self.name = start.name
+        self._start = start
         self._process: subprocess.Popen[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -52,7 +77,7 @@ class Companion:
         self._stopping = True
         process = self._process
         if process is not None:
-            _hang_up(process)
+            hang_up(process)
             try:
                 await asyncio.to_thread(process.wait, STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
@@ -70,9 +95,9 @@ class Companion:
         loop, backoff = asyncio.get_running_loop(), Backoff(FIRST_PAUSE, MAX_PAUSE, jitter=0)
         while not self._is_stopping():
             began = loop.time()
-            self._process = await asyncio.to_thread(self._spawn)
+            self._process = await asyncio.to_thread(self._start.spawn)
             code = await asyncio.to_thread(self._process.wait)
-            _hang_up(self._process)
+            hang_up(self._process)
             if self._is_stopping():
                 return
             if loop.time() - began > LONG_ENOUGH:
@@ -80,19 +105,3 @@ class Companion:
             pause = backoff.next_delay()
             logger.error("the %s exited with status %d; restarting it in %g s", self.name, code, pause)
             await asyncio.sleep(pause)
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        stdout = subprocess.DEVNULL if self._quiet else None
-        # Ctrl-C in a terminal is for the broker, which stops its companions: they are in another process group.
-        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=stdout, process_group=0)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it exited early and logged the reason
-            process.stdin.write(self._greeting)
-            process.stdin.flush()
-        return process
-
-
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()

@@ -8,9 +8,9 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol
 
 from barnabas.broker.broker import Broker
+from barnabas.broker.companions import BrokerCompanion
 from barnabas.cluster.deltas import Delta, PartitionChanged, PartitionsAdded, TopicCreated
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.descriptors import raise_limit, room_for_connections
@@ -56,10 +56,6 @@ logger = safe_logger(__name__)
 FEW_CONNECTIONS = 1000  # below this, warn even if max.connections has its default
 
 
-class BrokerCompanion(Protocol):
-    async def stop(self) -> None: ...
-
-
 MakeCompanion = Callable[[Broker], Awaitable[BrokerCompanion]]
 
 
@@ -68,7 +64,7 @@ def run(
     announce: Callable[[Broker], Awaitable[None]],
     companions: Sequence[MakeCompanion] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT, until all log dirs have failed, or until the metadata cannot be followed.
+    """Serve until SIGTERM, SIGINT or SIGHUP, until all log dirs have failed, or until the metadata cannot be followed.
 
     `announce` is called once the broker serves clients. `companions` start what stops before the broker: child
     processes, or tasks.
@@ -77,6 +73,12 @@ def run(
     _warn_of_few_descriptors(config)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(config, announce, companions))
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Signals that stop a broker in order, as those of a JVM do: SIGHUP, unless it is started by `nohup`."""
+    hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, *hang_up]
 
 
 def _warn_of_few_descriptors(config: BrokerConfig) -> None:
@@ -97,7 +99,7 @@ async def _serve(
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
     await serve_until(stop, Broker(config), announce, companions)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.broker.companions import BrokerCompanion, Companion, CompanionStart
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitoring, MonitoringNeeds
 from barnabas.broker.security.tls import tls_from
@@ -18,7 +19,7 @@ from barnabas.common.files import FileSystem, LocalFileSystem
 from barnabas.common.threads import ThreadBackground
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs import FileLogDirState, LogDirState, kernel_boot_id
-from barnabas.network import BrokerAddresses, SocketServer, limits_from
+from barnabas.network import BrokerAddresses, Listener, SocketServer, limits_from
 from barnabas.security.quotas import AddressQuotas
 
 if TYPE_CHECKING:
@@ -86,6 +87,16 @@ class Platform:
 
         keep_freed_memory()  # buffers of several MiB are allocated and freed frequently
         return open_store(url, options)
+
+    def companion(self, start: CompanionStart) -> BrokerCompanion:
+        """Run a companion of the broker, which stops it."""
+        companion = Companion(start)
+        companion.start()
+        return companion
+
+    def ports(self, listener: Listener) -> Sequence[int]:
+        """Ports at which clients reach this node by a listener of the broker."""
+        return [listener.port]
 
     def monitoring(self, broker: MonitoringNeeds) -> Monitoring:
         return Monitoring(broker)

@@ -12,7 +12,7 @@ import typer
 from barnabas.client import Address, parse_address
 
 if TYPE_CHECKING:
-    from barnabas.broker import Broker, Companion
+    from barnabas.broker import Broker, BrokerCompanion
     from barnabas.client.security import ClientSecurity
     from barnabas.security.authz.acls import AclBinding
 
@@ -30,25 +30,24 @@ async def beside(
     *,
     quiet: bool = False,
     registry: str = "",
-) -> Companion:
+) -> BrokerCompanion:
     """A companion whose login is created by the broker or configured in `config`.
 
     A `quiet` one prints no ready message and logs only warnings. `registry` is the URL of the one next to the broker.
     """
-    from barnabas.broker import Companion
+    from barnabas.broker import CompanionStart
     from barnabas.broker.security import login_of
     from barnabas.client.security import read_properties
 
-    spec, port = broker.config.listeners[0], broker.listeners[0].port
+    spec, ports = broker.config.listeners[0], broker.platform.ports(broker.listeners[0])
     if config is None:
-        bootstrap, settings = await login_of(broker, spec, port, user, rights)
+        bootstrap, settings = await login_of(broker, spec, ports, user, rights)
     else:
         settings = dict(read_properties("its configuration", config))
-        bootstrap = settings.get("bootstrap.servers", str(Address(spec.host or "127.0.0.1", port)))
+        addresses = (str(Address(spec.host or "127.0.0.1", port)) for port in ports)
+        bootstrap = settings.get("bootstrap.servers", ",".join(addresses))
     greeting = {"bootstrap": bootstrap, "settings": settings, "quiet": quiet, "registry": registry}
-    started = Companion(name, [*arguments, OPTION], greeting, quiet=quiet)
-    started.start()
-    return started
+    return broker.platform.companion(CompanionStart(name, [*arguments, OPTION], greeting, quiet))
 
 
 class Greeting(NamedTuple):

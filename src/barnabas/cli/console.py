@@ -17,7 +17,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Output, OutputFor
 from barnabas.cli.output import say, show_json
 
 if TYPE_CHECKING:
-    from barnabas.broker import Broker, Companion
+    from barnabas.broker import Broker, BrokerCompanion
     from barnabas.client import Address
     from barnabas.services.console import ClusterSettings, ConsoleSettings
 
@@ -125,7 +125,7 @@ def _run_exporter(
     run(lambda: ExporterServer(cluster, listen, tokens_file, publish_metrics), _announce_exporter)
 
 
-async def beside(broker: Broker, listen: str, config: Path | None, *, quiet: bool = False) -> Companion:
+async def beside(broker: Broker, listen: str, config: Path | None, *, quiet: bool = False) -> BrokerCompanion:
     """The console as a companion of a broker. It stores its charts in the broker's first data folder."""
     from barnabas.services.console import needed_acls
 

@@ -18,7 +18,7 @@ from barnabas.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, command_security
 from barnabas.client import Address
 
 if TYPE_CHECKING:
-    from barnabas.broker import Broker, Companion
+    from barnabas.broker import Broker, BrokerCompanion
     from barnabas.security.tls import TlsSettings
     from barnabas.web import WebLimits
 
@@ -160,7 +160,7 @@ def run_registry(
 
 async def beside(
     broker: Broker, options: Sequence[str], config: Path | None, *, quiet: bool = False
-) -> Companion:
+) -> BrokerCompanion:
     """The registry as a companion of a broker; `options` are those of `registry run`."""
     from barnabas.services.registry import needed_acls
 

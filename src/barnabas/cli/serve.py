@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,8 @@ from barnabas.cli.options import Settings, parse_settings
 from barnabas.client import Address, parse_address
 
 if TYPE_CHECKING:
-    from barnabas.broker import Broker, Companion
+    from barnabas.broker import Broker, BrokerCompanion
+    from barnabas.broker.processes import NodeConfig
     from barnabas.config.broker import BrokerConfig
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -134,6 +135,15 @@ def serve(
             help="Its console.yml: login, roles, masking (docs/console.md).",
         ),
     ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            "--processes",
+            "-p",
+            metavar="N|auto",
+            help="Broker processes of this node, on consecutive ports; auto: one for each CPU [1].",
+        ),
+    ] = None,
     settings: Settings = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log details too.")] = False,
 ) -> None:
@@ -154,11 +164,14 @@ def serve(
 
       barnabas serve --data ./data --registry 127.0.0.1:8081 --console 127.0.0.1:8090
 
+      barnabas serve --data ./data --listen 0.0.0.0:9092 --processes auto
+
       barnabas serve --config server.properties
     """
     from barnabas.config.broker import BrokerConfig
 
-    given = {**parse_settings(settings), **_membership(node_id, zookeeper)}
+    options = {"node.id": node_id, "zookeeper.connect": zookeeper, "barnabas.processes": processes}
+    given = {**parse_settings(settings), **_given(options)}
     if environment:
         given, config = {**_read_environment(config), **given}, None
     properties = collect_properties(data, listen, config, given, tls, users=users)
@@ -167,18 +180,45 @@ def serve(
     log_to_stderr(verbose)
     for warning in broker_config.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    run = import_broker()  # slow: settings are checked before
-    companions = []
+    companions: list[MakeCompanion] = []
+    addresses: dict[str, Address] = {}
+    registry_options: list[str] = []
     if registry is not None:
-        options = {"--tls": registry_tls, "--peers": registry_peers}
-        given_options = [text for name, value in options.items() if value for text in (name, str(value))]
-        given_options += ["--open"] if registry_open else []
-        given_options += [text for limit in registry_limit or () for text in ("--limit", limit)]
-        companions.append(_registry(registry, registry_config, given_options))
+        registry_options = _registry_options(registry, registry_tls, registry_peers, registry_limit)
+        registry_options += ["--open"] if registry_open else []
+        addresses["--registry"], make = _registry(registry, registry_config, registry_options)
+        companions.append(make)
     if console is not None:
         has_login = broker_config.listeners[0].security_protocol.startswith("SASL")
-        companions.append(_console(console, console_config, has_login=has_login))
-    run(broker_config, partial(_announce, users=users), companions)
+        addresses["--console"], make = _console(console, console_config, has_login=has_login)
+        companions.append(make)
+    lines_of = partial(_ready_lines, users=users)
+    if broker_config["barnabas.processes"] != "1":
+        from barnabas.broker.processes import NodeConfig, process_count
+
+        count = process_count(broker_config["barnabas.processes"])
+        if count > 1:
+            ports = {option: each.port for option, each in addresses.items()}
+            run_node(NodeConfig(properties, count, ports), lines_of, companions, registry_options)
+            return
+    run = import_broker()  # slow: settings are checked before
+
+    async def announce(broker: Broker) -> None:
+        _print_lines(await lines_of(broker))
+
+    run(broker_config, announce, companions)
+
+
+def run_node(
+    node: NodeConfig, lines_of: LinesOf, companions: list[MakeCompanion], registry_options: list[str]
+) -> None:
+    """Serve with several processes."""
+    import_broker()
+    from barnabas.broker.processes import NodeService, Supervisor
+    from barnabas.cli.registry import announced_address
+
+    registry = announced_address(registry_options) if registry_options else ""
+    Supervisor(node, NodeService(lines_of, _print_lines, companions, registry)).run()
 
 
 def check_folders(folders: Iterable[str]) -> None:
@@ -214,59 +254,82 @@ def _import_msgspec() -> None:
         del sys.modules["typing_extensions"]
 
 
-MakeCompanion = Callable[["Broker"], Awaitable["Companion"]]
+MakeCompanion = Callable[["Broker"], Awaitable["BrokerCompanion"]]
+LinesOf = Callable[["Broker"], Awaitable[list[str]]]
 
 
-def _registry(listen: str, config: Path | None, options: list[str]) -> MakeCompanion:
+def _registry_options(
+    listen: str, tls: Path | None, peers: str | None, limits: list[str] | None
+) -> list[str]:
+    """Options of `barnabas registry run`."""
+    options = _given({"--tls": tls, "--peers": peers}).items()
+    return [
+        *("--listen", listen),
+        *(text for option in options for text in option),
+        *(text for limit in limits or () for text in ("--limit", limit)),
+    ]
+
+
+def _registry(listen: str, config: Path | None, options: list[str]) -> tuple[Address, MakeCompanion]:
     from barnabas.cli.companion import address
     from barnabas.cli.registry import beside, check_registry
 
     check_registry()
-    address(listen, "--registry")
-    return partial(beside, options=["--listen", listen, *options], config=config)
+    return address(listen, "--registry"), partial(beside, options=options, config=config)
 
 
-def _console(listen: str, config: Path | None, *, has_login: bool) -> MakeCompanion:
+def _console(listen: str, config: Path | None, *, has_login: bool) -> tuple[Address, MakeCompanion]:
     from barnabas.cli.companion import address
     from barnabas.cli.console import beside, check_console, check_exposure
 
     check_console()
-    check_exposure(address(listen, "--console"), config, "--console", has_login=has_login)
-    return partial(beside, listen=listen, config=config)
+    parsed = address(listen, "--console")
+    check_exposure(parsed, config, "--console", has_login=has_login)
+    return parsed, partial(beside, listen=listen, config=config)
 
 
-async def _announce(broker: Broker, *, users: bool) -> None:
-    """Print the ready message, which scripts wait for, and the first user and certificate."""
-    if users:
-        await _print_first_user(broker)
+async def _ready_lines(broker: Broker, *, users: bool) -> list[str]:
+    """The ready message, which scripts wait for, and the first user and certificate."""
+    lines = await _first_user(broker) if users and broker.is_first_of_node else []
     if broker.config["barnabas.tls.auto"]:
-        _print_trust(broker.config)
-    for listener in broker.listeners:
-        typer.echo(f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}")
+        lines += _trust(broker.config)
+    return lines + [
+        f"Barnabas is ready on {Address(listener.host or '0.0.0.0', listener.port)}"
+        for listener in broker.listeners
+    ]
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
     sys.stdout.flush()
 
 
-async def _print_first_user(broker: Broker) -> None:
+async def _first_user(broker: Broker) -> list[str]:
     from barnabas.broker.security import FIRST_USER, create_first_user
 
     password = await create_first_user(broker)
-    if password is not None:
-        typer.echo(f"The first user is {FIRST_USER} with the password {password}")
-        typer.echo("  It may do everything, and the password is not shown again.")
+    if password is None:
+        return []
+    return [
+        f"The first user is {FIRST_USER} with the password {password}",
+        "  It may do everything, and the password is not shown again.",
+    ]
 
 
-def _print_trust(config: BrokerConfig) -> None:
+def _trust(config: BrokerConfig) -> list[str]:
     from barnabas.broker.security import authority_of
 
     path = authority_of(config).certificate.resolve()
-    typer.echo(f"Clients trust {path}; copy it to them, and nothing else of its folder:")
-    typer.echo(f"  Java and Spark: ssl.truststore.type=PEM ssl.truststore.location={path.name}")
-    typer.echo(f"  librdkafka:     ssl.ca.location={path.name}")
+    return [
+        f"Clients trust {path}; copy it to them, and nothing else of its folder:",
+        f"  Java and Spark: ssl.truststore.type=PEM ssl.truststore.location={path.name}",
+        f"  librdkafka:     ssl.ca.location={path.name}",
+    ]
 
 
-def _membership(node_id: int | None, zookeeper: str | None) -> dict[str, str]:
-    """The settings for --node-id and --zookeeper."""
-    options = {"node.id": node_id, "zookeeper.connect": zookeeper}
+def _given(options: Mapping[str, object]) -> dict[str, str]:
+    """The options that are given, as text."""
     return {name: str(value) for name, value in options.items() if value is not None}
 
 

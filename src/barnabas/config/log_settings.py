@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.config.checks import AtLeast, OneOf
+from barnabas.config.checks import AtLeast, Matching, OneOf
 from barnabas.config.setting import MAX_LONG, Setting, SettingKind, UpdateMode
 from barnabas.config.topic_settings import TOPIC_SETTINGS, TOPIC_SYNONYMS
 
@@ -60,6 +60,10 @@ REPLICATION_SETTINGS: tuple[Setting, ...] = (
             "The maximum number of partitions that the controller moves concurrently.", AtLeast(1)),
     Setting("barnabas.balance.processes", SettingKind.BOOLEAN, "true",
             "Whether new processes of a node (`serve --processes`) get their share of its partitions."),
+    Setting("barnabas.processes", SettingKind.STRING, "1",
+            "The number of broker processes of this node, each with an event loop and a port; auto: one for each "
+            "usable CPU. With 1, no supervisor is started. `serve --processes` overrides it.",
+            Matching("auto|[1-9][0-9]{0,2}", "a number from 1 to 256, or auto")),
     Setting("barnabas.processes.port.step", SettingKind.INT, "1",
             "The distance of the ports of a node's processes: process k listens on port + k * step.", AtLeast(1)),
     Setting("barnabas.replica.replace.after.ms", SettingKind.LONG, "-1",

@@ -43,13 +43,14 @@ def _is_free(port: int) -> bool:
 
 
 class Node:
-    """`processes=1` has no supervisor. Keeps its ports and its folder over restarts."""
+    """`barnabas serve --processes N`. Keeps its ports and its folder over restarts."""
 
-    def __init__(self, data: Path, *, ports: int = 4, host: str = "127.0.0.1") -> None:
+    def __init__(self, data: Path, *options: str, ports: int = 4, host: str = "127.0.0.1") -> None:
         self.data = data
         self.port = free_ports(ports)
         self.lines: list[str] = []
         self._host = host
+        self._options = options
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -58,8 +59,9 @@ class Node:
 
     def start(self, processes: int) -> Self:
         self.lines.clear()
-        command = [sys.executable, "-m", "tests.broker.processes.serving", str(processes)]
-        command += [f"log.dirs={self.data}", f"listeners=PLAINTEXT://{self._host}:{self.port}"]
+        listen = f"{self._host}:{self.port}"
+        command = [sys.executable, "-m", "barnabas", "serve", "--processes", str(processes)]
+        command += ["--data", str(self.data), "--listen", listen, *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
         until(self._serves, lambda: "the node did not start:\n" + "".join(self.lines), every=0.01)
@@ -67,13 +69,21 @@ class Node:
 
     def _serves(self) -> bool:
         assert self._process is not None
-        return any(line.startswith("ready") for line in self.lines) or self._process.poll() is not None
+        return (
+            any(line.startswith("Barnabas is ready") for line in self.lines)
+            or self._process.poll() is not None
+        )
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         with process.stdout as output:
             for line in output:
                 self.lines.append(line)
+
+    @property
+    def supervisor_pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def pid(self, k: int) -> int:
         """The last run of process k."""

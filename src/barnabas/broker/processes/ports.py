@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from barnabas.cluster import MAX_PROCESSES, broker_of, check_node_id
+from barnabas.common.cpus import usable_cpus
 from barnabas.common.errors import KafkaError
 from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
@@ -25,13 +26,22 @@ UNSUPPORTED = {
 """Settings that have not been tested with several processes."""
 
 
-class NodeConfig:
-    """Configurations of `count` processes. Raises ConfigError if they cannot run together."""
+def process_count(text: str) -> int:
+    """Number of processes for a valid value of `barnabas.processes`."""
+    return min(usable_cpus(), MAX_PROCESSES) if text == "auto" else int(text)
 
-    def __init__(self, properties: Mapping[str, str], count: int) -> None:
+
+class NodeConfig:
+    """Configurations of `count` processes. Raises ConfigError if they cannot run together. `other_ports` are those of
+    companions, by option."""
+
+    def __init__(
+        self, properties: Mapping[str, str], count: int, other_ports: Mapping[str, int] | None = None
+    ) -> None:
         self._properties = dict(properties)
         self.node = BrokerConfig.load(properties)
         self.count = count
+        self._other_ports = other_ports or {}
         self._check_count()
         self._check_ports()
 
@@ -63,7 +73,7 @@ class NodeConfig:
 
     def _check_ports(self) -> None:
         """Refuse overlapping ports, before anything is opened."""
-        used: dict[int, str] = {}
+        used = {port: name for name, port in self._other_ports.items() if port}
         for k in range(self.count):
             for name, port in self._ports(k):
                 if port > MAX_PORT:

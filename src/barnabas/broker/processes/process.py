@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.main import serve_until
+from barnabas.broker.companions import BrokerCompanion, CompanionStart
+from barnabas.broker.main import MakeCompanion, serve_until, stop_signals
 from barnabas.broker.platform import Platform
 from barnabas.client.security import ClientSecurity
 from barnabas.cluster import Answer, Locate, NodePeers, NodeProcess, Peers
@@ -19,15 +21,18 @@ from barnabas.cluster.hub import (
     HubConnection,
     HubLogDirState,
     HubSession,
+    KeepCompanion,
     NotesChannel,
+    ProcessFailed,
     ToProcess,
+    encode_frame,
 )
 from barnabas.common import child_process
 from barnabas.common.lazy import import_below
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.log.dirs import LogDirState
-from barnabas.network import SocketServer, new_event_loop
+from barnabas.network import Listener, SocketServer, new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +43,7 @@ logger = safe_logger(__name__)
 
 OOM_SCORE = 100
 """Raised for processes, so that the kernel kills one of them before the supervisor, whose end is the end of all."""
-
+FAILED = 1  # exit code of a process that has reported why
 
 PACKAGES = (
     "barnabas.broker",
@@ -75,15 +80,33 @@ def import_all() -> None:
         import_below(package, NOT_IMPORTED)
 
 
+class NodeService(NamedTuple):
+    """Parts of a node that a command adds: `lines_of` a ready broker, which `announce` prints when all are ready, and
+    companions, with the address of a schema registry among them."""
+
+    lines_of: Callable[[Broker], Awaitable[list[str]]]
+    announce: Callable[[list[str]], None]
+    companions: Sequence[MakeCompanion] = ()
+    registry_address: str = ""
+
+
 class ProcessStart(NamedTuple):
-    """Arguments of a process from the supervisor. `listening` are sockets by listener name, which stay open there."""
+    """Arguments of a process from the supervisor. `listening` are sockets by listener name, which stay open there;
+    `ports` are those of all processes."""
 
     config: BrokerConfig
     process: NodeProcess
+    service: NodeService
     hub: socket.socket
     notes: socket.socket
     listening: dict[str, socket.socket]
+    ports: dict[str, list[int]]
     removes_deleted: bool
+
+
+class _KeptCompanion:
+    async def stop(self) -> None:
+        """The supervisor stops it at the end of the node."""
 
 
 class ProcessPlatform(Platform):
@@ -117,15 +140,37 @@ class ProcessPlatform(Platform):
     ) -> Peers:
         return NodePeers(node_id, answer, self._session.connect_peer)
 
+    def companion(self, start: CompanionStart) -> BrokerCompanion:
+        self._session.keep_companion(KeepCompanion(*start))
+        return _KeptCompanion()
 
-def run_process(start: ProcessStart, lines_of: Callable[[Broker], list[str]]) -> None:
-    """Serve until the hub orders the stop, or SIGTERM; `lines_of` is what `serve` prints about the process."""
+    def ports(self, listener: Listener) -> Sequence[int]:
+        return self._start.ports[listener.name]
+
+
+def run_process(start: ProcessStart) -> None:
+    """Serve until the hub orders the stop, or a signal does. Raise SystemExit if the process cannot serve, after the
+    hub has the reason."""
     os.setpgid(0, 0)  # Ctrl-C reaches the supervisor alone, which stops all in order
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.pop("NOTIFY_SOCKET", None)  # the supervisor reports to systemd
     _prefer_for_oom()
     child_process.kept_open.append(start.hub.fileno())
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(start, lines_of))
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(start))
+    except Exception as error:
+        logger.debug("the process has failed", exc_info=error)
+        _report_failure(start.hub, str(error))
+    except SystemExit as end:
+        _report_failure(start.hub, str(end.code))
+
+
+def _report_failure(hub: socket.socket, reason: str) -> NoReturn:
+    hub.setblocking(True)
+    with suppress(OSError):
+        hub.sendall(encode_frame(ProcessFailed(reason)))
+    raise SystemExit(FAILED)
 
 
 def _prefer_for_oom() -> None:
@@ -136,16 +181,20 @@ def _prefer_for_oom() -> None:
         return  # not Linux, or not allowed
 
 
-async def _serve(start: ProcessStart, lines_of: Callable[[Broker], list[str]]) -> None:
+async def _serve(start: ProcessStart) -> None:
     stop = asyncio.Event()
     session = HubSession(HubChannel(start.hub, ToProcess))
     session.on_stop = stop.set
     session.start()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    for number in stop_signals():
+        if number is not signal.SIGINT:
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
     cluster = HubConnection(session, start.process, removes_deleted=start.removes_deleted)
     broker = Broker(start.config, platform=ProcessPlatform(start, session), cluster=cluster)
+    service = start.service
+    broker.registry_address = service.registry_address
 
     async def announce(ready: Broker) -> None:
-        session.ready(lines_of(ready))
+        session.ready(await service.lines_of(ready))
 
-    await serve_until(stop, broker, announce)
+    await serve_until(stop, broker, announce, service.companions if broker.is_first_of_node else ())

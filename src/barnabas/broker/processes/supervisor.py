@@ -15,15 +15,20 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from barnabas.broker.companions import CompanionStart
+from barnabas.broker.main import notify_service_manager, stop_signals
+from barnabas.broker.processes.children import Child
+from barnabas.broker.processes.companions import KeptCompanions
 from barnabas.broker.processes.ports import NodeConfig
-from barnabas.broker.processes.process import ProcessStart, import_all, run_process
+from barnabas.broker.processes.process import NodeService, ProcessStart, import_all, run_process
 from barnabas.broker.security.tls import tls_from
 from barnabas.cluster import METADATA_FOLDER, NodeProcess
+from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.cluster.hub import (
     AboutLogDir,
     Hub,
@@ -36,71 +41,47 @@ from barnabas.cluster.hub import (
 )
 from barnabas.common.descriptors import raise_limit
 from barnabas.common.files import LocalFileSystem
-from barnabas.common.retry import Backoff
 from barnabas.common.safe_logging import safe_logger
-from barnabas.controller import check_ids
+from barnabas.controller import check_ids, check_supported
 from barnabas.log.dirs import kernel_boot_id
 from barnabas.network import Listener
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker import Broker
     from barnabas.config.broker import BrokerConfig
     from barnabas.config.listeners import ListenerSpec
 
 logger = safe_logger(__name__)
 
-FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
-LONG_ENOUGH = 60.0  # uptime after which the next fork is immediate again
-TURN_AWAY_SECONDS = 2.0  # down for longer: its ports accept and close, so that clients look elsewhere
-ORDERLY_PAUSE = 1.0  # after an orderly stop of one process: the supervisor's own SIGTERM may be on its way
 STOP_SECONDS = 300.0  # for an orderly stop, which flushes all logs
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-@dataclass(slots=True)
-class _Child:
-    """Process k of the node; `pid` is None while it is down."""
-
-    k: int
-    listening: dict[str, socket.socket]
-    pid: int | None = None
-    link: HubProcess | None = None
-    forked_at: float = 0.0
-    fork_at: float | None = 0.0
-    down_since: float = 0.0
-    exit_status: int | None = None
-    turns_away: bool = False
-    backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, MAX_PAUSE, jitter=0))
 
 
 class Supervisor:
-    """`lines_of` is what `serve` prints about a broker that is ready; `announce` prints all lines, once."""
-
-    def __init__(
-        self, node: NodeConfig, lines_of: Callable[[Broker], list[str]], announce: Callable[[list[str]], None]
-    ) -> None:
+    def __init__(self, node: NodeConfig, service: NodeService) -> None:
         self._node = node
-        self._lines_of = lines_of
-        self._announce = announce
+        self._service = service
         self._selector = selectors.DefaultSelector()
-        self._children: list[_Child] = []
+        self._children: list[Child] = []
+        self._companions = KeptCompanions()
         self._sessions = 0
         self._is_stopping = False
         self._is_announced = False
+        self._failure = ""
         self._hub: Hub
         self._wakeup, self._wake = socket.socketpair()
 
     # -- start and stop -----------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Raises before a process is forked if the node cannot be served."""
+        """Serve until SIGTERM, SIGINT or SIGHUP. Raises before a process is forked if the node cannot be served, and
+        SystemExit if a process cannot start for the first time."""
         raise_limit()
         fs, config = LocalFileSystem(), self._node.node
         folders = [folder.rstrip(os.sep) or os.sep for folder in config.log_dirs]
         dirs = NodeLogDirs(fs, folders, self._node.node_id, kernel_boot_id())
-        self._children = [_Child(k, listening) for k, listening in enumerate(self._listen())]
+        self._children = [Child(k, listening) for k, listening in enumerate(self._listen())]
         dirs.lock()
         self._hub = Hub(fs, os.path.join(folders[0], METADATA_FOLDER), dirs, self._node.count)
+        check_supported(self._hub.image, self._node.node_id, SUPPORTED_FEATURES)
         check_ids(self._hub.image, self._node.node_id, self._node.count)
         self._hub.open_dirs()
         tls_from(config)  # makes the certificates of `barnabas.tls.auto`, once for all processes
@@ -113,6 +94,8 @@ class Supervisor:
         finally:
             self._hub.close()
             dirs.close(self._node.count)
+        if self._failure:
+            raise SystemExit(self._failure)
 
     def _listen(self) -> list[dict[str, socket.socket]]:
         """Bind the ports of all processes. Raise OSError if one is in use."""
@@ -138,7 +121,7 @@ class Supervisor:
         self._wakeup.setblocking(False)
         self._wake.setblocking(False)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        for number in _SIGNALS:
+        for number in stop_signals():
             signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._drain_wakeup)
@@ -157,37 +140,42 @@ class Supervisor:
         ordered_at: float | None = None
         while True:
             now = time.monotonic()
-            if self._is_stopping:
-                if ordered_at is None:
+            if not self._is_stopping:
+                self._keep_running(now)
+            elif ordered_at is None:
+                if self._companions.stop(now):
                     ordered_at = now
                     self._order_stop()
-                if all(child.pid is None and child.link is None for child in self._children):
-                    return
-                if now > ordered_at + STOP_SECONDS:
-                    self._kill_all()
-            else:
-                self._fork_due(now)
-                self._turn_away(now)
+            elif all(child.is_down for child in self._children):
+                return
+            elif now > ordered_at + STOP_SECONDS:
+                self._kill_all()
             for key, _ in self._selector.select(self._timeout(now)):
                 key.data()
             self._reap()
-            self._hub.answer_appends(time.monotonic())
+            self._hub.run_due(time.monotonic())
+
+    def _keep_running(self, now: float) -> None:
+        for child in self._children:
+            if child.is_due(now):
+                self._fork(child, now)
+            else:
+                child.turn_away(self._selector, now)
+        self._companions.run_due(now)
 
     def _timeout(self, now: float) -> float:
-        due = [now + 1.0]
-        if self._hub.due is not None:
-            due.append(self._hub.due)
+        due = [self._hub.due, self._companions.due]
         if not self._is_stopping:
-            due += [each.fork_at for each in self._children if each.fork_at is not None]
-        return max(min(due) - now, 0.0)
+            due += [each.fork_at for each in self._children]
+        return max(min([now + 1.0, *(each for each in due if each is not None)]) - now, 0.0)
 
     def _order_stop(self) -> None:
         """Close the ports, and let all processes flush and close their logs."""
+        notify_service_manager("STOPPING=1\nSTATUS=Finishing requests, flushing logs")
         logger.info("stopping %d processes", len(self._children))
         for child in self._children:
-            self._stop_turning_away(child)
-            for listening in child.listening.values():
-                listening.close()
+            child.stop_turning_away(self._selector)
+            child.close_ports()
             if child.link is not None:
                 child.link.channel.send(StopProcess())
 
@@ -198,20 +186,10 @@ class Supervisor:
 
     # -- processes ----------------------------------------------------------------------------------
 
-    def _fork_due(self, now: float) -> None:
-        for child in self._children:
-            if (
-                child.fork_at is not None
-                and child.fork_at <= now
-                and child.pid is None
-                and child.link is None
-            ):
-                self._fork(child, now)
-
-    def _fork(self, child: _Child, now: float) -> None:
+    def _fork(self, child: Child, now: float) -> None:
         hub, hub_of_process = socket.socketpair()
         notes, notes_of_process = socket.socketpair()
-        self._stop_turning_away(child)
+        child.stop_turning_away(self._selector)
         is_first = self._sessions < self._node.count
         sys.stdout.flush()
         pid = os.fork()
@@ -222,50 +200,52 @@ class Supervisor:
         for each in (hub_of_process, notes_of_process):
             each.close()
         self._sessions += 1
-        child.pid, child.forked_at, child.fork_at, child.exit_status = pid, now, None, None
-        link = child.link = HubProcess(
-            self._sessions, child.k, HubChannel(hub, ToHub), HubChannel(notes, AboutLogDir)
-        )
+        link = HubProcess(self._sessions, child.k, HubChannel(hub, ToHub), HubChannel(notes, AboutLogDir))
+        child.forked(pid, link, now)
         self._hub.begin(link)
         self._selector.register(link.channel, selectors.EVENT_READ, lambda: self._message(child, link))
         self._selector.register(link.notes, selectors.EVENT_READ, lambda: self._question(child, link))
         logger.info("process %d is started (pid %d)", child.k, pid)
 
     def _become(
-        self, child: _Child, hub: socket.socket, notes: socket.socket, *, removes_deleted: bool
+        self, child: Child, hub: socket.socket, notes: socket.socket, *, removes_deleted: bool
     ) -> None:
         """Run as the forked process; never returns."""
-        code = 1
+        code: str | int | None = 1
         try:
+            ports = self._ports()
             self._forget_parent(child)
+            has_companions = len(self._companions) == len(self._service.companions)
             start = ProcessStart(
                 self._node.processes[child.k],
                 NodeProcess(self._node.node_id, self._node.count),
+                self._service._replace(companions=()) if has_companions else self._service,
                 hub,
                 notes,
                 child.listening,
+                ports,
                 removes_deleted,
             )
-            run_process(start, self._lines_of)
+            run_process(start)
             code = 0
         except SystemExit as end:
-            if isinstance(end.code, str):
-                sys.stderr.write(f"process {child.k}: {end.code}\n")
-            code = end.code if isinstance(end.code, int) else 1
-        except Exception as error:
-            logger.debug("process %d has failed", child.k, exc_info=error)
-            sys.stderr.write(f"process {child.k}: {error}\n")
+            code = end.code
         except BaseException:
             traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(code)
+            os._exit(code if isinstance(code, int) else 1)
 
-    def _forget_parent(self, child: _Child) -> None:
+    def _ports(self) -> dict[str, list[int]]:
+        """Ports of all processes, by listener."""
+        names = self._children[0].listening
+        return {name: [each.listening[name].getsockname()[1] for each in self._children] for name in names}
+
+    def _forget_parent(self, child: Child) -> None:
         """Close what belongs to the supervisor and to other processes."""
         signal.set_wakeup_fd(-1)
-        for number in (*_SIGNALS, signal.SIGCHLD):
+        for number in (*stop_signals(), signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         self._selector.close()
         self._wakeup.close()
@@ -276,10 +256,10 @@ class Supervisor:
                 other.link.channel.close()
                 other.link.notes.close()
             if other is not child:
-                for listening in other.listening.values():
-                    listening.close()
+                other.close_ports()
+        self._companions.forget()
 
-    def _message(self, child: _Child, link: HubProcess) -> None:
+    def _message(self, child: Child, link: HubProcess) -> None:
         if child.link is not link:
             return  # lost by an event of the same round
         try:
@@ -288,9 +268,14 @@ class Supervisor:
             self._lost(child, link)
             return
         self._flush_all()
-        self._announce_when_ready()
+        for order in link.companions:
+            self._companions.keep(CompanionStart(*msgspec.structs.astuple(order)))
+        link.companions.clear()
+        if link.ready is not None and child.lines is None:
+            child.lines = link.ready.lines
+            self._announce_when_ready()
 
-    def _question(self, child: _Child, link: HubProcess) -> None:
+    def _question(self, child: Child, link: HubProcess) -> None:
         if child.link is not link:
             return
         try:
@@ -319,7 +304,7 @@ class Supervisor:
         if key is not None and key.events != wanted:
             self._selector.modify(channel, wanted, key.data)
 
-    def _lost(self, child: _Child, link: HubProcess) -> None:
+    def _lost(self, child: Child, link: HubProcess) -> None:
         """The process has ended, and all files that it had open are closed."""
         self._selector.unregister(link.channel)
         with suppress(KeyError):
@@ -327,8 +312,9 @@ class Supervisor:
         self._hub.end(link)
         link.channel.close()
         link.notes.close()
-        child.link = None
+        child.link, child.failure = None, link.failure
         self._flush_all()
+        self._when_down(child)
 
     def _reap(self) -> None:
         """Collect ended processes, also adopted ones if this is process 1 of a container."""
@@ -339,60 +325,30 @@ class Supervisor:
                 return
             if pid == 0:
                 return
+            code = os.waitstatus_to_exitcode(status)
+            self._companions.ended(pid, code, time.monotonic())
             for child in self._children:
                 if child.pid == pid:
-                    self._ended(child, os.waitstatus_to_exitcode(status))
+                    child.pid, child.exit_code = None, code
+                    self._when_down(child)
 
-    def _ended(self, child: _Child, code: int) -> None:
-        now = time.monotonic()
-        child.pid, child.down_since, child.exit_status = None, now, code
-        if self._is_stopping:
+    def _when_down(self, child: Child) -> None:
+        """Fork it again later. If it cannot even start, the whole node is given up, as one process would be."""
+        if not child.is_down or self._is_stopping:
             return
-        if now - child.forked_at > LONG_ENOUGH:
-            child.backoff.reset()
-        if code == 0:
-            pause = ORDERLY_PAUSE
-        elif code == -signal.SIGKILL and child.backoff.is_fresh:
-            pause = 0.0
-            child.backoff.next_delay()
-        else:
-            pause = child.backoff.next_delay()
-        child.fork_at = now + pause
-        logger.error("process %d has ended (%s); it is started again in %g s", child.k, _reason(code), pause)
+        if child.lines is None and child.failure:
+            self._failure = f"process {child.k} cannot start: {child.failure}"
+            self._is_stopping = True
+            return
+        child.ended(time.monotonic())
 
     def _announce_when_ready(self) -> None:
-        links = [child.link for child in self._children]
-        if self._is_announced or not all(link is not None and link.ready is not None for link in links):
-            return
-        self._is_announced = True
-        lines = [
-            line for link in links if link is not None and link.ready is not None for line in link.ready.lines
-        ]
-        self._announce(list(dict.fromkeys(lines)))
-
-    # -- ports of processes that are down -------------------------------------------------------------
-
-    def _turn_away(self, now: float) -> None:
+        lines: list[str] = []
         for child in self._children:
-            is_long = child.pid is None and child.link is None and now - child.down_since > TURN_AWAY_SECONDS
-            if is_long and child.exit_status is not None and not child.turns_away:
-                child.turns_away = True
-                for listening in child.listening.values():
-                    self._selector.register(
-                        listening, selectors.EVENT_READ, lambda each=listening: _accept_and_close(each)
-                    )
-
-    def _stop_turning_away(self, child: _Child) -> None:
-        if child.turns_away:
-            child.turns_away = False
-            for listening in child.listening.values():
-                self._selector.unregister(listening)
-
-
-def _accept_and_close(listening: socket.socket) -> None:
-    with suppress(OSError):
-        listening.accept()[0].close()
-
-
-def _reason(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            if child.lines is None:
+                return
+            lines += child.lines
+        if not self._is_announced:
+            self._is_announced = True
+            self._service.announce(list(dict.fromkeys(lines)))
+            notify_service_manager("READY=1\nSTATUS=Serving clients")

@@ -38,9 +38,13 @@ class NoLoginError(ConfigError):
 
 
 async def login_of(
-    broker: CompanionBroker, listener: ListenerSpec, port: int, name: str, rights: Iterable[AclBinding]
+    broker: CompanionBroker,
+    listener: ListenerSpec,
+    ports: Iterable[int],
+    name: str,
+    rights: Iterable[AclBinding],
 ) -> tuple[str, dict[str, str]]:
-    """Return the bootstrap address and the client settings of the companion, in the format of Kafka's Java client."""
+    """Return the bootstrap addresses and the client settings of the companion, in the format of Kafka's Java client."""
     config, protocol = broker.config, listener.security_protocol
     settings = {"security.protocol": protocol}
     if protocol.endswith("SSL"):
@@ -53,7 +57,7 @@ async def login_of(
             rights = [msgspec.structs.replace(acl, principal=principal) for acl in rights]
         await _allow(broker, rights)
     host = "127.0.0.1" if listener.host in _WILDCARDS else listener.host
-    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), settings
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for port in ports), settings
 
 
 def _principal(config: BrokerConfig, listener: ListenerSpec, settings: Mapping[str, str]) -> str | None:

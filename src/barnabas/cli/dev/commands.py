@@ -20,7 +20,7 @@ from barnabas.cli.serve import check_folders, collect_properties, import_broker,
 from barnabas.client import Address
 
 if TYPE_CHECKING:
-    from barnabas.broker import Broker, Companion
+    from barnabas.broker import Broker, BrokerCompanion
     from barnabas.cli.dev.session import DevEndpoint
 
 HOST = "127.0.0.1"
@@ -144,13 +144,13 @@ def _data_folder(given: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _start_registry(endpoint: DevEndpoint, broker: Broker, *, quiet: bool) -> Companion:
+async def _start_registry(endpoint: DevEndpoint, broker: Broker, *, quiet: bool) -> BrokerCompanion:
     from barnabas.cli.registry import beside
 
     return await beside(broker, ["--listen", str(endpoint.address)], None, quiet=quiet)
 
 
-async def _start_console(endpoint: DevEndpoint, broker: Broker, *, quiet: bool) -> Companion:
+async def _start_console(endpoint: DevEndpoint, broker: Broker, *, quiet: bool) -> BrokerCompanion:
     from barnabas.cli.console import beside
 
     return await beside(broker, str(endpoint.address), None, quiet=quiet)

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from barnabas.cluster.hub.hub import HubProcess as HubProcess
     from barnabas.cluster.hub.link import HubChannel as HubChannel
     from barnabas.cluster.hub.link import LinkLostError as LinkLostError
+    from barnabas.cluster.hub.link import encode_frame as encode_frame
     from barnabas.cluster.hub.log_dirs import NodeLogDirs as NodeLogDirs
     from barnabas.cluster.hub.messages import AboutLogDir as AboutLogDir
+    from barnabas.cluster.hub.messages import KeepCompanion as KeepCompanion
+    from barnabas.cluster.hub.messages import ProcessFailed as ProcessFailed
     from barnabas.cluster.hub.messages import StopProcess as StopProcess
     from barnabas.cluster.hub.messages import ToHub as ToHub
     from barnabas.cluster.hub.messages import ToProcess as ToProcess

@@ -24,11 +24,13 @@ from barnabas.cluster.hub.messages import (
     HoldsGranted,
     HubRefusal,
     JoinNode,
+    KeepCompanion,
     LeaveNode,
     LoadMetadata,
     MetadataLoaded,
     NumberAnswer,
     PeerConnected,
+    ProcessFailed,
     ProcessReady,
     ReadHead,
     ReleaseHolds,
@@ -51,6 +53,9 @@ T = TypeVar("T")
 APPLY_SECONDS = 0.1
 """An append is answered when every process has applied the entry, or after this time: a client that creates a topic at
 one process and lists topics at another finds it."""
+
+RETRY_SECONDS = 1.0
+"""Pause before checkpoints are written again to a full disk."""
 
 
 async def run_inline(work: Callable[[], None]) -> None:
@@ -82,6 +87,19 @@ class HubProcess:
         self.applied: int | None = None
         """Offset of the last entry it serves with; None until it serves."""
         self.ready: ProcessReady | None = None
+        self.failure = ""
+        self.companions: list[KeepCompanion] = []
+        """Ordered, for the supervisor to take."""
+
+    def reported(self, message: ProcessReady | ProcessFailed | KeepCompanion) -> None:
+        """Keep what is for the supervisor."""
+        match message:
+            case ProcessReady():
+                self.ready = message
+            case ProcessFailed(reason=reason):
+                self.failure = reason
+            case KeepCompanion():
+                self.companions.append(message)
 
 
 class _PendingAnswer(NamedTuple):
@@ -100,6 +118,9 @@ class Hub:
         self._store.follow(self._appended)
         self.processes: dict[int, HubProcess] = {}
         self._pending: list[_PendingAnswer] = []
+        self._withheld: set[tuple[int, TopicPartition]] = set()
+        """Sessions and partitions that they hold, but may not open before the disk has room for their checkpoints."""
+        self._retry_at = 0.0
         self.state: HubState
 
     def open_dirs(self) -> None:
@@ -129,6 +150,7 @@ class Hub:
     def end(self, process: HubProcess) -> None:
         """The process has ended, and all of its files are closed."""
         del self.processes[process.session]
+        self._withheld = {each for each in self._withheld if each[0] != process.session}
         self._deliver(self.state.end(process.session))
         self.answer_appends(time.monotonic())
 
@@ -146,8 +168,23 @@ class Hub:
     def _deliver(self, messages: Outgoing) -> None:
         for session, message in messages:
             if isinstance(message, HoldsGranted):
-                self.dirs.granted(message.granted)
+                message = self._openable(session, message)
             self.processes[session].channel.send(message)
+
+    def _openable(self, session: int, message: HoldsGranted) -> HoldsGranted:
+        withheld = self.dirs.granted(message.granted)
+        if not withheld:
+            return message
+        self._withheld |= {(session, each) for each in withheld}
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        granted = [each for each in message.granted if each.partition not in withheld]
+        return HoldsGranted(granted, message.number)
+
+    def _grant_withheld(self) -> None:
+        withheld, self._withheld = self._withheld, set()
+        for session, partition in withheld:
+            if self.state.is_held_by(session, partition):
+                self._deliver([(session, HoldsGranted([self.state.held(partition)]))])
 
     def _handle(self, process: HubProcess, message: ToHub) -> None:
         session, state = process.session, self.state
@@ -165,8 +202,8 @@ class Hub:
             case EntryApplied(offset=offset):
                 process.applied = offset
                 self.answer_appends(time.monotonic())
-            case ProcessReady():
-                process.ready = message
+            case ProcessReady() | ProcessFailed() | KeepCompanion():
+                process.reported(message)
             case AppendEntry():
                 self._append(process, message)
             case _:
@@ -218,6 +255,12 @@ class Hub:
             if process.loaded:
                 process.channel.send(entry)
 
+    def run_due(self, now: float) -> None:
+        """Call it whenever `due` has passed."""
+        if self._withheld and now >= self._retry_at:
+            self._grant_withheld()
+        self.answer_appends(now)
+
     def answer_appends(self, now: float) -> None:
         """Answer the appends that every other process has applied, and those that have waited long enough."""
         waiting = []
@@ -238,8 +281,9 @@ class Hub:
 
     @property
     def due(self) -> float | None:
-        """Time of the next call of `answer_appends`, by the monotonic clock."""
-        return min((pending.due for pending in self._pending), default=None)
+        """Time of the next call of `run_due`, by the monotonic clock."""
+        times = [pending.due for pending in self._pending]
+        return min([*times, self._retry_at] if self._withheld else times, default=None)
 
     # -- connections between processes --------------------------------------------------------------
 

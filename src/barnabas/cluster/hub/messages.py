@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -89,6 +89,21 @@ class ProcessReady(_HubMessage, frozen=True):
     lines: list[str] = []
 
 
+class ProcessFailed(_HubMessage, frozen=True):
+    """The process ends, because it cannot start or cannot continue."""
+
+    reason: str
+
+
+class KeepCompanion(_HubMessage, frozen=True):
+    """The supervisor is to run a companion, which outlives this process. The fields are those of CompanionStart."""
+
+    name: str
+    arguments: list[str]
+    greeting: dict[str, Any]
+    quiet: bool = False
+
+
 # -- From the hub to a process -------------------------------------------------------------------------
 
 
@@ -166,6 +181,8 @@ ToHub: TypeAlias = (
     | ReleaseHolds
     | ConnectPeer
     | ProcessReady
+    | ProcessFailed
+    | KeepCompanion
 )
 ToProcess: TypeAlias = (
     MetadataLoaded

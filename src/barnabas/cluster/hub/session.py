@@ -28,6 +28,7 @@ from barnabas.cluster.hub.messages import (
     HoldsGranted,
     HubRefusal,
     JoinNode,
+    KeepCompanion,
     LeaveNode,
     LoadMetadata,
     MetadataLoaded,
@@ -232,6 +233,9 @@ class HubSession:
 
     def ready(self, lines: list[str]) -> None:
         self._send(ProcessReady(lines))
+
+    def keep_companion(self, companion: KeepCompanion) -> None:
+        self._send(companion)
 
 
 def _holds_of(granted: list[HeldPartition]) -> Holds:

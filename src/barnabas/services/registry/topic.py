@@ -97,14 +97,19 @@ async def _create(client: Client, topic: str) -> None:
     known = (await client.refresh([topic])).topics.get(topic)
     if known is not None and not known.error:
         return
-    try:
-        await admin.create_topic(
-            client,
-            topic,
-            partitions=1,
-            replication_factor=min(REPLICAS, len(client.metadata.brokers)),
-            configs={"cleanup.policy": "compact"},
-        )
-    except KafkaError as error:
-        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
+    # Processes of one node are several brokers, but only one place for a replica.
+    for factor in range(min(REPLICAS, len(client.metadata.brokers)), 0, -1):
+        try:
+            await admin.create_topic(
+                client,
+                topic,
+                partitions=1,
+                replication_factor=factor,
+                configs={"cleanup.policy": "compact"},
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_REPLICATION_FACTOR and factor > 1:
+                continue
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncGenerator
 
 from barnabas.client import AsyncClosable
 from barnabas.client.schemas import RegistryAccount
 from barnabas.common.child_process import ChildProcess
+from barnabas.common.cpus import usable_cpus
 from barnabas.common.safe_logging import safe_logger
 from barnabas.services.console.scanning.messages import (
     Answer,
@@ -145,7 +145,7 @@ class Pool(AsyncClosable):
     def __init__(
         self, size: int | None = None, command: tuple[str, ...] = COMMAND, idle: float = IDLE_SECONDS
     ) -> None:
-        self.processes = [SearchProcess(command, idle) for _ in range(size or min(MAX, _cores()))]
+        self.processes = [SearchProcess(command, idle) for _ in range(size or min(MAX, usable_cpus()))]
         self._warming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -173,7 +173,3 @@ class Pool(AsyncClosable):
         """Return at most `count` processes: those with the fewest jobs, running ones first."""
         order = sorted(self.processes, key=lambda process: (process.busy, not process.is_running))
         return order[: max(1, count)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
