@@ -15,6 +15,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from barnabas.pipelines.running.schema_watch import SchemaWatch
 from barnabas.testing import EmbeddedBroker
 from tests.pipelines.running.measures import MakeRunner
 from tests.support.spark.reading import produce
@@ -66,11 +67,29 @@ class Orders:
             encode = AvroSerializer(client, schema)
             context = SerializationContext(self.topic, MessageField.VALUE)
             encoded = [encode(value, context) for value in values]
-        produce(self._broker.bootstrap_servers, self.topic, encoded)
+        if encoded:
+            produce(self._broker.bootstrap_servers, self.topic, encoded)
 
 
 def _default(kind: Any) -> dict[str, None]:
     return {"default": None} if isinstance(kind, list) else {}
+
+
+def test_a_schema_registered_between_plan_and_watch_is_a_change(
+    make: MakeRunner, broker: EmbeddedBroker
+) -> None:
+    orders = Orders(broker)
+    orders.send({"id": "long"})
+    runner = make(SETTINGS, ORDERS.replace("TOPIC", orders.topic), "", broker.bootstrap_servers)
+    frames = [query.frame for query in runner.plan.streams]
+    before = SchemaWatch(frames, "0s")
+
+    orders.send({"id": "long", "note": ["null", "string"]})
+    after = SchemaWatch(frames, "0s")
+
+    subject = f"{orders.topic}-value"
+    assert [watch.changed() for watch in (before, after)] == [[subject], [subject]]
+    assert [watch.changed() for watch in (before, after)] == [[], []], "once"
 
 
 @pytest.mark.extended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import re2
 from pyspark.sql import DataFrame
@@ -86,14 +86,20 @@ def topics_read(frame: DataFrame) -> set[str]:
 
 def relations(frame: DataFrame) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield (format, options with lower-case names) of each source."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        kind = leaf.getClass().getSimpleName()
-        if kind == "StreamingRelationV2":
+    for leaf in leaves(frame):
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2":
             yield leaf.sourceName(), dict(leaf.extraOptions())
-        elif kind == "DataSourceV2Relation":
+        else:
             yield "", dict(leaf.options())
+
+
+def leaves(frame: DataFrame) -> Iterator[Any]:
+    """Yield Spark's nodes of the sources."""
+    found = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for index in range(found.size()):
+        leaf = found.apply(index)
+        if leaf.getClass().getSimpleName() in ("StreamingRelationV2", "DataSourceV2Relation"):
+            yield leaf
 
 
 TIMEOUT = 15.0  # seconds per request including retries, before anything is started

@@ -44,7 +44,7 @@ from barnabas.pipelines.running.plan import (
 )
 from barnabas.pipelines.running.progress import FlowProgress
 from barnabas.pipelines.running.reporting import Reporting, groups_of
-from barnabas.pipelines.running.schema_watch import SchemaWatch
+from barnabas.pipelines.running.schema_watch import SchemaWatch, source_columns
 from barnabas.pipelines.running.selection import FlowSelection, PipelineStorage
 from barnabas.pipelines.running.sessions import FlowSession
 from barnabas.pipelines.running.starting import Starter, stop_between_batches
@@ -243,16 +243,18 @@ class Runner:
         self.close()
 
     def _start_with_new_schemas(self, subjects: list[str]) -> None:
-        """Plan again and continue between two batches. If the new columns do not fit the tables, the old plan stays."""
+        """Plan again and continue between two batches, if columns differ and the new ones fit the tables."""
         trial = FlowSession.beside(self.session)
         self._configure(trial)
         try:
-            _plan_definitions(self.files, trial, is_trial=True).plan()
+            planned = self._selection.selected(_plan_definitions(self.files, trial, is_trial=True).plan())
         except PipelineError as error:
             logger.warning("The new schema of %s is not used: %s", ", ".join(subjects), error.sentence)
             return
         finally:
             trial.remove_listeners()
+        if source_columns(planned.streams) == source_columns(self.plan.streams):
+            return
         self._stop_queries()
         self.session.remove_listeners()
         self._planner = _plan_definitions(self.files, self.session)
