@@ -124,8 +124,8 @@ OPTIONS: tuple[Option, ...] = (
         "value.registry",
         SOURCE,
         "URL of a schema registry, or `true` for that of `schema.registry.url` or of the cluster: values of `avro`, "
-        "`protobuf` and `json` begin with the id of their writer's schema. Default: `true` if no schema is given. "
-        "Without a schema the columns are those of the newest schema of the subject TOPIC-value.",
+        "`protobuf` and `json` begin with the id of their writer's schema. Default: `true` for `avro` and `protobuf` "
+        "without a schema. Then the columns are those of the newest schema of the subject TOPIC-value.",
     ),
     Option(
         "value.protobuf.message",

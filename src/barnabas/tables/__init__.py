@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.tables.opening import open_table as open_table
     from barnabas.tables.opening import source_of as source_of
     from barnabas.tables.registered import newest_avro as newest_avro
+    from barnabas.tables.registered import registered_format as registered_format
     from barnabas.tables.registered_protobuf import protobuf_format as protobuf_format
     from barnabas.tables.rows import RowBuilder as RowBuilder
     from barnabas.tables.schemas import ReadSchema as ReadSchema

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import ssl
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,8 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import DataFrame, SparkSession
 
+from barnabas.common.http_client import fetch
+from barnabas.security.tls import Authority
 from barnabas.spark.options import OptionError
 from barnabas.spark.sink.settings import SinkSettings, read_settings
 from barnabas.spark.source.ddl import parse_ddl
@@ -184,3 +190,75 @@ def test_a_login_is_in_no_plan_and_no_repr(
     assert "hunter22" not in (query._jsq.explainInternal(True) or "")
     written = "".join(path.read_text("latin-1") for path in (tmp_path / "state").rglob("*") if path.is_file())
     assert "hunter22" not in written
+
+
+LOGIN = {"Basic " + base64.b64encode(b"ann:hunter22").decode(), "Bearer abc"}
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """Requires a login in front of a registry, as in a company."""
+
+    registry = ""
+
+    def do_GET(self) -> None:
+        self._forward(None)
+
+    def do_POST(self) -> None:
+        self._forward(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _forward(self, body: bytes | None) -> None:
+        status, answer = 401, b"{}"
+        if self.headers["Authorization"] in LOGIN:
+            kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+            found = fetch(
+                self.registry + self.path, method=self.command, body=body or b"", headers=kind, timeout=30.0
+            )
+            status, answer = found.status, found.body
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
+        """Quiet."""
+
+
+@pytest.fixture
+def gateway(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[dict[str, str]]:
+    certificate = Authority(tmp_path).client("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    handler = type("GatewayOfBroker", (Gateway,), {"registry": broker.registry_url})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield {
+        "schema.registry.url": f"https://127.0.0.1:{server.server_port}",
+        "schema.registry.ssl.ca.location": str(tmp_path / "ca.pem"),
+        "schema.registry.ssl.endpoint.identification.algorithm": "none",
+    }
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "login"),
+    [
+        ("protobuf", {"schema.registry.basic.auth.user.info": "ann:hunter22"}),
+        ("json", {"schema.registry.bearer.auth.token": "abc"}),
+    ],
+)
+def test_a_registry_behind_https_and_a_login_is_set_by_options(
+    spark: SparkSession, broker: EmbeddedBroker, gateway: dict[str, str], kind: str, login: dict[str, str]
+) -> None:
+    topic = broker.create_topic()
+    chosen = options_of(broker, topic=topic, value_format=kind)
+    rows = orders(spark, 3).select("value")
+    with pytest.raises(OptionError, match="401"):
+        read_settings({**chosen, **gateway}, parse_ddl("value STRUCT<id: BIGINT>"), is_streaming=False)
+    rows.write.format("barnabas").options(**chosen, **gateway, **login).mode("append").save()
+    source = options_of(broker, subscribe=topic, value_format=kind, value_registry="true")
+    found = spark.read.format("barnabas").options(**source, **gateway, **login).load()
+    assert sorted((row.id, row.tags) for row in found.collect()) == [(n, [str(n)]) for n in range(3)]

@@ -92,12 +92,15 @@ def _columns(frame: DataFrame) -> list[StructType]:
 def _subjects(frames: Iterable[DataFrame]) -> Iterator[WatchedSubject]:
     for frame in frames:
         for (kind, given), columns in zip(relations(frame), _columns(frame), strict=True):
-            if kind.lower() != FORMAT or given.get("value.format", "").lower() not in REGISTERED:
+            if kind.lower() != FORMAT or {"value.avro.schema", "value.schema"} & given.keys():
                 continue
-            if "value.avro.schema" in given or "," in given.get("subscribe", ","):
+            if "," in given.get("subscribe", ","):
                 continue
             try:
-                account = Options(given, "source").registry()
+                options = Options(given, "source")
+                if given.get("value.format", "").lower() not in REGISTERED and not options.is_registered:
+                    continue
+                account = options.registry()
             except OptionError:  # values without a registry
                 continue
             yield WatchedSubject(f"{given['subscribe'].strip()}-value", account, given, columns)

@@ -176,7 +176,7 @@ def _check_json(name: str, kind: DataType) -> None:
 
 
 def _fields_of_value(options: Options, schema: StructType | None) -> StructType | None:
-    """From `value.schema`, from the caller's schema, or from the Avro schema, in this order."""
+    """From `value.schema`, from the caller's schema, or from the registered schema, in this order."""
     kind = options.choice("value.format", FORMATS)
     if kind is None:
         return None
@@ -193,7 +193,31 @@ def _fields_of_value(options: Options, schema: StructType | None) -> StructType 
         return fields_of_avro(avro_schema(_avro_text(options)))
     if kind == "protobuf":
         return protobuf_fields(options)
-    raise OptionError(f"value.format={kind} needs the fields: give .schema(...) or the option 'value.schema'")
+    if kind == "json" and options.is_registered:
+        return _json_fields(options)
+    others = ", or 'value.registry' for those of a JSON Schema" if kind == "json" else ""
+    raise OptionError(
+        f"value.format={kind} needs the fields: give .schema(...) or the option 'value.schema'{others}"
+    )
+
+
+def _json_fields(options: Options) -> StructType:
+    topic = subscribed_topic(
+        options, "fields of a JSON Schema need 'subscribe' with one topic, or 'value.schema'"
+    )
+    registry = options.registry()
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from barnabas.client import ClientError
+    from barnabas.tables import SchemaError, registered_format
+
+    try:
+        found = registered_format(registry, topic)
+    except (ClientError, SchemaError, ValueError) as error:
+        raise OptionError(f"the schema of {topic} is not known: {error}") from error
+    if found is None or found.kind != "json":
+        raise OptionError(f"the registry has no JSON Schema for {topic}: give .schema(...) or 'value.schema'")
+    return from_arrow_schema(found.fields)
 
 
 def _avro_text(options: Options) -> str | None:
