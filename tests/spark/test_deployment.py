@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
+from barnabas.pipelines.running.sessions import pipeline_session
 from barnabas.spark.deployment import (
     Deployment,
     deployment_of,
@@ -112,6 +115,25 @@ def test_yarn_needs_its_configuration_and_a_resource_manager(
 def test_an_invalid_master_is_an_error_in_one_sentence() -> None:
     with pytest.raises(PipelineError, match="Not a valid master: 'spark://node:port'"):
         require_reachable(_to("spark://node:port"))
+
+
+def test_connectors_and_spark_connect_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://node")
+    sentence = (
+        r"Connectors need a driver with a JVM, and Spark Connect \(sc://node\) has none: unset SPARK_REMOTE"
+    )
+    with pytest.raises(PipelineError, match=sentence), pipeline_session("orders", {}):
+        pass
+
+
+def test_a_spark_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: SparkSession.Builder) -> SparkSession:
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", failing)
+    sentence = "Spark did not start with the master mesos://node"
+    with pytest.raises(PipelineError, match=sentence), pipeline_session("x", {}, master="mesos://node"):
+        pass
 
 
 SESSION = """

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -154,7 +155,11 @@ def pipeline_session(
     }
     options = [f"-Dlog4j2.configurationFile={QUIET.as_uri()}", *java_options]
     builder = session_builder(name, master=master, settings=settings, java_options=options)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except PySparkRuntimeError as error:  # Spark's own report precedes it
+        shutil.rmtree(catalog, ignore_errors=True)
+        raise PipelineError(f"Spark did not start with the master {deployment.master}.", error) from None
     try:
         if deployment.is_submitted or not deployment.is_local:
             check_workers(session)
