@@ -11,17 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.brokers import BrokerProcess
-from tests.support.programs import free_port
+from tests.support.programs import descendants, free_port
 from tests.support.registry import Rest
 from tests.support.waiting import until
 
 READY = "The schema registry is ready on"
-
-
-def children(pid: int) -> list[int]:
-    """Of all its threads: a process is the child of the thread that started it."""
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(text) for one in lists for text in one.read_text().split()]
 
 
 def is_open(port: int) -> bool:
@@ -46,7 +40,7 @@ def test_a_registry_logs_in_to_its_own_broker_comes_back_and_dies_with_it(tmp_pa
             assert nobody.get("/subjects").status == 401
         broker.lines[:] = [line for line in broker.lines if READY not in line]
         registry = next(
-            pid for pid in children(broker.pid) if b"registry" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            pid for pid in descendants(broker.pid) if b"registry" in Path(f"/proc/{pid}/cmdline").read_bytes()
         )
         assert password.encode() not in Path(f"/proc/{registry}/cmdline").read_bytes()
         os.kill(registry, signal.SIGKILL)

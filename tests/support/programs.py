@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,6 +46,15 @@ def in_ci() -> bool:
 def free_port() -> int:
     """A port that is free now, and stays free while a JVM starts."""
     return lasting_port()
+
+
+def descendants(process: int) -> Iterator[int]:
+    """Children of all threads of a process, which may end meanwhile, and their children."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield int(child)
+                yield from descendants(int(child))
 
 
 def find_promtool() -> str:

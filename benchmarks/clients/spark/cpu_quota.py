@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.programs import descendants
 from tests.support.waiting import retry
 
 ROOT = Path("/sys/fs/cgroup")
@@ -48,7 +49,7 @@ class CpuQuota:
                 (folders[0] / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
             else:
                 (folders[0] / "cpu.cfs_quota_us").write_text(str(quota))
-            for member in [process, *_descendants(process)]:
+            for member in [process, *descendants(process)]:
                 for folder in folders:
                     (folder / "cgroup.procs").write_text(str(member))
 
@@ -76,10 +77,3 @@ def _processes(program: str, word: str) -> Iterator[int]:
             words = (entry / "cmdline").read_text().split("\0") if entry.name.isdigit() else []
             if program in words and any(word in each for each in words) and words[0].endswith("java"):
                 yield int(entry.name)
-
-
-def _descendants(process: int) -> Iterator[int]:
-    for task in Path(f"/proc/{process}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield int(child)
-            yield from _descendants(int(child))
