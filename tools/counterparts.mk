@@ -58,8 +58,8 @@ spark-clusters: bytecode kernels $(YARN_STAMP) $(KUBERNETES_STAMP)  #: Spark sta
 	$(BIN)/pytest -m extended tests/spark/test_standalone.py tests/spark/test_cluster_failures.py tests/spark/test_connect_server.py \
 	    tests/spark/test_yarn.py tests/spark/test_kubernetes.py
 
-hdfs: bytecode kernels $(HDFS_STAMP)  #: pipelines on a real NameNode and DataNodes, one of which is killed
-	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py
+hdfs: bytecode kernels $(HDFS_STAMP) $(S3A_STAMP)  #: pipelines on a real NameNode and DataNodes, one of which is killed; state there and on S3A with kills
+	$(BIN)/pytest -m extended tests/pipelines/lake/test_hdfs.py tests/pipelines/lake/test_remote_state.py
 
 mirrors: bytecode kernels java $(MIRROR_MAKER_STAMP)  #: mirrors with Apache Kafka and MirrorMaker's client
 	$(BIN)/pytest tests/services/mirror -m "java or extended"

@@ -27,7 +27,13 @@ class AtomicRequests:
             return list(self._application(environ, start_response))
 
 
+class RequestHandler(MotoRequestHandler):
+    def handle_expect_100(self) -> bool:
+        """werkzeug sends `100 Continue` too, and AWS's asynchronous client takes a second one for the response."""
+        return True
+
+
 if __name__ == "__main__":
     os.environ.setdefault("MOTO_PORT", "0")
     application = AtomicRequests(DomainDispatcherApplication(create_backend_app))
-    run_simple("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)
+    run_simple("127.0.0.1", 0, application, threaded=True, request_handler=RequestHandler)
