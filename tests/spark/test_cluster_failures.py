@@ -1,36 +1,46 @@
-"""Executors that die, hang and return, or are slow: sink and tables have each record once (`make spark-clusters`)."""
+"""Executors and workers that die, hang and return, or are slow: topics and tables have each record once.
+
+Run by `make spark-clusters`.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import deltalake
 import pyarrow.parquet
 import pytest
 
 from barnabas.testing import EmbeddedBroker
-from tests.spark.cluster_query import HOLD, parent_of
-from tests.support.programs import PROJECT_ROOT
+from tests.spark.cluster_query import HOLD, SECONDS, TARGETS, parent_of
+from tests.support.programs import PROJECT_ROOT, descendants
+from tests.support.spark.jars import requires_connect_jars, requires_iceberg
 from tests.support.spark.reading import produce
 from tests.support.spark.standalone import StandaloneCluster
 from tests.support.topics import open_transactions, read_committed
 from tests.support.waiting import still_running, until
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(1500), requires_iceberg, requires_connect_jars]
 
-SECONDS = 400.0  # a cluster on a busy machine
 SIZE = 60_000  # of a value: tasks send some batches before they are held
 ROWS = 40
+ZOMBIE_SECONDS = 3.0
 QUICK_LOSS = {
     "spark.network.timeout": "15s",
     "spark.network.timeoutInterval": "2s",
     "spark.executor.heartbeatInterval": "1s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
 }
 SPECULATION = {
     "spark.speculation": "true",
@@ -55,26 +65,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 
 class HeldQuery:
-    """A query one of whose tasks waits, with rows already sent to the broker."""
+    """A query one of whose tasks waits, with rows already written."""
 
-    def __init__(self, cluster: StandaloneCluster, broker: EmbeddedBroker, folder: Path, kind: str) -> None:
-        self._cluster, self._folder = cluster, folder
-        self._lake = folder / "lake" if kind == "lake" else None
-        self.bootstrap = broker.bootstrap_servers
-        self.source, self.target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
-        self.values: list[bytes] = []
-        self._query: subprocess.Popen[bytes] | None = None
-        for partition in (0, 1):
-            values = [b"%d-%d " % (partition, row) + b"x" * SIZE for row in range(ROWS)]
-            self.send([*values, HOLD] if partition == 0 else values, partition)
+    def __init__(self, program: Program, target: str) -> None:
+        self._program = program
+        self._target = target
+        self._folder = program.folder / target
 
-    def send(self, values: list[bytes], partition: int = 0) -> None:
-        produce(self.bootstrap, self.source, values, partition=partition)
-        self.values += values
-
-    def run(self, settings: dict[str, str], while_held: Callable[[int], None]) -> None:
-        (self._folder / "hold").touch()
-        self._query = self._started(settings)
+    def run(self, while_held: Callable[[int], None]) -> None:
         self._await("held")
         while_held(int((self._folder / "held").read_text()))
         self._await("finished")
@@ -87,118 +85,138 @@ class HeldQuery:
 
     def run_again(self) -> None:
         """A later batch of the same query ends what abandoned attempts left."""
-        self.send([b"later"])
+        self._program.send([b"later"])
         (self._folder / "again").touch()
-        assert self._query is not None
-        assert self._query.wait(SECONDS) == 0, self.log()
-
-    def end(self) -> None:
-        if self._query is not None:
-            self._query.kill()
-            self._query.wait()
+        self._await("ended")
 
     def written(self) -> Counter[bytes]:
-        if self._lake is not None:
-            files = self._lake.glob("*.parquet")  # as any reader finds them
-            tables = [pyarrow.parquet.ParquetFile(path).read(["value"]) for path in files]
-            return Counter(value for table in tables for value in table["value"].to_pylist())
-        return Counter(message.value() for message in read_committed(self.bootstrap, self.target))
-
-    def log(self) -> str:
-        return (self._folder / "log").read_text(errors="replace")[-4000:]
+        table = self._folder / "table"
+        if self._target == "topic":
+            found = read_committed(self._program.bootstrap, self._program.target)
+            return Counter(message.value() for message in found)
+        if self._target == "iceberg":
+            return Counter(map(base64.b64decode, json.loads((self._folder / "values").read_text())))
+        if self._target == "delta":
+            return Counter(deltalake.DeltaTable(str(table)).to_pyarrow_table()["value"].to_pylist())
+        files = [pyarrow.parquet.ParquetFile(path) for path in table.glob("*.parquet")]  # as any reader
+        return Counter(value for file in files for value in file.read(["value"])["value"].to_pylist())
 
     def _await(self, name: str) -> None:
-        assert self._query is not None
-        alive = still_running(self._query, self.log)
-        until((self._folder / name).exists, self.log, SECONDS, meanwhile=alive)
+        self._program.await_file(self._folder / name)
 
-    def _started(self, settings: dict[str, str]) -> subprocess.Popen[bytes]:
+
+class Program:
+    """A process on the cluster with one query after the other, and the topic that they read."""
+
+    def __init__(
+        self, cluster: StandaloneCluster, broker: EmbeddedBroker, folder: Path, settings: dict[str, str]
+    ) -> None:
+        self.folder = folder
+        self.bootstrap = broker.bootstrap_servers
+        self.source, self.target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
+        self.values: list[bytes] = []
+        for partition in (0, 1):
+            values = [b"%d-%d " % (partition, row) + b"x" * SIZE for row in range(ROWS)]
+            self.send([*values, HOLD] if partition == 0 else values, partition)
+        for target in TARGETS:
+            (folder / target).mkdir()
+            (folder / target / "hold").touch()
+        self._process = self._started(cluster.url, settings)
+
+    def send(self, values: list[bytes], partition: int = 0) -> None:
+        produce(self.bootstrap, self.source, values, partition=partition)
+        self.values += values
+
+    def await_file(self, path: Path) -> None:
+        until(path.exists, self._log, SECONDS, meanwhile=still_running(self._process, self._log))
+
+    def assert_ended(self) -> None:
+        assert self._process.wait(SECONDS) == 0, self._log()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
+
+    def _started(self, master: str, settings: dict[str, str]) -> subprocess.Popen[bytes]:
         given = {
-            "folder": str(self._folder),
+            "folder": str(self.folder),
             "settings": settings,
-            "master": self._cluster.url,
+            "master": master,
             "bootstrap": self.bootstrap,
             "source": self.source,
             "target": self.target,
-            "lake": "" if self._lake is None else self._lake.as_uri(),
         }
         command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(given)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         environment["PYTHONPATH"] = str(PROJECT_ROOT)
         environment.pop("SPARK_HOME", None)
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=PROJECT_ROOT)
 
 
-@pytest.fixture(params=["topic", "lake"])
-def held(request: pytest.FixtureRequest, cluster: StandaloneCluster, tmp_path: Path) -> Iterator[HeldQuery]:
+Check = Callable[[dict[str, str], Callable[[HeldQuery, int], None]], None]
+
+
+@pytest.fixture
+def check(cluster: StandaloneCluster, tmp_path: Path) -> Iterator[Check]:
+    """Run the queries with settings and a failure while a task is held: each target has each row once."""
+    programs: list[Program] = []
+
+    def run(settings: dict[str, str], failure: Callable[[HeldQuery, int], None]) -> None:
+        program = Program(cluster, broker, tmp_path, settings)
+        programs.append(program)
+        for target in TARGETS:
+            held = HeldQuery(program, target)
+            held.run(partial(failure, held))
+            held.run_again()
+            assert held.written() == Counter(program.values), target
+            assert open_transactions(program.bootstrap, program.target) == [], target
+        program.assert_ended()
+
     with EmbeddedBroker() as broker:
-        query = HeldQuery(cluster, broker, tmp_path, request.param)
-        yield query
-        query.end()
+        yield run
+        for program in programs:
+            program.end()
 
 
-def test_an_executor_killed_in_mid_task_leaves_no_row_missing_or_repeated(held: HeldQuery) -> None:
-    def kill(executor: int) -> None:
+def test_an_executor_killed_in_mid_task_leaves_no_row_missing_or_repeated(check: Check) -> None:
+    def kill(held: HeldQuery, executor: int) -> None:
         os.kill(executor, signal.SIGKILL)
         held.release()
 
-    held.run({}, kill)
-    _assert_exact(held)
+    check({}, kill)
 
 
-def test_an_executor_that_hangs_and_returns_after_the_batch_writes_nothing_visible(held: HeldQuery) -> None:
-    stopped: list[int] = []
-
-    def suspend(executor: int) -> None:
-        stopped.extend(_with_descendants(executor))
-        for process in stopped:
+def test_a_worker_that_hangs_and_returns_after_the_batch_writes_nothing_visible(check: Check) -> None:
+    def suspend(held: HeldQuery, executor: int) -> None:
+        worker, zombies = parent_of(executor), [executor, *descendants(executor)]
+        for process in (worker, *zombies):  # the worker cannot end its executor
             os.kill(process, signal.SIGSTOP)
-        held.await_end()  # without it
-        held.release()
+        try:
+            held.await_end()  # without them
+            held.release()
+        finally:
+            for process in zombies:
+                _resume(process)
+            time.sleep(ZOMBIE_SECONDS)
+            _resume(worker)
 
-    try:
-        held.run(QUICK_LOSS, suspend)
-    finally:
-        for process in stopped:
-            _resume(process)
-    _assert_exact(held)
+    check(QUICK_LOSS, suspend)
 
 
-def test_a_speculative_attempt_and_the_slow_one_write_each_row_once(held: HeldQuery) -> None:
-    def wait(executor: int) -> None:
+def test_a_speculative_attempt_and_the_slow_one_write_each_row_once(check: Check) -> None:
+    def wait(held: HeldQuery, executor: int) -> None:
         held.await_end()  # thanks to the second attempt
         held.release()
 
-    held.run(SPECULATION, wait)
-    _assert_exact(held)
+    check(SPECULATION, wait)
 
 
-def test_dynamic_allocation_that_removes_idle_executors_loses_nothing(held: HeldQuery) -> None:
-    held.run(DYNAMIC, lambda executor: held.release())
-    _assert_exact(held)
-
-
-def _assert_exact(held: HeldQuery) -> None:
-    held.run_again()
-    assert held.written() == Counter(held.values)
-    assert open_transactions(held.bootstrap, held.target) == []
-
-
-def _with_descendants(process: int) -> list[int]:
-    others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [process, *(other for other in others if _is_below(other, process))]
-
-
-def _is_below(process: int, ancestor: int) -> bool:
-    while process > 1:
-        try:
-            process = parent_of(process)
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        if process == ancestor:
-            return True
-    return False
+def test_dynamic_allocation_that_removes_idle_executors_loses_nothing(check: Check) -> None:
+    check(DYNAMIC, lambda held, executor: held.release())
 
 
 def _resume(process: int) -> None:
