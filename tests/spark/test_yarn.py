@@ -39,6 +39,7 @@ SETTINGS = {
     "spark.yarn.maxAppAttempts": "2",
 }
 SITE = "/etc/hadoop/conf"
+LOOPBACK = "0100007F"  # 127.0.0.1 in /proc/net/tcp, with zeros before it in tcp6
 HELD = """
     import os
     import time
@@ -92,9 +93,11 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
     pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target, flow)
     (tmp_path / "hold").touch()
     killed: list[int] = []
+    addresses: set[str] = set()
 
     def kill_driver() -> None:
         until((tmp_path / "held").exists, "no task is held", SECONDS)
+        addresses.update(yarn.open_addresses())
         [driver] = yarn.drivers()
         os.kill(driver, signal.SIGKILL)
         (tmp_path / "hold").unlink()
@@ -105,6 +108,7 @@ def test_a_driver_that_was_killed_is_started_again_and_each_row_is_written_once(
     _run_installed(yarn, tmp_path)
     killer.join()
     assert len(killed) == 1
+    assert all(address.endswith(LOOPBACK) for address in addresses), addresses
     found = read_committed(broker.bootstrap_servers, target)
     assert sorted(message.value() for message in found) == sorted(VALUES)
     assert open_transactions(broker.bootstrap_servers, target) == []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from xml.sax.saxutils import escape
 
 import pyspark
 
-from tests.support.programs import free_port
+from tests.support.programs import descendants, free_port
 from tests.support.spark.jars import yarn_jars
 from tests.support.waiting import still_running, until
 
@@ -19,6 +20,8 @@ APPLICATION_MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
 NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS = 300.0
+LOOPBACK = "127.0.0.1"
+LISTENING = "0A"  # in /proc/net/tcp
 SERVICES = ("", ".scheduler", ".resource-tracker", ".admin", ".webapp")
 NODE_SERVICES = ("", ".localizer", ".webapp", ".collector-service")
 
@@ -55,16 +58,22 @@ class Yarn:
 
     def drivers(self) -> list[int]:
         """Processes of drivers on the cluster."""
-        found = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-        lines = {int(entry.name): _command_line(entry) for entry in found}
+        lines = {number: _command_line(number) for number in self._members()}
         return [
             number
             for number, words in lines.items()
-            if words[:1]
-            and words[0].endswith("java")
-            and APPLICATION_MASTER in words
-            and any(str(self.folder) in word for word in words)
+            if words[0].endswith("java") and APPLICATION_MASTER in words
         ]
+
+    def open_addresses(self) -> set[str]:
+        """Addresses, in hexadecimal, on which the cluster and the containers on it listen."""
+        sockets = {link for number in self._members() for link in _open_files(number)}
+        tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+        listening = [fields for table in tables for line in table if (fields := line.split())[3] == LISTENING]
+        return {fields[1].split(":")[0] for fields in listening if f"socket:[{fields[9]}]" in sockets}
+
+    def _members(self) -> list[int]:
+        return [number for process in self._processes for number in (process.pid, *descendants(process.pid))]
 
     def container_logs(self) -> str:
         return "\n".join(
@@ -73,8 +82,8 @@ class Yarn:
         )
 
     def _settings(self) -> dict[str, str]:
-        manager = {f"yarn.resourcemanager{name}.address": f"127.0.0.1:{free_port()}" for name in SERVICES}
-        node = {f"yarn.nodemanager{name}.address": f"127.0.0.1:{free_port()}" for name in NODE_SERVICES}
+        manager = {f"yarn.resourcemanager{name}.address": f"{LOOPBACK}:{free_port()}" for name in SERVICES}
+        node = {f"yarn.nodemanager{name}.address": f"{LOOPBACK}:{free_port()}" for name in NODE_SERVICES}
         return {
             **manager,
             **node,
@@ -90,7 +99,8 @@ class Yarn:
             "yarn.nodemanager.log-dirs": str(self.folder / "logs"),
             "yarn.nodemanager.delete.debug-delay-sec": "600",
             "yarn.nodemanager.disk-health-checker.enable": "false",
-            "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH",
+            "yarn.nodemanager.env-whitelist": "JAVA_HOME,PATH,SPARK_LOCAL_IP",  # so that drivers and executors
+            # in containers listen on loopback, too
         }
 
     def _run(self, name: str, main: str) -> None:
@@ -107,6 +117,7 @@ class Yarn:
         environment = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.folder),
+            "SPARK_LOCAL_IP": LOOPBACK,
             **{name: os.environ[name] for name in ("JAVA_HOME",) if name in os.environ},
         }
         with (self.folder / f"{name}.log").open("wb") as log:
@@ -135,11 +146,20 @@ appender.stderr.layout.pattern = %d %p %c{1}: %m%n
 """
 
 
-def _command_line(process: Path) -> list[str]:
+def _command_line(process: int) -> list[str]:
     try:
-        return (process / "cmdline").read_text().split("\0")
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
     except OSError:  # it has ended
-        return []
+        return [""]
+
+
+def _open_files(process: int) -> list[str]:
+    found = []
+    with suppress(OSError):  # it has ended
+        for file in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                found.append(os.readlink(file))
+    return found
 
 
 def _xml(settings: dict[str, str]) -> str:
