@@ -48,8 +48,12 @@ class StatusPart(msgspec.Struct, omit_defaults=True):
     counts: dict[str, int | float] = {}
     kind: str = ""
     """Of an agent's source: files, syslog, host, statsd, http."""
+    reads: list[str] = []
+    """Topics read."""
     topics: list[str] = []
     """Topics written."""
+    tables: list[str] = []
+    """Tables, files and indexes written, without secrets."""
     groups: list[str] = []
     """Consumer groups in which lag tools see this flow."""
     broken: dict[str, int] = {}

@@ -19,6 +19,8 @@ from barnabas.connect.compiling import FLOW, REJECTED, ConnectorPlan, files_of
 from barnabas.connect.control_files import ControlFiles, state_url
 from barnabas.connect.declaration import Connector
 from barnabas.connect.endpoints import Feeder, fields_of
+from barnabas.connect.sinks.topic import TopicSink
+from barnabas.connect.sources.topic import TopicSource
 from barnabas.connect.state_machine import ConnectorState, QueryProgress, Tolerance
 from barnabas.pipelines.definitions import PipelineFiles
 from barnabas.pipelines.running import (
@@ -149,8 +151,17 @@ class RunningConnector:
             "restarts": life.restarts,
         }
         name = f"{self.connector.source.location()} to {self.connector.sink.location()}"
+        source, sink = self.connector.source, self.connector.sink
+        topic = sink.topic if isinstance(sink, TopicSink) else None
         part = StatusPart(
-            name, life.state, life.error, flow.lag, {"batch": flow.batch, "rate": flow.processed_rate}
+            name,
+            life.state,
+            life.error,
+            flow.lag,
+            {"batch": flow.batch, "rate": flow.processed_rate},
+            reads=(source.names() if isinstance(source, TopicSource) else []) or flow.reads,
+            topics=[topic] if topic else [],
+            tables=[] if isinstance(sink, TopicSink) else [sink.location()],
         )
         return ProcessStatus(
             "connector", self.connector.name, life.state, error=life.error, counts=counts, parts=[part]

@@ -40,7 +40,7 @@ class TopicSource(ConnectorEndpoint, frozen=True):
     """Maximum per micro-batch."""
 
     def location(self) -> str:
-        return f"topic {self.pattern or ', '.join(self._names())}"
+        return f"topic {self.pattern or ', '.join(self.names())}"
 
     def read(self, session: SparkSession, context: ConnectorContext) -> DataFrame:
         options = self._options(context)
@@ -48,11 +48,12 @@ class TopicSource(ConnectorEndpoint, frozen=True):
             return self._plain(session, options)
         return self._typed(session, options)
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """Topics of the source; empty for a pattern."""
         return [*([self.topic] if self.topic else []), *self.topics]
 
     def _options(self, context: ConnectorContext) -> dict[str, str]:
-        names = self._names()
+        names = self.names()
         if bool(names) == (self.pattern is not None):
             raise PipelineError("A source `topic` needs either `topic` (or `topics`) or `pattern`.")
         which = {"subscribePattern": self.pattern} if self.pattern else {"subscribe": ",".join(names)}

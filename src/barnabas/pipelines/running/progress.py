@@ -34,6 +34,11 @@ class FlowProgress(msgspec.Struct):
     lag: int | None = None
     groups: list[str] = msgspec.field(default_factory=list)
     """Consumer groups with the progress of this flow."""
+    reads: list[str] = msgspec.field(default_factory=list)
+    """Topics read."""
+    topics: list[str] = msgspec.field(default_factory=list)
+    tables: list[str] = msgspec.field(default_factory=list)
+    """Topics and tables written."""
     watermark: str | None = None
     broken: dict[str, int] = msgspec.field(default_factory=dict)
     """Violations per quality rule, by `dataset: rule`."""

@@ -21,7 +21,7 @@ from barnabas.common.types import TopicPartition
 from barnabas.pipelines.definitions.files import PipelineFiles
 from barnabas.pipelines.definitions.settings import FlowSettings
 from barnabas.pipelines.running.broker_checks import StreamTopics, topic_sources
-from barnabas.pipelines.running.plan import Planned
+from barnabas.pipelines.running.plan import Planned, ToLake, ToSink, ToTable, location_of
 from barnabas.pipelines.running.progress import FlowProgress, lag_of, merge_reports, offsets_reached
 from barnabas.spark import BrokerLink
 
@@ -197,10 +197,12 @@ class Reporting:
 
     def tell(self, name: str, reached: Reached, *, last: bool) -> None:
         """Commit the offsets of a flow to its group, and update its lag periodically."""
+        flow = self.flows[name]
+        flow.reads = flow.reads or sorted({tp.topic for tp in reached})  # of a pattern, once they are known
         self._groups.commit(name, reached, last=last)
         if last or time.monotonic() - self._lag_asked >= LAG_SECONDS:
             lag = self._groups.lag(name, reached)
-            self.flows[name].lag = self.flows[name].lag if lag is None else lag
+            flow.lag = flow.lag if lag is None else lag
 
     def end_round(self) -> None:
         """Restart the lag interval after all flows were processed."""
@@ -211,9 +213,30 @@ class Reporting:
         self._groups.close()
 
 
-def groups_of(files: PipelineFiles, streams: Sequence[Planned]) -> dict[str, Group]:
-    """Return consumer group and sources by flow."""
-    return {query.name: (_group(files, query.name), topic_sources(query.frame)) for query in streams}
+def reporting_of(files: PipelineFiles, streams: Sequence[Planned]) -> Reporting:
+    """Return the progress of all flows, with the topics and tables that each reads and writes."""
+    sources = {query.name: topic_sources(query.frame) for query in streams}
+    reporting = Reporting({name: (_group(files, name), each) for name, each in sources.items()})
+    for query in streams:
+        flow = reporting.flows[query.name]
+        wanted = [each.settings.subscription for each in sources[query.name]]
+        flow.reads = sorted(
+            {
+                *(topic for each in wanted for topic in each.topics),
+                *(tp.topic for each in wanted for tp in each.assigned),
+            }
+        )
+        flow.topics, flow.tables = _written(query)
+    return reporting
+
+
+def _written(query: Planned) -> tuple[list[str], list[str]]:
+    """Topics and tables."""
+    target = query.target
+    if isinstance(target, ToSink):
+        topic = target.options.get("topic")
+        return ([topic], []) if topic else ([], [location_of(target)])
+    return [], [query.dataset] if isinstance(target, ToTable | ToLake) else []
 
 
 def _group(files: PipelineFiles, flow: str) -> str:

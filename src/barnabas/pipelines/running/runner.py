@@ -43,7 +43,7 @@ from barnabas.pipelines.running.plan import (
     storage_of,
 )
 from barnabas.pipelines.running.progress import FlowProgress
-from barnabas.pipelines.running.reporting import Reporting, groups_of
+from barnabas.pipelines.running.reporting import Reporting, reporting_of
 from barnabas.pipelines.running.schema_watch import SchemaWatch, source_columns
 from barnabas.pipelines.running.selection import FlowSelection, PipelineStorage
 from barnabas.pipelines.running.sessions import FlowSession
@@ -130,7 +130,7 @@ class Runner:
         except BaseException:
             self.undo()
             raise
-        self._reporting = Reporting(groups_of(self.files, self.plan.streams))
+        self._reporting = reporting_of(self.files, self.plan.streams)
         for query in self.plan.streams:
             if isinstance(query.target, ToAlarms):
                 self._starter.watch(query, query.target)  # restores alarms that were firing before

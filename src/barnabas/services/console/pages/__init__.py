@@ -13,6 +13,7 @@ def route_table() -> PageTable:
         flows,
         group_offsets,
         groups,
+        lineage,
         list_parts,
         logs,
         metrics,
@@ -48,5 +49,5 @@ def route_table() -> PageTable:
     access = (login, acls, permissions, users, quotas, audit, settings, api)
     topic = (summary, config, changing, bulk)
     cluster = (broker_config, brokers, moves, dead_letters, transactions, tiering, mirrors)
-    every = (*figures, *records, *schemas, logs, flows, *access, *topic, *cluster)
+    every = (*figures, *records, *schemas, logs, flows, lineage, *access, *topic, *cluster)
     return PageTable(module.routes for module in every)

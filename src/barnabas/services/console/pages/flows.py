@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from barnabas.client import CONNECT_TOPIC, ConnectorAction, request_connector
 from barnabas.client.status import STATUS_TOPIC, Kind, ProcessStatus, StatusPart, forget_status
-from barnabas.security.authz import Operation
+from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.rights import may_change_topic
+from barnabas.services.console.alarms.conditions import LAG_SECONDS
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import ResourceNotFoundError, StaleError
+from barnabas.services.console.history.curve import Curve, even_curve
 from barnabas.services.console.needs import topic_named
+from barnabas.services.console.pages.lineage import Lineage, lineage_of
+from barnabas.services.console.pages.list_parts import SPARK_MS, SPARK_POINTS, spark
 from barnabas.services.console.rendering import quote
 from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 from barnabas.services.console.statuses import StatusBoard, StatusPoint, rows_of
@@ -31,6 +35,10 @@ PATHS: dict[str, str] = {"pipeline": "/pipelines", "connector": "/connectors", "
 class ListQuery(msgspec.Struct):
     find: str = ""
     """Part of the name."""
+
+
+class PipelinesQuery(ListQuery):
+    view: Literal["lineage", "list"] = "lineage"
 
 
 class NameQuery(msgspec.Struct):
@@ -96,6 +104,10 @@ class Work(msgspec.Struct):
     late: float
     broken: int
     flows: list[Flow]
+    lag_seconds: float | None = None
+    """Lag in time of the worst of its groups that the user may describe."""
+    spark: str = ""
+    """Rows per second over two hours, as the path of a 90 by 22 SVG."""
 
 
 class WorksPage(msgspec.Struct):
@@ -103,6 +115,13 @@ class WorksPage(msgspec.Struct):
     taken_ms: int
     """Time at which the reports were read."""
     error: str
+
+
+class PipelinesPage(WorksPage):
+    lineage: Lineage
+    view: Literal["lineage", "list"]
+    lag_limit: int
+    """Seconds of lag at which an alarm fires."""
 
 
 class WorkPage(msgspec.Struct):
@@ -119,9 +138,39 @@ class WorkPage(msgspec.Struct):
     template="flows/pipelines.html",
     entry=NavigationEntry("Pipelines", "p", 30, "pipelines", "Processing"),
 )
-async def list_pipelines(context: RequestScope, query: ListQuery) -> WorksPage:
-    """Pipelines: state, throughput, lag, late rows, quality violations and alarms."""
-    return _list(context.cluster.statuses, "pipeline", query)
+async def list_pipelines(context: RequestScope, query: PipelinesQuery) -> PipelinesPage:
+    """Pipelines: lineage, state, throughput, lag, late rows, quality violations and alarms."""
+    board, snapshot = context.cluster.statuses, context.cluster.sampler.snapshot
+    page = _list(board, "pipeline", query)
+    groups = {group for work in page.works for flow in work.flows for group in flow.groups}
+    seen = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, groups & snapshot.groups.keys())
+    shown = {work.name for work in page.works}
+    statuses = [each for each in board.current("pipeline") if each.name in shown]
+    for work, status in zip(page.works, statuses, strict=True):
+        named = [group for flow in work.flows for group in flow.groups if group in seen]
+        lags = [snapshot.groups[group].lag_seconds for group in named]
+        work.lag_seconds = max((each for each in lags if each is not None), default=None)
+        work.spark = spark(_rates(board, status))
+    lineage = await lineage_of(context, statuses)
+    return PipelinesPage(page.works, page.taken_ms, page.error, lineage, query.view, LAG_SECONDS)
+
+
+def _rates(board: StatusBoard, status: ProcessStatus) -> Curve:
+    """Rows per second of all flows of a process together."""
+    now = time.time_ns() // 1_000_000
+    step = SPARK_MS // SPARK_POINTS
+    curves = [
+        even_curve(_known(board.trend(status, part)), now - SPARK_MS, now, step) for part in status.parts
+    ]
+    columns = zip(*(curve.values for curve in curves), strict=True)
+    sums = [
+        sum(known) if (known := [each for each in column if each is not None]) else None for column in columns
+    ]
+    return Curve(curves[0].times if curves else [], sums)
+
+
+def _known(points: Sequence[StatusPoint]) -> Iterator[tuple[int, float]]:
+    return ((point.ms, point.rate) for point in points if point.rate is not None)
 
 
 @routes.page("/pipelines/{name}", needs=READS, template="flows/pipeline.html")

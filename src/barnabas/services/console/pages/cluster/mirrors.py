@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 
 from barnabas.client.mirrors import MirrorInfo, control
-from barnabas.client.mirrors.store import MIRROR_TOPIC
+from barnabas.client.mirrors.store import MIRROR_TOPIC, LinkStatus
 from barnabas.client.status import STATUS_TOPIC, ProcessStatus, read_statuses
 from barnabas.common.errors import KafkaError
 from barnabas.security.authz import Operation, ResourceType
 from barnabas.services.console.administration.rights import confirmed, may_change_cluster
 from barnabas.services.console.context import RequestScope
-from barnabas.services.console.errors import ResourceNotFoundError
+from barnabas.services.console.errors import ResourceNotFoundError, StaleError
 from barnabas.services.console.needs import SHOWN, cluster, topic
 from barnabas.services.console.routes import ActionResult, NavigationEntry, Routes
 
@@ -21,6 +22,9 @@ routes = Routes()
 
 ALTERED = cluster(Operation.ALTER) & topic(Operation.WRITE)
 PROMOTE_SECONDS = 30.0
+PAUSE_SECONDS = 10.0
+"""Time for a mirror to pause in a restart; one that does not run is resumed with its next start."""
+PAUSE_POLLS = 50
 
 
 class MirrorsQuery(msgspec.Struct):
@@ -99,6 +103,22 @@ async def resume_mirror(context: RequestScope, form: MirrorForm) -> ActionResult
     """Resume mirroring of a topic that is paused, or that failed and was repaired."""
     await control.resume(context.client, [await _find(context, form.topic)])
     return ActionResult(f"{form.topic} is mirrored again.", "/mirrors")
+
+
+@routes.action("/mirrors/{topic}/restart", needs=ALTERED)
+async def restart_mirror(context: RequestScope, form: MirrorForm) -> ActionResult:
+    """Pause mirroring of a topic and resume it: the link connects to the leaders of the source again, at the same
+    offsets."""
+    mirror = await _find(context, form.topic)
+    if mirror.state in (LinkStatus.PAUSED, LinkStatus.PROMOTING, LinkStatus.STOPPED):
+        raise StaleError(f"{form.topic} is {mirror.state.lower()}: there is nothing to restart")
+    await control.pause(context.client, [mirror])
+    for _ in range(PAUSE_POLLS):
+        if (mirror := await _find(context, form.topic)).state == LinkStatus.PAUSED:
+            break
+        await asyncio.sleep(PAUSE_SECONDS / PAUSE_POLLS)
+    await control.resume(context.client, [mirror])
+    return ActionResult(f"Mirroring of {form.topic} is restarted.", "/mirrors")
 
 
 @routes.action("/mirrors/{topic}/promote", needs=ALTERED)
