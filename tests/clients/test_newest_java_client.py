@@ -47,6 +47,7 @@ def test_the_newest_client_of_java_does_all_its_work() -> None:
         "queue",
         "dead-letters",
         "streams",
+        "warm-ups",
         "administration",
     ]
     assert done.stdout.split() == steps

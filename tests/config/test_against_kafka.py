@@ -43,8 +43,19 @@ MODES = {
 
 
 OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
-# KIP-1191 (dead letters of share groups) and KIP-1241 (copy lag of tiered topics).
-OF_NEWER_KAFKA = ("errors.deadletterqueue.", "remote.copy.lag.", "log.remote.copy.lag.")
+# KIP-1191 (dead letters of share groups), KIP-1241 (copy lag of tiered topics), KIP-1071 (warm-up tasks).
+OF_NEWER_KAFKA = (
+    "errors.deadletterqueue.",
+    "remote.copy.lag.",
+    "log.remote.copy.lag.",
+    *(
+        f"{prefix}streams.{name}"
+        for prefix in ("", "group.")
+        for name in ("num.warmup.", "acceptable.", "task.offset.", "rack.aware.")
+    ),
+    "group.streams.max.warmup.",
+    "group.streams.min.task.",
+)
 
 
 def is_ours(name: str) -> bool:

@@ -21,7 +21,7 @@ def test_no_setting_is_both_used_and_unused() -> None:
 
 
 def test_every_scope_has_its_settings() -> None:
-    assert (len(TOPIC), len(GROUP)) == (46, 19)
+    assert (len(TOPIC), len(GROUP)) == (46, 23)
     assert {
         "barnabas.acks.all.fsync",
         "barnabas.disk.reserve.bytes",

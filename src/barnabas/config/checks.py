@@ -80,6 +80,18 @@ class ListCheck:
         return None
 
 
+class NonEmptyItems:
+    """A list of names."""
+
+    __slots__ = ()
+
+    allowed = "a list without empty items"
+
+    def complaint(self, value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        return f"Must be {self.allowed}" if "" in value else None
+
+
 class Matching:
     """A string that matches a pattern, or an empty one."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.config.checks import AtLeast, Between, ListCheck, Matching, OneOf
+from barnabas.config.checks import AtLeast, Between, ListCheck, Matching, NonEmptyItems, OneOf
 from barnabas.config.setting import MAX_INT, Setting, SettingKind, UpdateMode
 
 OFFSET_SETTINGS: tuple[Setting, ...] = (
@@ -90,6 +90,11 @@ GROUP_COORDINATOR_SETTINGS: tuple[Setting, ...] = (
             "not requested, as in a Kafka without a plugin for them.", Between(0, 786432)),
     Setting("group.streams.max.standby.replicas", SettingKind.INT, "2",
             "The maximum streams.num.standby.replicas of a group.", AtLeast(0)),
+    # Warm-up tasks are part of Kafka 4.4.
+    Setting("group.streams.max.warmup.replicas", SettingKind.INT, "20",
+            "The maximum streams.num.warmup.replicas of a group.", AtLeast(0)),
+    Setting("group.streams.min.task.offset.interval.ms", SettingKind.INT, "15000",
+            "The minimum streams.task.offset.interval.ms of a group.", AtLeast(1)),
 )  # fmt: skip
 
 GROUP_SETTINGS: tuple[Setting, ...] = (
@@ -121,6 +126,18 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
             "The time that a new streams group waits for more members before tasks are assigned.", AtLeast(0)),
     Setting("streams.num.standby.replicas", SettingKind.INT, "0",
             "The number of standby replicas of each task.", AtLeast(0)),
+    # The next four are from KIP-1071 as in Kafka 4.4.
+    Setting("streams.num.warmup.replicas", SettingKind.INT, "2",
+            "The maximum number of warm-up tasks at a time: before a task with state moves, its new owner restores the "
+            "state while the old one processes. 0: tasks move immediately, as they do between clients before 4.4.",
+            AtLeast(0)),
+    Setting("streams.acceptable.recovery.lag", SettingKind.LONG, "10000",
+            "The number of records that a warm-up task may be behind when it becomes active.", AtLeast(0)),
+    Setting("streams.task.offset.interval.ms", SettingKind.INT, "60000",
+            "The interval at which members report the changelog offsets of their tasks.", AtLeast(1)),
+    Setting("streams.rack.aware.assignment.tags", SettingKind.LIST, "",
+            "Client tags (client.tag.NAME in the client) by which the standbys of a task are spread: onto clients with "
+            "other values than those that have the task.", NonEmptyItems()),
     *(Setting(f"{kind}.{name}", SettingKind.INT, default, f"{text} a {kind} group.", AtLeast(low))
       for kind in ("consumer", "share", "streams")
       for name, default, low, text in (

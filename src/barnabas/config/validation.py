@@ -113,8 +113,8 @@ def _check_dead_letters(topic: Value, broker_config: BrokerConfig) -> None:
 
 def _check_bounds(name: str, value: Value, broker_config: BrokerConfig) -> None:
     kind, _, setting = name.partition(".")
-    if setting == "num.standby.replicas":
-        min_name, max_name = "", "group.streams.max.standby.replicas"
+    if setting in ("num.standby.replicas", "num.warmup.replicas"):
+        min_name, max_name = "", f"group.streams.max.{setting.removeprefix('num.')}"
     else:
         min_name, max_name = f"group.{kind}.min.{setting}", f"group.{kind}.max.{setting}"
     minimum, maximum = broker_config.get(min_name), broker_config.get(max_name)

@@ -7,6 +7,7 @@ import org.apache.kafka.clients.consumer.internals.AsyncKafkaConsumer;
 import org.apache.kafka.clients.consumer.internals.StreamsRebalanceData;
 import org.apache.kafka.clients.consumer.internals.StreamsRebalanceData.Subtopology;
 import org.apache.kafka.clients.consumer.internals.StreamsRebalanceData.TaskId;
+import org.apache.kafka.clients.consumer.internals.StreamsRebalanceData.TopicInfo;
 import org.apache.kafka.clients.consumer.internals.StreamsRebalanceListener;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.*;
@@ -54,6 +55,7 @@ public class NewestClient {
             queue(admin);
             deadLetters(admin);
             streams(admin);
+            warmups(admin);
             administration(admin);
         }
     }
@@ -239,6 +241,80 @@ public class NewestClient {
             public void onTasksAssigned(StreamsRebalanceData.Assignment assignment) { data.setReconciledAssignment(assignment); }
             public void onAllTasksLost() {}
         };
+    }
+
+    /** A member of a streams group with the client of Kafka Streams, whose tasks have a changelog. */
+    static class Counting implements AutoCloseable {
+        final Map<TaskId, Long> restored = new HashMap<>(), ends = new HashMap<>();
+        final StreamsRebalanceData data;
+        final AsyncKafkaConsumer<String, String> consumer;
+
+        Counting(Map<String, String> tags) {
+            TopicInfo changelog = new TopicInfo(Optional.empty(), Optional.of((short) 1), Map.of("cleanup.policy", "compact"));
+            Subtopology counting = new Subtopology(Set.of("clicks"), Set.of(), Map.of(), Map.of("warm-counts", changelog), List.of());
+            data = new StreamsRebalanceData(UUID.randomUUID(), Optional.empty(), Optional.empty(),
+                Map.of("0", counting), tags, () -> Map.copyOf(restored), () -> Map.copyOf(ends));
+            ConsumerConfig config = new ConsumerConfig(with("group.id", "warm", "group.protocol", "consumer"));
+            consumer = new AsyncKafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer(), Optional.of(data));
+            consumer.subscribe(List.of("clicks"), taking(data));
+        }
+
+        Set<TaskId> active() { return data.reconciledAssignment().activeTasks(); }
+
+        Set<TaskId> warmups() { return data.reconciledAssignment().warmupTasks(); }
+
+        /** Reads the changelogs of warm-up tasks, at most some records of each, and reports the position. */
+        void restore(long records) {
+            for (TaskId task : warmups()) {
+                TopicPartition changelog = new TopicPartition("warm-counts", task.partitionId());
+                try (KafkaConsumer<String, String> reading = new KafkaConsumer<>(with("max.poll.records", "5"))) {
+                    reading.assign(List.of(changelog));
+                    reading.seekToBeginning(List.of(changelog));
+                    long end = reading.endOffsets(List.of(changelog)).get(changelog);
+                    while (reading.position(changelog) < Math.min(records, end)) reading.poll(Duration.ofMillis(200));
+                    restored.put(task, reading.position(changelog));
+                    ends.put(task, end);
+                }
+            }
+        }
+
+        public void close() { consumer.close(); }
+    }
+
+    /** A task moves when its new owner has restored the state; until then its old owner processes. */
+    static void warmups(Admin admin) throws Exception {
+        admin.createTopics(List.of(new NewTopic("clicks", 2, (short) 1))).all().get();
+        set(admin, "warm", "streams.acceptable.recovery.lag", "0");
+        set(admin, "warm", "streams.rack.aware.assignment.tags", "zone");
+        ConfigResource group = new ConfigResource(ConfigResource.Type.GROUP, "warm");
+        check(admin.describeConfigs(List.of(group)).all().get().get(group).get("streams.num.warmup.replicas").value().equals("2"), "described");
+        try (Counting first = new Counting(Map.of())) {
+            for (int i = 0; i < 300 && first.active().size() < 2; i++) first.consumer.poll(Duration.ofMillis(100));
+            check(first.active().size() == 2, "all tasks: " + first.active());
+            check(first.data.statuses().toString().contains("[zone]"), "missing tag: " + first.data.statuses());
+            try (KafkaProducer<String, String> producer = new KafkaProducer<>(with())) {
+                for (int i = 0; i < 2 * RECORDS; i++) producer.send(new ProducerRecord<>("warm-counts", i % 2, "key-" + i, "1")).get();
+            }
+            try (Counting second = new Counting(Map.of("zone", "b"))) {
+                for (int i = 0; i < 300 && second.warmups().isEmpty(); i++) poll(first, second);
+                Set<TaskId> moving = Set.copyOf(second.warmups());
+                check(moving.size() == 1 && first.active().size() == 2, "a warm-up task: " + second.data.reconciledAssignment());
+                second.restore(RECORDS / 2);
+                for (int i = 0; i < 20; i++) poll(first, second);
+                check(first.active().size() == 2 && second.active().isEmpty(), "moved too early: " + second.data.reconciledAssignment());
+                second.restore(RECORDS);
+                for (int i = 0; i < 300 && second.active().isEmpty(); i++) poll(first, second);
+                check(second.active().equals(moving) && second.warmups().isEmpty(), "moved: " + second.data.reconciledAssignment());
+                check(first.active().size() == 1 && !first.active().equals(moving), "kept: " + first.data.reconciledAssignment());
+                check(second.data.statuses().isEmpty(), "statuses: " + second.data.statuses());
+            }
+        }
+        said("warm-ups");
+    }
+
+    static void poll(Counting first, Counting second) {
+        first.consumer.poll(Duration.ofMillis(50));
+        second.consumer.poll(Duration.ofMillis(50));
     }
 
     static void administration(Admin admin) throws Exception {

@@ -104,8 +104,10 @@ def assigned(response: StreamsGroupHeartbeatResponse) -> StreamsTasks | None:
     if response.active_tasks is None:
         return None
     assert response.standby_tasks is not None
-    assert response.warmup_tasks == []
-    return StreamsTasks(tasks_of(response.active_tasks), tasks_of(response.standby_tasks))
+    assert response.warmup_tasks is not None
+    return StreamsTasks(
+        tasks_of(response.active_tasks), tasks_of(response.standby_tasks), tasks_of(response.warmup_tasks)
+    )
 
 
 def statuses(response: StreamsGroupHeartbeatResponse) -> list[StreamsStatus]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.groups.streams.assignor import StreamsMemberSpec, SubtopologySpec, assign
-from barnabas.groups.streams.tasks import StreamsTasks
+from barnabas.groups.streams.tasks import StreamsTask, StreamsTasks
 from tests.support.builders.streams import role, tasks
 
 STATELESS, STATEFUL = SubtopologySpec(4, False), SubtopologySpec(4, True)
@@ -149,3 +149,41 @@ def test_nothing_moves_when_nothing_changes(
     )
     settled = {name: StreamsMemberSpec(name, before[name]) for name in specs}
     assert assign(settled, subtopologies, 0) == before
+
+
+ZONES = {"a": "1", "b": "1", "c": "2", "d": "2"}
+
+
+def in_zones(before: dict[str, StreamsTasks]) -> dict[str, StreamsTasks]:
+    specs = {
+        member: StreamsMemberSpec(f"process-{member}", before.get(member, StreamsTasks()), (zone,))
+        for member, zone in ZONES.items()
+    }
+    return assign(specs, {"0": SubtopologySpec(12, True)}, 1)
+
+
+def zones_of(shares: dict[str, StreamsTasks], *, standby: bool) -> dict[StreamsTask, str]:
+    return {
+        task: ZONES[member]
+        for member, share in shares.items()
+        for task in (share.standby if standby else share.active)
+    }
+
+
+def test_standbys_are_in_another_zone_and_stay_there() -> None:
+    first = in_zones({})
+    active, standby = zones_of(first, standby=False), zones_of(first, standby=True)
+    assert len(active) == len(standby) == 12
+    assert all(standby[task] != zone for task, zone in active.items())
+    assert {len(share) for share in first.values()} == {6}
+    assert in_zones(first) == first
+    # Standbys in the zone of their active tasks move to the other one.
+    sticky = assign(members(**{name: name for name in ZONES}), {"0": SubtopologySpec(12, True)}, 1)
+    moved = in_zones(sticky)
+    assert all(zones_of(moved, standby=True)[task] != z for task, z in zones_of(moved, standby=False).items())
+
+
+def test_standbys_without_another_zone_are_assigned_nevertheless() -> None:
+    specs = {name: StreamsMemberSpec(name, tags=("1", None)) for name in "abc"}
+    shares = assign(specs, {"0": STATEFUL}, 2)
+    assert sum(len(share.standby) for share in shares.values()) == 8

@@ -12,9 +12,11 @@ from hypothesis.stateful import invariant, precondition, rule
 from barnabas.common.errors import ErrorCode
 from barnabas.groups.streams.group import StreamsGroup
 from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks
-from barnabas.protocol.messages.streams import StreamsGroupHeartbeatResponse
+from barnabas.protocol.messages.streams import StreamsGroupHeartbeatResponse, TaskOffset
 from tests.groups.modern_model import ModelClient, ModernGroupModel, steps
 from tests.groups.streams.simulation import COUNTING_TOPICS, StreamsSimulation, assigned
+
+END = 50_000  # of every changelog
 
 
 class Thread(ModelClient):
@@ -24,9 +26,11 @@ class Thread(ModelClient):
         {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
     )
 
-    def __init__(self, member_id: str, process_id: str) -> None:
+    def __init__(self, member_id: str, process_id: str, version: int = 0) -> None:
         super().__init__(member_id)
         self.process_id = process_id
+        self.version = version
+        self.lag = 0
 
     def lose_everything(self) -> None:
         self.epoch, self.has, self.told = 0, NOTHING, NOTHING
@@ -35,16 +39,24 @@ class Thread(ModelClient):
         told = assigned(response)
         if told is not None:
             self.told = told
-            if self.has.active <= told.active and self.has.standby <= told.standby:
+            keeps_copies = self.has.standby <= told.standby and self.has.warmup <= told.warmup | told.active
+            if self.has.active <= told.active and keeps_copies:
                 self.has = told
 
     def revoke(self) -> None:
         self.has = self.told
 
+    def reports(self) -> dict[str, list[TaskOffset]]:
+        copies = sorted(self.has.standby | self.has.warmup)
+        return {
+            "task_offsets": [TaskOffset(*task, END - self.lag) for task in copies],
+            "task_end_offsets": [TaskOffset(*task, END) for task in copies],
+        }
+
 
 class StreamsGroupModel(ModernGroupModel[Thread]):
     GROUP_TYPE = StreamsGroup
-    ROUNDS_TO_SETTLE = 14
+    ROUNDS_TO_SETTLE = 24
     simulation: StreamsSimulation
 
     def __init__(self) -> None:
@@ -53,18 +65,25 @@ class StreamsGroupModel(ModernGroupModel[Thread]):
     # -- clients ------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.clients) < 5)
-    @rule(process_id=st.sampled_from("pqr"))
-    def a_thread_starts(self, process_id: str) -> None:
-        thread = Thread(f"m{self.new_number()}", process_id)
+    @rule(process_id=st.sampled_from("pqr"), version=st.integers(0, 1))
+    def a_thread_starts(self, process_id: str, version: int) -> None:
+        thread = Thread(f"m{self.new_number()}", process_id, version)
         self.clients[thread.member_id] = thread
         self.beat(thread)
 
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), lag=st.sampled_from((0, 20_000)))
+    def a_thread_falls_behind_or_catches_up(self, data: st.DataObject, lag: int) -> None:
+        self.any_client(data).lag = lag
+
     def beat(self, client: Thread, *, deliver: bool = True) -> None:
+        self.simulation.version = client.version
         if client.epoch == 0:
             client.lose_everything()
             response = self.simulation.arrive(client.member_id, process_id=client.process_id)
         else:
-            response = self.simulation.beat(client.member_id, client.epoch, client.has)
+            fields = client.reports() if client.version else {}
+            response = self.simulation.beat(client.member_id, client.epoch, client.has, **fields)
         if deliver:
             client.hear(response)
 
@@ -103,12 +122,19 @@ class StreamsGroupModel(ModernGroupModel[Thread]):
         here = [
             (thread.process_id, task)
             for thread in self.members
-            for task in (*thread.has.active, *thread.has.standby)
+            for task in (*thread.has.active, *thread.has.standby, *thread.has.warmup)
         ]
         assert len(here) == len(set(here))
 
+    @rule(warmups=st.integers(0, 2))
+    def the_number_of_warmups_is_set(self, warmups: int) -> None:
+        self.simulation.overrides["streams.num.warmup.replicas"] = str(warmups)
+
     def calm_down(self) -> None:
-        """The topics fit the topology."""
+        """The topics fit the topology, and all copies catch up."""
+        self.the_number_of_warmups_is_set(1)
+        for thread in self.clients.values():
+            thread.lag = 0
         for name in COUNTING_TOPICS:
             self.a_topic_is_made_anew(4, name)
 

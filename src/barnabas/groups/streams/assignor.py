@@ -3,8 +3,9 @@
 Members are threads; those of one process share its load, and a process never has the same task twice. Active tasks
 come first. Each goes to its previous member, or else to a member that had it as a standby, unless that member is
 full; the others go to the process with the lowest load per thread, and there to the least loaded thread.
-The standbys of stateful tasks follow in the same way. Tasks of the same partition are assigned together, and the others
-subtopology by subtopology, so that every member of a new group gets some of each.
+The standbys of stateful tasks follow in the same way; with rack-aware tags, each goes to a process whose values differ
+from those of the processes that have the task, as far as there are any. Tasks of the same partition are assigned
+together, and the others subtopology by subtopology, so that every member of a new group gets some of each.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ FEW = 50
 
 @dataclass(frozen=True, slots=True)
 class StreamsMemberSpec:
-    """A member's process and its previous target."""
+    """A member's process, its previous target, and the values of its rack-aware tags."""
 
     process_id: str
     previous: StreamsTasks = NOTHING
+    tags: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,11 @@ class _Member:
 
 
 class _Process:
-    __slots__ = ("_by_count", "members", "process_id", "tasks")
+    __slots__ = ("_by_count", "members", "process_id", "tags", "tasks")
 
-    def __init__(self, process_id: str) -> None:
+    def __init__(self, process_id: str, tags: tuple[str | None, ...] = ()) -> None:
         self.process_id = process_id
+        self.tags = tags
         self.members: list[_Member] = []
         self.tasks: set[StreamsTask] = set()
         self._by_count: list[tuple[int, str, _Member]] = []
@@ -137,7 +140,7 @@ class _Assignment:
         self._share = _Share(active + standby, len(members))
 
     def _add(self, member_id: str, spec: StreamsMemberSpec) -> None:
-        process = self._processes.setdefault(spec.process_id, _Process(spec.process_id))
+        process = self._processes.setdefault(spec.process_id, _Process(spec.process_id, spec.tags))
         member = _Member(member_id, process)
         process.members.append(member)
         self._members[member_id] = member
@@ -152,7 +155,9 @@ class _Assignment:
             yield
         yield from self._assign_active((yield from self._tasks(lambda one: True)))
         if self._replicas:
-            yield from self._assign_standby((yield from self._tasks(lambda one: one.is_stateful)))
+            stateful = yield from self._tasks(lambda one: one.is_stateful)
+            has_tags = any(process.tags for process in self._processes.values())
+            yield from self._assign_standby_by_tags(stateful) if has_tags else self._assign_standby(stateful)
         targets = {}
         for member_id, member in self._members.items():
             targets[member_id] = StreamsTasks(frozenset(member.active), frozenset(member.standby))
@@ -249,6 +254,36 @@ class _Assignment:
             heapq.heappush(heap, (process.load, process.process_id, process))
         if replicas:
             logger.debug("%d standbys of task %s find no process; more instances are needed", replicas, task)
+
+    def _assign_standby_by_tags(self, tasks: list[StreamsTask]) -> Steps[None]:
+        for task in reversed(tasks):
+            has_task = [process for process in self._processes.values() if task in process.tasks]
+            for _ in range(self._replicas):
+                process = min(
+                    (one for one in self._processes.values() if task not in one.tasks),
+                    key=lambda one: self._rank_by_tags(one, task, has_task),
+                    default=None,
+                )
+                if process is None:
+                    break
+                self._give_standby(self._previous_in(process, task) or process.least_loaded(), task)
+                has_task.append(process)
+            yield
+
+    def _rank_by_tags(
+        self, process: _Process, task: StreamsTask, has_task: list[_Process]
+    ) -> tuple[int, bool, float, str]:
+        new_values = sum(
+            all(value != one.tags[index] for one in has_task) for index, value in enumerate(process.tags)
+        )
+        return -new_values, self._previous_in(process, task) is None, process.load, process.process_id
+
+    def _previous_in(self, process: _Process, task: StreamsTask) -> _Member | None:
+        """A member of the process that has state of the task, and room."""
+        before = (self._had_active.get(task), *self._had_standby.get(task, ()))
+        return next(
+            (one for one in before if one and one.process is process and one.count < self._share.most), None
+        )
 
     def _give_standby(self, member: _Member, task: StreamsTask) -> None:
         member.standby.add(task)

@@ -7,11 +7,9 @@ from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.groups.modern import JOINING, LEAVING_FOR_A_WHILE
 from barnabas.groups.streams.members import UNKNOWN_TIMEOUT_MS
 from barnabas.groups.streams.topology import check_topology
+from barnabas.groups.streams.warmups import FIRST_WITH_OFFSETS
 from barnabas.protocol.internal_topics import INTERNAL_TOPICS
 from barnabas.protocol.messages.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatTopology
-
-FIRST_WITH_TASK_OFFSETS = 1
-"""Kafka 4.3, which has version 0 only, rejects them; clients of 4.4 send them with every join."""
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest, version: int) -> None:
@@ -57,19 +55,20 @@ def _check_features(request: StreamsGroupHeartbeatRequest, version: int) -> None
     """Fields of the protocol that the coordinator of Kafka 4.3 does not support."""
     if request.instance_id is not None:
         raise _invalid("Static membership is not yet supported.")
-    if version < FIRST_WITH_TASK_OFFSETS:
-        _check_no_offsets(request)
-    if request.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
+    if version < FIRST_WITH_OFFSETS:
+        _check_no_warmups(request)
     if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
         raise _invalid("Regular expressions for source topics are not supported yet.")
 
 
-def _check_no_offsets(request: StreamsGroupHeartbeatRequest) -> None:
+def _check_no_warmups(request: StreamsGroupHeartbeatRequest) -> None:
+    """Kafka 4.3, which has version 0 only, rejects them; clients of 4.4 send offsets with every join."""
     if request.task_offsets is not None:
         raise _invalid("TaskOffsets are not supported yet.")
     if request.task_end_offsets is not None:
         raise _invalid("TaskEndOffsets are not supported yet.")
+    if request.warmup_tasks:
+        raise _invalid("WarmupTasks are not supported yet.")
 
 
 def _check_names(request: StreamsGroupHeartbeatRequest) -> None:

@@ -16,6 +16,7 @@ from barnabas.groups.streams.members import StreamsMember
 from barnabas.groups.streams.records import group_tombstones
 from barnabas.groups.streams.tasks import NOTHING, HeldTasks, StreamsTask, StreamsTasks
 from barnabas.groups.streams.topology import StreamsTopology
+from barnabas.groups.streams.warmups import OffsetReports, StagedAssignment
 
 # -- Task owners, including those of tasks that still have to be revoked -------------------------------
 
@@ -94,6 +95,8 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTasks]):
         self.description: StoredDescription | None = None
         # A restart may lose the following state: it is computed or requested again.
         self.configured: ConfiguredTopology | None = None
+        self.offsets = OffsetReports()
+        self.staged: StagedAssignment | None = None
         self.endpoint_epoch = 0
         self.shutdown_requested_by: str | None = None
         self.description_wanted_at_ms = 0
@@ -115,6 +118,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTasks]):
         size += 0 if self.topology is None else self.topology.size
         size += 0 if self.description is None else len(self.description.data)
         size += TASK_BYTES * sum(len(member.local_state) for member in self.members.values())
+        size += TASK_BYTES * len(self.offsets)
         return Weight(members, size)
 
     def consumes(self, topic: str) -> bool:
@@ -143,6 +147,7 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsTasks]):
     def remove(self, member_id: str) -> None:
         self.owners.replace(self.members.get(member_id), None)
         super().remove(member_id)
+        self.offsets.remove(member_id)
         if not self.members:
             self.shutdown_requested_by = None
 

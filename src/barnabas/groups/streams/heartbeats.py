@@ -29,7 +29,13 @@ from barnabas.groups.streams.members import (
     StreamsMemberState,
 )
 from barnabas.groups.streams.reconciliation import StreamsTarget, reconcile
-from barnabas.groups.streams.records import current_record, epoch_record, member_record, topology_record
+from barnabas.groups.streams.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    member_record,
+    topology_record,
+)
 from barnabas.groups.streams.sizing import PartitionCounts, StreamsStatus
 from barnabas.groups.streams.tasks import NOTHING, StreamsTask, StreamsTasks, by_subtopology, tasks_of
 from barnabas.groups.streams.topology import StreamsTopology, to_value, topology_of
@@ -58,7 +64,9 @@ def partitions_by_endpoint(
         EndpointToPartitions(
             user_endpoint=Endpoint(member.endpoint.host, member.endpoint.port),
             active_partitions=_partitions(member.assigned.active, configured, existing),
-            standby_partitions=_partitions(member.assigned.standby, configured, existing),
+            standby_partitions=_partitions(
+                member.assigned.standby | member.assigned.warmup, configured, existing
+            ),
         )
         for member in (*others, updated)
         if member.endpoint is not None
@@ -78,9 +86,6 @@ def _partitions(
 
 
 logger = rate_limited_logger(__name__)
-
-NEVER_MS = 2**31 - 1
-"""Interval of the members' task offset reports; they are used only when a member joins."""
 
 
 class HeartbeatResult(NamedTuple):
@@ -112,6 +117,7 @@ class Heartbeat:
     def run(self) -> HeartbeatResult:
         member = self._find_member()
         updated = self._updated(member)
+        self._group.offsets.note(self._request, self._version)
         change = self._change(member, updated)
         if change is not None:
             self._result.records.append(self._member_record(updated))
@@ -209,8 +215,9 @@ class Heartbeat:
             return
         given: set[StreamsTask] = set()
         for held in (member.assigned, member.pending_revocation):
-            given.update(held.active, held.standby)
-        for task in sorted((self._owned.active | self._owned.standby) - given):
+            given.update(held.active, held.standby, held.warmup)
+        owned = self._owned.active | self._owned.standby | self._owned.warmup
+        for task in sorted(owned - given):
             subtopology = configured.subtopologies.get(task.subtopology_id)
             if subtopology is None:
                 raise KafkaError(
@@ -262,21 +269,45 @@ class Heartbeat:
                 "Assignment delayed due to the configured initial rebalance delay.",
             )
             return StreamsTarget(group.assignment_epoch, NOTHING)
-        if group.assignment_epoch >= epoch:
-            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
-        if not self._kind.may_assign(group):
-            self._note(
-                StreamsStatus.ASSIGNMENT_DELAYED,
-                "Assignment delayed due to the configured assignment interval.",
-            )
-            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
-        if self._kind.is_large(group, configured):
-            self._note(StreamsStatus.ASSIGNMENT_DELAYED, "Assignment delayed: it is being computed.")
-            self._kind.assigning.start(group.group_id)
-            return StreamsTarget(group.assignment_epoch, group.target(member.member_id))
+        if group.assignment_epoch < epoch and (delay := self._delay(configured)) is not None:
+            self._note(StreamsStatus.ASSIGNMENT_DELAYED, delay)
+            epoch = group.assignment_epoch
         members = {**group.members, member.member_id: member}
-        targets = self._kind.assign(group, epoch, members, configured, self._result)
-        return StreamsTarget(epoch, targets[member.member_id])
+        if group.assignment_epoch < epoch:
+            targets: Mapping[str, StreamsTasks] = self._kind.assign(
+                group, epoch, members, configured, self._result
+            )
+        else:
+            epoch, targets = self._next_stage(member.member_id, group.assignment_epoch), group.targets
+        staged = self._kind.staged(group, epoch, members, targets, configured)
+        target = targets.get(member.member_id, NOTHING)
+        return StreamsTarget(epoch, staged.assignments.get(member.member_id, target))
+
+    def _delay(self, configured: ConfiguredTopology) -> str | None:
+        """Return the reason why the target of the epoch has to wait, if any."""
+        if not self._kind.may_assign(self._group):
+            return "Assignment delayed due to the configured assignment interval."
+        if self._kind.is_large(self._group, configured):
+            self._kind.assigning.start(self._group.group_id)
+            return "Assignment delayed: it is being computed."
+        return None
+
+    def _next_stage(self, member_id: str, epoch: int) -> int:
+        """Enter another epoch with the same target if a warm-up task of the member has caught up."""
+        group = self._group
+        limits, staged = self._kind.staging_limits(group.group_id), group.staged
+        if epoch < group.epoch or staged is None or staged.epoch != epoch:
+            return epoch
+        if not staged.is_ready(member_id, group.offsets, limits):
+            return epoch
+        facts = (group.metadata_hash, group.validated_epoch, group.assignment_configs)
+        why = f"tasks can move to {member_id}"
+        logger.info("group %r enters epoch %d: %s", group.group_id, epoch + 1, why)
+        self._result.records += [
+            epoch_record(group.group_id, epoch + 1, *facts, reason=why),
+            assignment_epoch_record(group.group_id, epoch + 1, self._kind.context.clock.now_ms()),
+        ]
+        return epoch + 1
 
     def _reconcile(self, member: StreamsMember, target: StreamsTarget) -> StreamsMember:
         if member.is_reconciled_to(target.epoch):
@@ -304,7 +335,8 @@ class Heartbeat:
             heartbeat_interval_ms=self._kind.heartbeat_interval_ms(self._group.group_id),
         )
         if self._version >= FIRST_HEARTBEAT_WITH_DESCRIPTIONS:
-            response.task_offset_interval_ms = NEVER_MS
+            response.task_offset_interval_ms = self._kind.task_offset_interval_ms(self._group.group_id)
+            response.acceptable_recovery_lag = self._kind.staging_limits(self._group.group_id).recovery_lag
             response.topology_description_required = self._kind.descriptions.are_wanted_of(self._group, now)
         if self._request.member_epoch == JOINING or before.assigned != now.assigned:
             self._list_tasks(response, now)
@@ -317,8 +349,19 @@ class Heartbeat:
                 f"Streams group member {self._group.shutdown_requested_by} encountered a fatal error and "
                 "requested a shutdown for the entire application.",
             )
+        if self._version >= FIRST_HEARTBEAT_WITH_DESCRIPTIONS:
+            self._note_missing_tags(now)
         response.status = self._statuses
         return HeartbeatResult(response, configured.missing)
+
+    def _note_missing_tags(self, member: StreamsMember) -> None:
+        required = self._kind.rack_tags(self._group.group_id)
+        if missing := [tag for tag in required if tag not in member.client_tags]:
+            self._note(
+                StreamsStatus.MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. "
+                "Configure them via 'client.tag.<tagKey>' in your Streams config.",
+            )
 
     def _list_tasks(self, response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
         """Tasks are sent when a member joins and when they change, not with every heartbeat."""

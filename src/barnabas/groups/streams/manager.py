@@ -43,6 +43,7 @@ from barnabas.groups.streams.records import (
 from barnabas.groups.streams.replaying import StreamsReplays
 from barnabas.groups.streams.tasks import NOTHING, StreamsTasks
 from barnabas.groups.streams.topology import StreamsTopology
+from barnabas.groups.streams.warmups import StagedAssignment, StagingLimits, stage
 from barnabas.protocol.messages.streams import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -109,7 +110,8 @@ class Descriptions:
 logger = rate_limited_logger(__name__)
 
 STANDBY_REPLICAS = "num.standby.replicas"
-"""The only group setting that the assignor uses; the group's record has the value last used."""
+RACK_TAGS = "rack.aware.assignment.tags"
+"""Group settings that the assignor uses; the group's record has the values last used."""
 
 
 class StreamsGroupManager(GroupManager[StreamsGroup]):
@@ -239,7 +241,43 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         return may_assign(group, self.assignment_interval_ms(group.group_id), self.context.clock.now_ms())
 
     def assignment_configs(self, group_id: str) -> dict[str, str]:
-        return {STANDBY_REPLICAS: str(self.context.configs.value(group_id, "streams.num.standby.replicas"))}
+        configs = {
+            STANDBY_REPLICAS: str(self.context.configs.value(group_id, "streams.num.standby.replicas"))
+        }
+        if tags := self.rack_tags(group_id):
+            configs[RACK_TAGS] = ",".join(tags)
+        return configs
+
+    def rack_tags(self, group_id: str) -> tuple[str, ...]:
+        tags: tuple[str, ...] = self.context.configs.value(group_id, "streams.rack.aware.assignment.tags")
+        return tags
+
+    def task_offset_interval_ms(self, group_id: str) -> int:
+        return self.context.configs.milliseconds(group_id, "streams.task.offset.interval.ms")
+
+    def staging_limits(self, group_id: str) -> StagingLimits:
+        value = self.context.configs.value
+        return StagingLimits(
+            int(value(group_id, "streams.num.warmup.replicas")),
+            int(value(group_id, "streams.acceptable.recovery.lag")),
+        )
+
+    def staged(
+        self,
+        group: StreamsGroup,
+        epoch: int,
+        members: Mapping[str, StreamsMember],
+        targets: Mapping[str, StreamsTasks],
+        configured: ConfiguredTopology,
+    ) -> StagedAssignment:
+        """Large groups get the target: staging them would take too long for a heartbeat."""
+        if group.staged is None or group.staged.epoch != epoch:
+            stateful = {name for name, one in configured.subtopologies.items() if one.is_stateful}
+            limits = self.staging_limits(group.group_id)
+            group.staged = StagedAssignment(epoch)
+            if limits.warmups and not self.is_large(group, configured):
+                group.staged = stage(epoch, members, targets, stateful, group.offsets, limits)
+        return group.staged
 
     def assign(
         self,
@@ -250,7 +288,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         result: GroupResult,
     ) -> dict[str, StreamsTasks]:
         """Compute the targets of an epoch and write the changed ones."""
-        targets = finish(self._compute(members, group.targets, configured, self._standbys(group.group_id)))
+        targets = finish(self._compute(group.group_id, members, group.targets, configured))
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 result.records.append(target_record(group.group_id, member_id, target))
@@ -270,22 +308,24 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
         if group.topology is None:
             return dict.fromkeys(group.members, NOTHING)
         configured = self.configured(group, group.topology)
-        standbys = self._standbys(group.group_id)
-        return (yield from self._compute(dict(group.members), dict(group.targets), configured, standbys))
+        members, targets = dict(group.members), dict(group.targets)
+        return (yield from self._compute(group.group_id, members, targets, configured))
 
     def _compute(
         self,
+        group_id: str,
         members: Mapping[str, StreamsMember],
         targets: Mapping[str, StreamsTasks],
         configured: ConfiguredTopology,
-        standbys: int,
     ) -> Steps[dict[str, StreamsTasks]]:
         if not configured.is_ready:
             return dict.fromkeys(members, NOTHING)
-        found = states_on_disk(members)
+        found, tags = states_on_disk(members), self.rack_tags(group_id)
         specs = {
             member_id: StreamsMemberSpec(
-                member.process_id, targets.get(member_id) or found.get(member_id, NOTHING)
+                member.process_id,
+                targets.get(member_id) or found.get(member_id, NOTHING),
+                tuple(member.client_tags.get(tag) for tag in tags),
             )
             for member_id, member in members.items()
         }
@@ -293,7 +333,7 @@ class StreamsGroupManager(GroupManager[StreamsGroup]):
             subtopology_id: SubtopologySpec(one.tasks, one.is_stateful)
             for subtopology_id, one in configured.subtopologies.items()
         }
-        return (yield from assign_steps(specs, subtopologies, standbys))
+        return (yield from assign_steps(specs, subtopologies, self._standbys(group_id)))
 
     # -- time ---------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@
     UNRELEASED_TASKS ---- tasks have become free -----------------> STABLE when none is waited for
 
 A member gets an active task only when no process has it, and a standby only when its own process has the task in no
-role: a process locks its state directories. Revocations come first, so no member waits for another waiting
-member.
+role: a process locks its state directories. A member's own warm-up task becomes active in place, with the state that it
+has restored. Revocations come first, so no member waits for another waiting member.
 """
 
 from __future__ import annotations
@@ -69,9 +69,11 @@ def _advance(
 
 def _compare(member: StreamsMember, target: StreamsTarget, owners: TaskOwners) -> _Difference:
     has, wanted = member.assigned, target.tasks
+    promoted = has.warmup & wanted.active
 
     def is_taken(task: StreamsTask) -> bool:
-        return owners.active(task) is not None or owners.has_copy(member.process_id, task)
+        has_copy = task not in promoted and owners.has_copy(member.process_id, task)
+        return has_copy or owners.active(task) is not None
 
     def is_here(task: StreamsTask) -> bool:
         return owners.has(member.process_id, task)
@@ -83,12 +85,12 @@ def _compare(member: StreamsMember, target: StreamsTarget, owners: TaskOwners) -
         kept=HeldTasks(
             {task: epoch for task, epoch in has.active.items() if task in wanted.active},
             has.standby & wanted.standby,
-            has.warmup & wanted.warmup,
+            (has.warmup & wanted.warmup) | promoted,
         ),
         revoked=HeldTasks(
             {task: epoch for task, epoch in has.active.items() if task not in wanted.active},
             has.standby - wanted.standby,
-            has.warmup - wanted.warmup,
+            has.warmup - wanted.warmup - promoted,
         ),
         gained=HeldTasks(dict.fromkeys(sorted(active.free), target.epoch), standby.free, warmup.free),
         waits=active.waits or standby.waits or warmup.waits,
@@ -109,6 +111,7 @@ def _gained(
 
 
 def _merged(kept: HeldTasks, gained: HeldTasks) -> HeldTasks:
+    active = {**kept.active, **gained.active}
     return HeldTasks(
-        {**kept.active, **gained.active}, kept.standby | gained.standby, kept.warmup | gained.warmup
+        active, kept.standby | gained.standby, (kept.warmup | gained.warmup).difference(gained.active)
     )

@@ -28,6 +28,8 @@ class StreamsStatus(IntEnum):
     MISSING_INTERNAL_TOPICS = 3
     SHUTDOWN_APPLICATION = 4
     ASSIGNMENT_DELAYED = 5
+    MISSING_CLIENT_TAGS = 6
+    """Of Kafka 4.4; clients of older versions stop at a code that they do not know."""
 
 
 class TopologyProblem(NamedTuple):

@@ -22,10 +22,8 @@ NO_TASKS: TaskSet = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class StreamsTasks:
-    """Target or reported tasks of a member: an active task processes, a standby keeps its state up to date.
-
-    Warm-ups are in the protocol, but the coordinator of Kafka 4.3 never assigns one; nor does this one.
-    """
+    """Target or reported tasks of a member: an active task processes, a standby keeps its state up to date, and a
+    warm-up task restores the state of a task that moves to its member."""
 
     active: TaskSet = NO_TASKS
     standby: TaskSet = NO_TASKS
