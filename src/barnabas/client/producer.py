@@ -40,6 +40,14 @@ Partitioner = Callable[[str, bytes | None, int], int | None]
 """Partition of a record by topic, key and partition count; None for the default."""
 
 
+class ChosenPartition(int):
+    """A partition that the partitioner or the key has chosen."""
+
+
+ANY_PARTITION = ChosenPartition(-1)
+"""The partition whose batch keyless records fill."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
     acks: int = ALL
@@ -133,10 +141,12 @@ class Producer:
         """Buffer a record. Await the result for its offset; `flush` waits for all records."""
         given = tuple(headers)
         deadline = Deadline(self.settings.max_block)
+        if topic not in self._partition_counts:
+            await self._count_partitions(topic)
+        chosen = self.choose(topic, key, partition)
+        assert chosen is not None
         while True:
-            if topic not in self._partition_counts:
-                await self._count_partitions(topic)
-            delivery = self._append(topic, value, key, partition, timestamp, given, is_loop=True)
+            delivery = self._append(topic, value, key, chosen, timestamp, given, is_loop=True)
             if delivery is not None:
                 break
             await self._wait_for_room(deadline)
@@ -144,17 +154,29 @@ class Producer:
             await asyncio.sleep(0)  # yield, so that full batches are sent even if the caller never waits
         return delivery
 
+    def choose(self, topic: str, key: bytes | None, partition: int | None) -> ChosenPartition | None:
+        """Choose the partition of a record, once: a partitioner may count calls. None without metadata of the topic."""
+        if type(partition) is ChosenPartition:
+            return partition
+        count = self._partition_counts.get(topic)
+        if count is None:
+            return None
+        if partition is None and self.settings.partitioner is not None:
+            partition = self.settings.partitioner(topic, key, count)
+        chosen = choose_partition(topic, key, partition, count)
+        return ANY_PARTITION if chosen is None else ChosenPartition(chosen)
+
     def append(
         self,
         topic: str,
         value: bytes | None,
-        key: bytes | None = None,
-        partition: int | None = None,
+        key: bytes | None,
+        chosen: ChosenPartition,
         timestamp: int | None = None,
         headers: tuple[Header, ...] = (),
     ) -> RecordDelivery | None:
-        """Buffer a record, from any thread; None if that has to wait for metadata or room, as `enqueue` does."""
-        return self._append(topic, value, key, partition, timestamp, headers, is_loop=False)
+        """Buffer a record, from any thread; None if that has to wait for room, as `enqueue` does."""
+        return self._append(topic, value, key, chosen, timestamp, headers, is_loop=False)
 
     def append_value(self, topic: str, value: bytes) -> RecordDelivery | None:
         """Add a value to the batch that keyless records fill now, from any thread; None: `append` chooses a batch.
@@ -257,31 +279,25 @@ class Producer:
         topic: str,
         value: bytes | None,
         key: bytes | None,
-        partition: int | None,
+        chosen: ChosenPartition,
         timestamp: int | None,
         headers: tuple[Header, ...],
         *,
         is_loop: bool,
     ) -> RecordDelivery | None:
         self._check_open()
-        count = self._partition_counts.get(topic)
-        if count is None:
-            return None
         now = time.time_ns() // 1_000_000 if timestamp is None else timestamp
         record = Record(0, now, _frozen(key), _frozen(value), headers)
         size = largest_encoded_size(record)
-        if partition is None and self.settings.partitioner is not None:
-            partition = self.settings.partitioner(topic, key, count)
-        wanted = choose_partition(topic, key, partition, count)
         with self.lock:
             if self._is_full(size):
                 return None
-            sender = self._choose_sender(topic, wanted, count, size, is_loop=is_loop)
+            sender = self._choose_sender(topic, chosen, size, is_loop=is_loop)
             if sender is None:
                 return None
             batch = sender.queue.add(record, size)
             index = len(batch.records) - 1
-            if wanted is None:
+            if chosen is ANY_PARTITION:
                 self._sticky[topic] = (sender, batch)
             self._buffered += size
         if not index or batch.ready:
@@ -298,17 +314,17 @@ class Producer:
         return bool(self._buffered) and self._buffered + size > self.settings.buffer_bytes
 
     def _choose_sender(
-        self, topic: str, partition: int | None, count: int, size: int, *, is_loop: bool
+        self, topic: str, partition: int, size: int, *, is_loop: bool
     ) -> PartitionSender | None:
         """KIP-480: records without a key fill one batch together, then another partition has its turn.
 
         None if a sender must be created, which another thread than the loop's cannot do.
         """
-        if partition is None:
+        if partition is ANY_PARTITION:
             current = self._sticky.get(topic)
             if current is not None and current[0].queue.has_room_in(current[1], size):
                 return current[0]
-            partition = random.randrange(count)
+            partition = random.randrange(self._partition_counts[topic])
         tp = TopicPartition(topic, partition)
         return self._sender(tp) if is_loop else self._senders.get(tp)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import sys
 import threading
@@ -130,6 +131,18 @@ def test_a_partitioner_is_asked_for_every_record(embedded: EmbeddedBroker, new_n
         wanted.reverse()
         deliveries = [producer.send(topic, b"there") for _ in range(20)]
     assert {delivery.result(30).partition for delivery in deliveries} == {2}
+
+
+def test_a_partitioner_is_asked_once_for_a_record_that_waits_for_room(
+    embedded: EmbeddedBroker, new_name: NewName
+) -> None:
+    topic, asked = created(embedded.bootstrap_servers, new_name(), partitions=3), itertools.count()
+    with Producer(
+        embedded.bootstrap_servers, partitioner=lambda *_: next(asked) % 3, buffer_memory=4096, linger_ms=0
+    ) as producer:
+        deliveries = [producer.send(topic, b"x" * 1000) for _ in range(60)]
+    assert next(asked) == 60
+    assert [delivery.result(30).partition for delivery in deliveries] == [0, 1, 2] * 20
 
 
 def test_values_go_on_after_a_failed_batch(embedded: EmbeddedBroker, new_name: NewName) -> None:

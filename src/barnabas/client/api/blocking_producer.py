@@ -138,13 +138,14 @@ class BlockingProducer:
             value, key = self._core.encoded(topic, value, key)
         moment = None if timestamp is None else milliseconds(timestamp)
         pairs = headers_of(headers) if headers else ()
-        delivery = self._append(topic, value, key, partition, moment, pairs)
-        if delivery is None:
-            enqueue = self._core.producer.enqueue
-            delivery = loop.run(
-                enqueue(topic, value, key, partition=partition, timestamp=moment, headers=pairs)
-            )
-        return delivery
+        chosen = self._core.producer.choose(topic, key, partition)
+        if chosen is not None:
+            delivery = self._append(topic, value, key, chosen, moment, pairs)
+            if delivery is not None:
+                return delivery
+            partition = chosen
+        enqueue = self._core.producer.enqueue
+        return loop.run(enqueue(topic, value, key, partition=partition, timestamp=moment, headers=pairs))
 
     def send_batch(
         self, topic: str, records: Iterable[Any] | pa.RecordBatch | pa.Table
