@@ -29,6 +29,8 @@ from barnabas.protocol.schema import FIXED_WIDTH, Field, Message, Struct, defaul
 # Minimum size in bytes of an array's element: (in flexible versions, in others).
 _MIN_VARIABLE = {"string": (1, 2), "byte_string": (1, 4), "records": (1, 4), "array": (1, 4)}
 
+_EMPTY = {"string": '""', "byte_string": 'b""', "records": "buffer[position:position]"}
+
 # Functions that read a length of more than 7 bits, for kinds with a limit.
 _READERS = {"string": "read_string_length", "array": "read_array_count"}
 
@@ -126,7 +128,7 @@ class DecoderSource(CodecSource):
             return
         length = self._variable("length")
         self._read_length(length, kind)
-        with self._unless_null(length, name, target, nullable):
+        with self._if_not_empty(length, name, target, nullable, _EMPTY[kind]):
             end = self._variable("end")
             self._line(f"{end} = position + {length}{' - 1' if self.flexible else ''}")
             value = f"buffer[position:{end}]"
@@ -139,33 +141,34 @@ class DecoderSource(CodecSource):
         if not self.flexible:
             self._pending.append(("h" if kind == "string" else "i", variable))
             self._flush()
-            if kind == "array":
-                self._line(f"if {variable} > {wire.MAX_ARRAY_ELEMENTS}:")
-                self._line(f"    refuse_long_array({variable})")
             return
         self._pending.append(("B", variable))
         self._flush()
         reader = _READERS.get(kind, "read_unsigned_varint")
-        self._line(f"if {variable} > 127:")
-        self._line(f"    {variable}, position = {reader}(buffer, position - 1)")
+        with self._block(f"if {variable} > 127:"):
+            self._line("following = buffer[position]")
+            with self._block("if following > 127:"):
+                self._line(f"{variable}, position = {reader}(buffer, position - 1)")
+            with self._block("else:"):  # two bytes, far below the limit of any length
+                self._line(f"{variable} += (following << 7) - 128")
+                self._line("position += 1")
 
     @contextmanager
-    def _unless_null(self, length: str, name: str, target: str, nullable: bool) -> Iterator[None]:
-        """Handle null and negative lengths; the lines written inside read a value that is not null."""
-        negative = f"{length} == 0" if self.flexible else f"{length} < 0"
-        if not nullable:
-            self._refuse_null(f"if {negative}:", name)
+    def _if_not_empty(
+        self, length: str, name: str, target: str, nullable: bool, empty: str
+    ) -> Iterator[None]:
+        """Handle empty values, null and negative lengths; the lines written inside read all other values."""
+        zero = 1 if self.flexible else 0
+        with self._block(f"if {length} > {zero}:"):
             yield
-            return
-        self._line(f"if {length} == {0 if self.flexible else -1}:")
-        self._line(f"    {target} = None")
-        if not self.flexible:
-            self._refuse_null(f"elif {negative}:", name)
-        with self._block("else:"):
-            yield
-
-    def _refuse_null(self, condition: str, name: str) -> None:
-        self._line(condition)
+        self._line(f"elif {length} == {zero}:")
+        self._line(f"    {target} = {empty}")
+        if nullable:
+            self._line(f"elif {length} == {zero - 1}:")
+            self._line(f"    {target} = None")
+            if self.flexible:
+                return  # lengths are not negative
+        self._line("else:")
         self._line(f'    refuse_null("{name}")')
 
     def _read_nested(self, field: Field, target: str, nullable: bool) -> None:
@@ -188,9 +191,12 @@ class DecoderSource(CodecSource):
     def _read_array(self, field: Field, target: str, nullable: bool) -> None:
         count = self._variable("count")
         self._read_length(count, "array")
-        with self._unless_null(count, field.name, target, nullable):
+        with self._if_not_empty(count, field.name, target, nullable, "[]"):
             if self.flexible:
                 self._line(f"{count} -= 1")
+            else:
+                self._line(f"if {count} > {wire.MAX_ARRAY_ELEMENTS}:")
+                self._line(f"    refuse_long_array({count})")
             self._read_elements(field, target, count)
 
     def _read_elements(self, field: Field, target: str, count: str) -> None:
