@@ -112,7 +112,10 @@ class ManyHeads:
             located = locate(buffer, body + len(head), end, count, partitions)
         except (KeyError, struct.error, IndexError):
             return None
-        if located is None or located[0][0].counters.is_internal:
+        if located is None:
+            return None
+        counters = located[0][0].counters  # of the topic
+        if counters.is_internal:
             return None
         now_ms = broker.clock.now_ms()
         answer = bytearray(response)
@@ -122,6 +125,7 @@ class ManyHeads:
             try:
                 result = partition.append(batch, now_ms, acks)
             except (InspectionRequiredError, KafkaError):
+                counters.produces.value += len(results)
                 request = Request(dispatcher, connection, self._route, correlation_id)
                 return self._append_rest(broker, request, known, located, results, buffer[body:end])
             results.append(result)
@@ -129,9 +133,9 @@ class ManyHeads:
             offsets = partition.log.offsets
             _write_answer(answer, position, index, 0, first_offset, append_time, offsets.start)
             position += stride
-            partition.counters.produces.value += 1
             if offsets.written <= last_offset:
                 is_written = False
+        counters.produces.value += count
         if is_written and (acks != ALL_REPLICAS or _are_durable(broker, located, results)):
             return answer
         request = Request(dispatcher, connection, self._route, correlation_id)
