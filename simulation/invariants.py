@@ -129,12 +129,7 @@ def check_slow_disks(machine: Machine) -> None:
     """Check that an idle slow disk has no pending bytes; otherwise it has lost track of a write."""
     for log_dir in machine.broker.logs.dirs if machine.broker is not None else ():
         writes = log_dir.disk.writes
-        if (
-            isinstance(writes, PendingWrites)
-            and writes.bytes
-            and not writes._in_progress
-            and not writes._waiting
-        ):
+        if isinstance(writes, PendingWrites) and writes.bytes and not writes.steps:
             raise Violation(
                 f"{log_dir.folder} of broker {machine.number} counts {writes.bytes} bytes as pending"
             )

@@ -135,17 +135,14 @@ def a_slow_write_ends_after_its_callbacks() -> Iterator[None]:
         if not self._queue:
             log.end_pending()
 
-    def count_too_late(self: PendingWrites, steps: list[WriteStep]) -> None:
-        self._in_progress = []
-        for step in steps:
-            if not step.is_over:
-                step.is_over = True
-                pending, before = step.pending, step.pending.bytes
-                pending.undo() if pending.log.is_abandoned else pending.end_step(step)
-                self.bytes -= before - pending.bytes
-                if pending.is_waiting:
-                    self._waiting[pending] = None
-        self._begin()
+    def count_too_late(self: PendingWrites, step: WriteStep) -> None:
+        self.steps -= 1
+        pending, before = step.pending, step.pending.bytes
+        if not step.is_over:
+            step.is_over = True
+            pending.undo() if pending.log.is_abandoned else pending.end_step(step)
+            self.bytes -= before - pending.bytes
+        self._begin(pending)
 
     with (
         patch.object(PendingAppends, "end_step", end_too_late),

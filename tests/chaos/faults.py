@@ -22,7 +22,7 @@ KILLED_GAP = 10.0  # the promise for kill -9 with default timeouts
 CLEAN_GAP = 1.0  # and for a clean restart
 SLOW_SECONDS = 0.5  # that a message takes on a link that is slow, one way
 NO_ROOM = "free some space"
-IS_SLOW = "a background thread writes"
+IS_SLOW = "background threads write"
 
 
 class Scene(NamedTuple):

@@ -42,8 +42,8 @@ class ManualThread:
     def run(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         self._jobs.append((work, done))
 
-    def take_turn(self) -> None:
-        work, done = self._jobs.pop(0)
+    def take_turn(self, number: int = 0) -> None:
+        work, done = self._jobs.pop(number)
         work()
         done(None)
 
@@ -169,10 +169,8 @@ def test_a_callback_that_fails_holds_up_no_other_log(fs: FaultyFileSystem) -> No
     one = logs.create(PARTITION, TOPIC_ID, LogConfig())
     other = logs.create(TopicPartition("orders", 1), TOPIC_ID, LogConfig())
     thread = slowed_down(one)
-    append(one, batch(b"first"))  # the thread begins with it; what follows is one round
-    for log in (one, other):
+    for log in (one, one, other):
         append(log, batch(b"a"))
-    thread.take_turn()
 
     def fail(size: int) -> None:
         raise RuntimeError("a callback failed")
@@ -180,9 +178,24 @@ def test_a_callback_that_fails_holds_up_no_other_log(fs: FaultyFileSystem) -> No
     one.watch_pending(fail, lambda: None)
     with pytest.raises(RuntimeError):
         thread.take_turn()
+    one.watch_pending(lambda size: None, lambda: None)
     append(other, batch(b"b"))
     thread.finish()
-    assert (other.offsets.written, other.has_pending) == (2, False)
+    assert [(log.offsets.written, log.has_pending) for log in (one, other)] == [(2, False)] * 2
+
+
+def test_a_write_that_takes_long_holds_up_no_other_log(fs: FaultyFileSystem) -> None:
+    logs = managed(fs)
+    one = logs.create(PARTITION, TOPIC_ID, LogConfig())
+    other = logs.create(TopicPartition("orders", 1), TOPIC_ID, LogConfig())
+    thread = slowed_down(one)
+    append(one, batch(b"a"))
+    append(other, batch(b"a"))
+    thread.take_turn(1)  # in another thread of the log dir
+    assert [log.offsets.written for log in (one, other)] == [0, 1]
+    append(one, batch(b"b"))
+    thread.finish()
+    assert [log.offsets.written for log in (one, other)] == [2, 1]
 
 
 def test_a_write_that_fails_is_undone_and_its_offsets_are_given_again(fs: FaultyFileSystem, log: Log) -> None:

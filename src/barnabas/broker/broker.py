@@ -12,7 +12,7 @@ from barnabas.cluster.deltas import Delta
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.safe_logging import line_limit, safe_logger
 from barnabas.common.types import TopicPartition
-from barnabas.log.dirs import LoadReport, make_private
+from barnabas.log.dirs import WRITERS, LoadReport, make_private
 from barnabas.log.recovery import ShutdownKind
 
 logger = safe_logger(__name__)
@@ -51,7 +51,7 @@ class Broker(ConfiguredBroker):
         self.logs.lock()
         await self.in_thread(lambda: make_private(self.files, self.config.log_dirs))
         self.logs.use_background(self._in_background)
-        self.logs.use_threads(lambda name: self.platform.threads(1, name))
+        self.logs.use_threads(lambda name: self.platform.threads(WRITERS, name))
         self.inspections.start(self.platform.threads(1, "barnabas-inspect"), self.sockets.memory)
         await self.tiering.start(self.coordinators.groups)
 

@@ -1,8 +1,8 @@
 """Pending appends of one log on a slow disk (decision 0022).
 
 Theory of operation. The logs of a slow log dir do not write on the event loop. An append assigns offsets, checks and
-records the producer, and adds a copy of the batch to a queue: *log end* moves, *written* does not. A thread of the log
-dir runs one step per log at a time (log/dirs/slow_writes.py):
+records the producer, and adds a copy of the batch to a queue: *log end* moves, *written* does not. Threads of the
+log dir run one step per log at a time (log/dirs/slow_writes.py):
 
     queue:   append append append | roll append append | roll append ...
     step:    one write of all appends up to the next roll; a roll is always the first action of a step
@@ -18,6 +18,7 @@ everything below it is written.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ class PendingRoll:
 class WriteStep:
     """The next write of one log in the thread."""
 
-    __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll", "size")
+    __slots__ = ("appends", "error", "file", "is_over", "is_run", "pending", "roll", "running", "size")
 
     def __init__(
         self, pending: PendingAppends, roll: PendingRoll | None, appends: list[PendingAppend]
@@ -115,6 +116,7 @@ class WriteStep:
         self.file: File | None = None
         self.appends = appends
         self.size = sum(len(append.data) for append in appends)
+        self.running = threading.Lock()  # held by the thread while it runs the step
         self.is_run = False
         self.is_over = False
         """The event loop has processed the result, or cancelled the step."""

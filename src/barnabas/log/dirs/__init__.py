@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.log.dirs.properties import make_private as make_private
     from barnabas.log.dirs.properties import read_identity as read_identity
     from barnabas.log.dirs.properties import write_clean_shutdown as write_clean_shutdown
+    from barnabas.log.dirs.slow_writes import WRITERS as WRITERS
     from barnabas.log.dirs.state import FileLogDirState as FileLogDirState
     from barnabas.log.dirs.state import FolderInUseError as FolderInUseError
     from barnabas.log.dirs.state import LogDirState as LogDirState

@@ -55,8 +55,8 @@ class Disk(DiskHealth):
             return
         self.writes = PendingWrites(self, self.slow_seconds, self._monotonic, thread)
         logger.warning(
-            "%s is slow: writes took longer than %d ms (barnabas.log.dir.slow.write.ms); a background thread writes "
-            "to it now, and producers wait for that thread",
+            "%s is slow: writes took longer than %d ms (barnabas.log.dir.slow.write.ms); background threads write "
+            "to it now, and producers wait for them",
             self.folder,
             self.slow_seconds * 1000,
         )

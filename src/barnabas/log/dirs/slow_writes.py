@@ -1,17 +1,17 @@
-"""Writes to a slow log dir: timed first, then in a background thread.
+"""Writes to a slow log dir: timed first, then in background threads.
 
     direct --(loop was blocked)--> timed --(SLOW_WRITES slow ones in CALM_SECONDS)--> pending
        ^                             |                                                   |
        +-(CALM_SECONDS without one)--+-------------(and all appends are written)---------+
 
 *Direct* is the normal case: `Disk.writes` is None, and nothing is measured. After the event loop was blocked, writes
-are timed for a while, to find out whether this disk is the cause. In *pending*, a thread of the dir writes
-(log/pending.py), in rounds: one step of each log with pending appends.
+are timed for a while, to find out whether this disk is the cause. In *pending*, threads of the dir write
+(log/pending.py): one step of a log at a time, and different logs at the same time, because a slow write is mostly
+waiting.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -27,6 +27,8 @@ SLOW_WRITES = 3
 """Slow writes within CALM_SECONDS before the thread is used; a single one may be an outlier."""
 CALM_SECONDS = 10.0
 """Longer than the five seconds between writebacks of the page cache, so that these cause no flapping."""
+WRITERS = 8
+"""Threads of a slow log dir, as many as Kafka's num.io.threads. They are started when they are needed."""
 MAX_PENDING_BYTES = 64 << 20
 """Limit of pending bytes per log dir; appends beyond it fail with a retriable error."""
 
@@ -77,22 +79,20 @@ class TimedWrites:
 
 
 class PendingWrites:
-    """Writes in a thread, in rounds of one step per log."""
+    """Writes in threads, one step of a log at a time."""
 
     def __init__(
         self,
         disk: DiskHealth,
         slow_seconds: float,
         monotonic: Callable[[], float],
-        thread: BackgroundWriter,
+        threads: BackgroundWriter,
     ) -> None:
         self._disk = disk
         self._slow_seconds = slow_seconds
         self._monotonic = monotonic
-        self._thread = thread
-        self._waiting: dict[PendingAppends, None] = {}
-        self._in_progress: list[WriteStep] = []
-        self._running = threading.Lock()  # held by the thread during a step
+        self._threads = threads
+        self.steps = 0  # in progress
         self.last_trouble = monotonic()
         self.bytes = 0
 
@@ -110,49 +110,38 @@ class PendingWrites:
             raise DiskBusy(self._disk.folder, self.bytes)
         pending = log.begin_pending(self.drop)
         pending.add(batch, last_offset, max_timestamp, producer_id, now_ms)
-        self._waiting[pending] = None
         self.bytes += size
-        self._begin()
+        self._begin(pending)
 
-    def _begin(self) -> None:
-        """Start a round: one step of each log with pending appends."""
-        if self._in_progress or not self._waiting:
+    def _begin(self, pending: PendingAppends) -> None:
+        """Start the next step of a log, unless one is in progress."""
+        if not pending.is_waiting:
             return
-        waiting, self._waiting = self._waiting, {}
-        for pending in waiting:
-            if pending.log.is_abandoned:
-                self._drop(pending)
-        steps = self._in_progress = [pending.begin_step() for pending in waiting if pending.is_waiting]
-        if steps:
-            self._thread.run(lambda: self._run(steps), lambda error: self._end(steps))
+        if pending.log.is_abandoned or self._disk.error is not None:
+            self._drop(pending)
+            return
+        step = pending.begin_step()
+        self.steps += 1
+        self._threads.run(lambda: self._run(step), lambda error: self._end(step))
 
-    def _run(self, steps: list[WriteStep]) -> None:
-        """Run a round, in the thread."""
-        for step in steps:
-            with self._running:
-                if step.is_over:
-                    continue
-                started = self._monotonic()
-                step.run()
-                now = self._monotonic()
-            if now - started >= self._slow_seconds:
-                self.last_trouble = now
+    def _run(self, step: WriteStep) -> None:
+        """Run a step, in a thread."""
+        with step.running:
+            if step.is_over:
+                return
+            started = self._monotonic()
+            step.run()
+            now = self._monotonic()
+        if now - started >= self._slow_seconds:
+            self.last_trouble = now
 
-    def _end(self, steps: list[WriteStep]) -> None:
-        """End a round, on the event loop. Appends of callbacks wait for the next round."""
-        failures = []
-        for step in steps:
-            try:
-                self._end_step(step)
-            except Exception as failure:  # raised by a callback; the steps of other logs must still end
-                failures.append(failure)
-        self._in_progress = []
-        if self._disk.error is not None:
-            for pending in list(self._waiting):
-                self._drop(pending)
-        self._begin()
-        if failures:
-            raise failures[0]
+    def _end(self, step: WriteStep) -> None:
+        """End a step and start the next one, on the event loop."""
+        self.steps -= 1
+        try:
+            self._end_step(step)  # its callbacks may raise
+        finally:
+            self._begin(step.pending)
 
     def _end_step(self, step: WriteStep) -> None:
         if step.is_over:
@@ -161,27 +150,22 @@ class PendingWrites:
         pending = step.pending
         is_void = step.error is not None or pending.log.is_abandoned
         self.bytes -= pending.bytes if is_void else step.size  # before callbacks, which may append
-        try:
-            if pending.log.is_abandoned:
-                pending.undo()
-            else:
-                pending.end_step(step)
-        finally:
-            if pending.is_waiting:
-                self._waiting[pending] = None
+        if pending.log.is_abandoned:
+            pending.undo()
+        else:
+            pending.end_step(step)
 
     def drop(self, pending: PendingAppends) -> None:
         """Wait for the current write of a log, and undo its other pending appends."""
-        step = pending.step
-        if step is not None:
-            with self._running:
-                is_run, step.is_over = step.is_run, not step.is_run
-            if is_run:
-                self._end_step(step)
+        while (step := pending.step) is not None:
+            with step.running:
+                step.is_over = not step.is_run
+            if step.is_over:
+                break
+            self._end_step(step)  # its callbacks may append, which starts another step
         self._drop(pending)
 
     def _drop(self, pending: PendingAppends) -> None:
-        self._waiting.pop(pending, None)
         if not pending.is_over:
             self.bytes -= pending.bytes
             pending.undo()
@@ -190,7 +174,7 @@ class PendingWrites:
     def is_over(self) -> bool:
         """True if the disk was fast for CALM_SECONDS and nothing is pending."""
         calm = self._monotonic() - self.last_trouble >= CALM_SECONDS
-        return calm and not self._in_progress and not self._waiting
+        return calm and not self.steps
 
     def close(self) -> None:
-        self._thread.close()
+        self._threads.close()
