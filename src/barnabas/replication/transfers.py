@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ from barnabas.common.safe_logging import safe_logger
 from barnabas.common.types import TopicPartition, Uuid
 from barnabas.config.topic import LogConfig
 from barnabas.log import DiskFull, Log
-from barnabas.log.dirs import Expected, LogManager
+from barnabas.log.dirs import Expected, LogDir, LogManager
 
 RETRY_SECONDS = 0.05  # while a move to another log dir is between its steps
 DISK_FULL_SECONDS = 1.0
@@ -46,6 +47,15 @@ class TransferState(Enum):
     OPENING = "opening"
     OPEN = "open"
     CLOSING = "closing"
+
+
+@dataclass(slots=True)
+class _CheckpointWrites:
+    """Requests to write the checkpoints of a log dir: their number, and how many are done."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    requested: int = 0
+    done: int = 0
 
 
 class PartitionTransfers:
@@ -75,6 +85,10 @@ class PartitionTransfers:
         self._wanted: list[TopicPartition] = []
         self._topic_ids: dict[TopicPartition, Uuid] = {}
         """Of partitions that are wanted, by the image at that time."""
+        self._granted_holds: Holds = {}
+        """To be opened next, together."""
+        self._is_opening = False
+        self._writes: dict[LogDir, _CheckpointWrites] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._is_stopping = False
@@ -198,7 +212,10 @@ class PartitionTransfers:
         opening = {each: hold for each, hold in holds.items() if each not in unwanted}
         if opening:
             self._states |= dict.fromkeys(opening, TransferState.OPENING)
-            self._run(self._open(opening))
+            self._granted_holds |= opening
+            if not self._is_opening:
+                self._is_opening = True
+                self._run(self._open_granted())
 
     def _is_awaited(self, tp: TopicPartition) -> bool:
         """True if the log is to be served here, or to be deleted: it was ours when its topic was deleted."""
@@ -208,6 +225,15 @@ class PartitionTransfers:
     def _is_ours(self, tp: TopicPartition) -> bool:
         state = self._image().partition(tp.topic, tp.partition)
         return state is not None and self._broker_id in state.replicas
+
+    async def _open_granted(self) -> None:
+        """Open one batch after the other: each reads the checkpoints of all partitions."""
+        try:
+            while self._granted_holds:
+                holds, self._granted_holds = self._granted_holds, {}
+                await self._open(holds)
+        finally:
+            self._is_opening = False
 
     async def _open(self, holds: Holds) -> None:
         stops = {each: hold.stop for each, hold in holds.items()}
@@ -275,18 +301,26 @@ class PartitionTransfers:
                 await asyncio.sleep(DISK_FULL_SECONDS)
         if closing is not None:
             await self._in_thread(closing.job.run)
-            for step in self._logs.handover.end_closing([closing]):
-                await self._noted(step)
+            for log_dir in self._logs.handover.end_closing([closing]):
+                await self._write_checkpoints(log_dir)
 
-    async def _noted(self, step: Callable[[], None]) -> None:
-        """Write checkpoints, when there is room for them: until then, no other process may open the partitions."""
-        while True:
-            try:
-                await self._in_thread(step)
-                return
-            except DiskFull as error:
-                logger.warning("cannot write a checkpoint, will retry: %s", error)
-                await asyncio.sleep(DISK_FULL_SECONDS)
+    async def _write_checkpoints(self, log_dir: LogDir) -> None:
+        """Write the checkpoints, when there is room for them: until then, no other process may open the partitions.
+
+        Partitions that are closed while a write runs share the next one.
+        """
+        writes = self._writes.setdefault(log_dir, _CheckpointWrites())
+        writes.requested += 1
+        number = writes.requested
+        async with writes.lock:
+            while writes.done < number:
+                covered = writes.requested
+                try:
+                    await self._in_thread(self._logs.checkpoint_step(log_dir))
+                    writes.done = covered
+                except DiskFull as error:
+                    logger.warning("cannot write a checkpoint, will retry: %s", error)
+                    await asyncio.sleep(DISK_FULL_SECONDS)
 
     async def _end_deletion(self, tp: TopicPartition, log: Log | None) -> None:
         if log is not None:
@@ -295,7 +329,7 @@ class PartitionTransfers:
         for log_dir in self._logs.dirs:
             if tp in log_dir.unwritten_deletions and log_dir.disk.error is None:
                 try:
-                    await self._noted(self._logs.checkpoint_step(log_dir))
+                    await self._write_checkpoints(log_dir)
                 except KafkaError as error:
                     logger.error("the deletion of %s cannot be noted: %s", tp, error)
                     return

@@ -20,8 +20,8 @@ def close_one(logs: LogManager, partition: TopicPartition = PARTITION) -> None:
     closing = logs.handover.begin_closing(partition)
     assert closing is not None
     closing.job.run()
-    for step in logs.handover.end_closing([closing]):
-        step()
+    for log_dir in logs.handover.end_closing([closing]):
+        logs.checkpoint_step(log_dir)()
 
 
 def open_one(logs: LogManager, stop: ShutdownKind, partition: TopicPartition = PARTITION) -> None:

@@ -71,9 +71,9 @@ class LogHandover:
         del self._logs_by_partition[partition]  # no housekeeping, no checkpoint of the log itself
         return ClosingLog(log, log_dir, job)
 
-    def end_closing(self, closing: Iterable[ClosingLog]) -> list[Callable[[], None]]:
-        """Note the ends of synced logs. Return the steps that write their checkpoints, for any thread: another
-        process may open the partitions only after them. A step raises KafkaError if the disk fails."""
+    def end_closing(self, closing: Iterable[ClosingLog]) -> list[LogDir]:
+        """Note the ends of synced logs. Return their log dirs: another process may open the partitions only after their
+        checkpoints are written (`checkpoint_step`)."""
         log_dirs: dict[LogDir, None] = {}
         for log, log_dir, job in closing:
             log.complete_flush(job)
@@ -81,7 +81,7 @@ class LogHandover:
             del self._dir_of[log.topic_partition]
             log.abandon()
             log_dirs[log_dir] = None
-        return [self._logs.checkpoint_step(log_dir) for log_dir in log_dirs]
+        return list(log_dirs)
 
     def released(self, partition: TopicPartition) -> None:
         """Write nothing about a partition that another process may open. What is kept of it becomes outdated."""
