@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.coordinators import Coordinators
-from barnabas.cluster.image import MetadataImage, PartitionState
+from barnabas.cluster.image import EMPTY_IMAGE, MetadataImage, PartitionState
 from barnabas.config.broker import BrokerConfig
 from barnabas.groups import Group, GroupShard, ModernGroup
 from barnabas.groups.classic import ClassicGroup
@@ -33,6 +33,8 @@ class ExporterNeeds(Protocol):
     def coordinators(self) -> Coordinators: ...
     @property
     def image(self) -> MetadataImage: ...
+    @property
+    def node_id(self) -> int: ...
     @property
     def replicas(self) -> ReplicaManager: ...
 
@@ -66,14 +68,26 @@ def _declare_topics(registry: Registry, broker: ExporterNeeds) -> None:
         catalogue.CURRENT_OFFSET: lambda partition: partition.log.high_watermark,
         catalogue.OLDEST_OFFSET: lambda partition: partition.log.log_start_offset,
     }
-    registry.read_by(catalogue.BROKERS, lambda: len(broker.image.brokers))
-    registry.computed(catalogue.BROKER_INFO, lambda: _brokers(broker.image))
-    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partition_counts(broker.image))
-    registry.computed(catalogue.LEADER, lambda: _leaders(broker.image))
+
+    def image() -> MetadataImage:
+        """One of several processes of a node reports what all of them know: the controller."""
+        own, controller = broker.image.brokers.get(broker.node_id), broker.image.controller_id
+        is_silent = own is not None and own.node >= 0 and controller != broker.node_id
+        return EMPTY_IMAGE if is_silent else broker.image
+
+    registry.computed(catalogue.BROKERS, lambda: _broker_count(image()))
+    registry.computed(catalogue.BROKER_INFO, lambda: _brokers(image()))
+    registry.computed(catalogue.TOPIC_PARTITIONS, lambda: _partition_counts(image()))
+    registry.computed(catalogue.LEADER, lambda: _leaders(image()))
     for metric, of_state in of_states.items():
-        registry.computed(metric, _each_state(broker, of_state))
+        registry.computed(metric, _each_state(image, of_state))
     for metric, of_partition in of_led.items():
         registry.computed(metric, _each_led(broker, of_partition))
+
+
+def _broker_count(image: MetadataImage) -> Iterator[Sample]:
+    if image.brokers:
+        yield Sample("", (), len(image.brokers))
 
 
 def _brokers(image: MetadataImage) -> Iterator[Sample]:
@@ -96,10 +110,10 @@ def _leaders(image: MetadataImage) -> Iterator[Sample]:
 
 
 def _each_state(
-    broker: ExporterNeeds, read: Callable[[PartitionState], int]
+    image: Callable[[], MetadataImage], read: Callable[[PartitionState], int]
 ) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
-        for topic, index, state in broker.image.partitions():
+        for topic, index, state in image().partitions():
             yield Sample("", (("topic", topic.name), ("partition", str(index))), int(read(state)))
 
     return samples

@@ -19,6 +19,7 @@ from barnabas.cluster.image import BrokerState, MetadataImage, PartitionState, e
 from barnabas.common.clock import Clock
 from barnabas.common.types import TopicPartition
 from barnabas.common.version import __version__
+from barnabas.config.broker import BrokerConfig
 from barnabas.config.setting import ConfigError
 from barnabas.groups import declare_group_metrics
 from barnabas.metrics import (
@@ -33,6 +34,7 @@ from barnabas.network import (
     Listener,
     LoopMonitor,
     SocketServer,
+    TlsListeners,
     declare_network_metrics,
     warn_if_metrics_exposed,
 )
@@ -142,6 +144,8 @@ class Monitoring:
         declare_audit_metrics(registry, broker.audit)
         clock = broker.clock
         registry.read_by(catalogue.CLOCK_JUMP, lambda: (clock.now_ms() - clock.expiry_ms()) / 1000)
+        up = Sample("", (("broker", str(broker.node_id)),), 1)
+        registry.computed(catalogue.PROCESS_UP, lambda: [up])
         declare_process_metrics(registry, broker.node_id, lambda: broker.cluster_id)
         registry.add_source(broker.telemetry.families)
         self._unclean_elections = registry.counter(catalogue.UNCLEAN_ELECTIONS).labels()
@@ -150,7 +154,7 @@ class Monitoring:
         """Start monitoring; `address` is HOST:PORT (`barnabas.metrics.listen`), or empty for no HTTP server."""
         self._loop_monitor.start()
         if address:
-            self._secure(address)
+            secure_metrics(self.http, self._broker.config, self._broker.sockets.tls)
             host, _, port = address.rpartition(":")
             try:
                 await self.http.start(host.strip("[]"), int(port))
@@ -158,17 +162,6 @@ class Monitoring:
                 reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
                 raise OSError(error.errno, f"barnabas.metrics.listen={address}: {reason}") from error
         self.is_serving = True
-
-    def _secure(self, address: str) -> None:
-        config, name = self._broker.config, self._broker.config["barnabas.metrics.tls.listener"].upper()
-        credentials = credentials_from(config)
-        tls = self._broker.sockets.tls
-        if name and name not in tls:
-            raise ConfigError(
-                f"barnabas.metrics.tls.listener={name} is not the name of a listener with TLS (listeners)"
-            )
-        self.http.secure(credentials, (lambda: tls[name].context) if name else None)
-        warn_if_metrics_exposed(address, is_authenticated=bool(credentials), is_encrypted=bool(name))
 
     async def stop(self) -> None:
         self.is_serving = False
@@ -203,6 +196,18 @@ class Monitoring:
         if refusal is not None:
             details["refused"] = refusal
         return healthy, details
+
+
+def secure_metrics(server: MetricsServer, config: BrokerConfig, tls: TlsListeners) -> None:
+    """Set the credentials and the TLS of `barnabas.metrics.listen`; raise ConfigError if they are invalid."""
+    name, credentials = config["barnabas.metrics.tls.listener"].upper(), credentials_from(config)
+    if name and name not in tls:
+        raise ConfigError(
+            f"barnabas.metrics.tls.listener={name} is not the name of a listener with TLS (listeners)"
+        )
+    server.secure(credentials, (lambda: tls[name].context) if name else None)
+    address = config["barnabas.metrics.listen"]
+    warn_if_metrics_exposed(address, is_authenticated=bool(credentials), is_encrypted=bool(name))
 
 
 # The cluster

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from barnabas.metrics.text import label_text as label_text
     from barnabas.metrics.text import number_text as number_text
     from barnabas.metrics.text import render_lines as render_lines
+    from barnabas.metrics.text import sample_line as sample_line
     from barnabas.metrics.topics import TopicCounters as TopicCounters
     from barnabas.metrics.topics import TopicMetrics as TopicMetrics
 else:

@@ -276,6 +276,9 @@ AUDIT_LOST = counter(
 )
 
 # The process
+PROCESS_UP = gauge(
+    "barnabas_process_up", "1 if a broker process of this node answers, otherwise 0.", "broker"
+)
 INFO = gauge("barnabas_info", "Always 1; the labels identify the broker.", "version", "node_id", "cluster_id")
 START_TIME = gauge("process_start_time_seconds", "Start time of the broker, in seconds since 1970.")
 CPU_SECONDS = counter("process_cpu_seconds_total", "CPU time of the process.")

@@ -19,7 +19,7 @@ def render_lines(registry: Registry) -> Iterator[str]:
     for family in registry.families():
         yield header(family.metric)
         for sample in family.samples():
-            yield _line(family.metric.name, sample)
+            yield sample_line(family.metric.name, sample)
 
 
 def header(metric: Metric) -> str:
@@ -27,8 +27,9 @@ def header(metric: Metric) -> str:
     return f"# HELP {metric.name} {_escape_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
 
 
-def _line(name: str, sample: Sample) -> str:
-    return f"{name}{sample.suffix}{label_text(sample.labels)} {number_text(sample.value)}\n"
+def sample_line(name: str, sample: Sample, *labels: tuple[str, str]) -> str:
+    """The line of a sample; `labels` are added to its own."""
+    return f"{name}{sample.suffix}{label_text((*labels, *sample.labels))} {number_text(sample.value)}\n"
 
 
 def label_text(labels: Iterable[tuple[str, str]]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -94,7 +95,14 @@ class MetricsServer:
     async def start(self, host: str, port: int) -> None:
         """Listen on `host`: `*` for every address, empty for loopback."""
         bind_host = None if host == "*" else host or "127.0.0.1"
-        self._server = await asyncio.start_server(self._serve, bind_host, port, limit=HEAD_BYTES)
+        self._started(await asyncio.start_server(self._serve, bind_host, port, limit=HEAD_BYTES))
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Accept the clients of a socket that is bound already."""
+        self._started(await asyncio.start_server(self._serve, sock=listening, limit=HEAD_BYTES))
+
+    def _started(self, server: asyncio.Server) -> None:
+        self._server = server
         self.port = self._server.sockets[0].getsockname()[1]
         self._is_local = all(is_loopback(each.getsockname()[0]) for each in self._server.sockets)
 
@@ -156,7 +164,7 @@ class MetricsServer:
             return _encode(HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed; use GET or HEAD\n")
         path, is_authenticated = target.partition("?")[0], self._credentials.accept(head)
         if path in ("/health", "/healthz"):
-            response = self._health_response(with_details=is_authenticated)
+            response = await self._health_response(with_details=is_authenticated)
         elif not is_authenticated:
             response = await self._unauthorized()
         elif path == "/metrics":
@@ -165,8 +173,8 @@ class MetricsServer:
             response = _encode(HTTPStatus.NOT_FOUND, "not found; use /metrics or /health\n")
         return response if method == "GET" else response[: response.index(b"\r\n\r\n") + 4]
 
-    def _health_response(self, *, with_details: bool) -> bytes:
-        is_healthy, details = self._health()
+    async def _health_response(self, *, with_details: bool) -> bytes:
+        is_healthy, details = await self.state()
         status = HTTPStatus.OK if is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
         shown = details if with_details else {"status": details["status"]}
         return _encode(status, json.dumps(shown) + "\n", "application/json")
@@ -188,14 +196,23 @@ class MetricsServer:
 
     async def _render(self) -> bytes:
         try:
-            lines: list[str] = []
-            for number, line in enumerate(self._lines(), 1):
-                lines.append(line)
-                if number % LINES_PER_SLICE == 0:
-                    await asyncio.sleep(0)
-            return _encode(HTTPStatus.OK, "".join(lines), CONTENT_TYPE)
+            return _encode(HTTPStatus.OK, await self.page(), CONTENT_TYPE)
         finally:
             self._rendering = None
+
+    # -- content ------------------------------------------------------------------------------------
+
+    async def page(self) -> str:
+        lines: list[str] = []
+        for number, line in enumerate(self._lines(), 1):
+            lines.append(line)
+            if number % LINES_PER_SLICE == 0:
+                await asyncio.sleep(0)
+        return "".join(lines)
+
+    async def state(self) -> tuple[bool, Mapping[str, object]]:
+        """Health, and its details."""
+        return self._health()
 
 
 class MetricsThread:

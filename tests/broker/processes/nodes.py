@@ -25,6 +25,7 @@ QUICK = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 50,
     "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
     "topic.metadata.refresh.fast.interval.ms": 50,
 }
 

@@ -1,12 +1,15 @@
 """`barnabas serve --processes`: signals, companions, and what is refused in one sentence before anything is touched."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +64,48 @@ def until_started_again(node: Node, before: int) -> None:
 
 def until_led_by_both(node: Node, topic: str) -> None:
     until(lambda: set(leaders(node, topic).values()) == {1, 1001})
+
+
+def test_one_address_has_the_metrics_and_the_health_of_all_processes(tmp_path: Path) -> None:
+    port = free_ports(1)
+    with Node(tmp_path / "data", "--set", f"barnabas.metrics.listen=127.0.0.1:{port}").start(2) as node:
+        url = f"http://127.0.0.1:{port}"
+        until(lambda: health(url)["status"] == "up")
+        create_topic(node, "orders", 4)
+        page = urllib.request.urlopen(f"{url}/metrics").read().decode()
+        heads = re.findall("^# TYPE .*$", page, re.MULTILINE)
+        assert len(heads) == len(set(heads))
+        for broker in (1, 1001):
+            assert f'barnabas_process_up{{broker="{broker}"}} 1\n' in page
+            leader_count = rf'^kafka_server_replicamanager_leadercount{{broker="{broker}"}} (\d+)$'
+            assert re.findall(leader_count, page, re.MULTILINE) == ["2"]
+        assert (
+            len(re.findall("^kafka_brokers{", page, re.MULTILINE)) == 1
+        )  # a value of the cluster is there once
+        os.kill(node.pid(1), signal.SIGSTOP)
+        assert health(url)["processes"] | {"1": {}} == {"1": {}, "1001": {"status": "down"}}
+        os.kill(node.pid(1), signal.SIGCONT)
+        until(lambda: health(url)["status"] == "up")
+        node.kill(1)
+        until(lambda: health(url)["status"] == "up")
+        kill_metrics_process(node)
+        until(lambda: health(url)["status"] == "up", ignoring=OSError)
+        assert node.stop() == 0
+
+
+def health(url: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(f"{url}/health") as response:
+            found: dict[str, Any] = json.load(response)
+    except urllib.error.HTTPError as error:
+        found = json.load(error)
+    return found
+
+
+def kill_metrics_process(node: Node) -> None:
+    children = Path(f"/proc/{node.supervisor_pid}/task/{node.supervisor_pid}/children").read_text().split()
+    (pid,) = set(map(int, children)) - {node.pid(0), node.pid(1)}
+    os.kill(pid, signal.SIGKILL)
 
 
 def companion_of(node: Node) -> int:

@@ -44,7 +44,11 @@ def test_any_free_port_stays_any_free_port() -> None:
     ("count", "settings", "words"),
     [
         (2, {"listeners": "PLAINTEXT://:9092,SSL://:9093"}, "port 9093.*barnabas.processes.port.step"),
-        (3, {"barnabas_metrics_listen": "127.0.0.1:9094"}, "port 9094.*barnabas.metrics.listen"),
+        (
+            3,
+            {"barnabas_metrics_listen": "127.0.0.1:9094"},
+            "process 2 .*port 9094.*barnabas.metrics.listen",
+        ),
         (2, {"zookeeper_connect": "zk:2181"}, "zookeeper.connect is set.*one process only"),
         (2, {"listeners": "PLAINTEXT://:65535"}, "port 65536.*lower port"),
         (2, {"node_id": "1001"}, "node.id=1001 allows one process only"),

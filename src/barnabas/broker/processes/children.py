@@ -35,6 +35,7 @@ class Child:
     failure: str = ""
     lines: list[str] | None = None
     """What its first run has announced."""
+    is_ready: bool = False
     turns_away: bool = False
     backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, MAX_PAUSE, jitter=0))
 
@@ -48,7 +49,7 @@ class Child:
     def forked(self, pid: int, link: HubProcess, now: float) -> None:
         self.pid, self.link, self.forked_at = pid, link, now
         self.fork_at = self.down_since = None
-        self.exit_code, self.failure = 0, ""
+        self.exit_code, self.failure, self.is_ready = 0, "", False
 
     def ended(self, now: float) -> None:
         """Choose the time of the next fork: at once after a first kill, later if it ends again and again."""

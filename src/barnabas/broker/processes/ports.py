@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import socket
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -10,7 +11,9 @@ from barnabas.cluster import MAX_PROCESSES, broker_of, check_node_id
 from barnabas.common.cpus import usable_cpus
 from barnabas.common.errors import KafkaError
 from barnabas.config.broker import BrokerConfig
+from barnabas.config.listeners import ListenerSpec
 from barnabas.config.setting import ConfigError
+from barnabas.network import Listener
 
 STEP = "barnabas.processes.port.step"
 METRICS = "barnabas.metrics.listen"
@@ -85,7 +88,7 @@ class NodeConfig:
                         f"process {k} would listen on port {port} for {name}, which {used[port]} has: set {STEP}, the "
                         "distance of the processes' ports, or other ports"
                     )
-                used[port] = f"{name} of process {k}"
+                used[port] = name if name == METRICS else f"{name} of process {k}"
 
     def _ports(self, k: int) -> Iterator[tuple[str, int]]:
         """Names and ports of process k, without those that are chosen by the system."""
@@ -93,8 +96,8 @@ class NodeConfig:
         for spec in config.listeners:
             if spec.port:
                 yield spec.name, spec.port + k * config[STEP]
-        if config[METRICS] and not config[METRICS].endswith(":0"):
-            yield METRICS, int(config[METRICS].rpartition(":")[2]) + k * config[STEP]
+        if k == 0 and config[METRICS] and not config[METRICS].endswith(":0"):
+            yield METRICS, int(config[METRICS].rpartition(":")[2])
 
     def _properties_of(self, k: int) -> dict[str, str]:
         config, properties = self.node, dict(self._properties)
@@ -107,8 +110,7 @@ class NodeConfig:
         for name in SHARED:
             if config[name] > 0:
                 properties[name] = str(max(config[name] // self.count, 1))
-        if config[METRICS]:
-            properties[METRICS] = _shifted(config[METRICS], k * config[STEP])
+        properties.pop(METRICS, None)  # one address for all
         if k > 0 and config["barnabas.audit.file"]:
             properties["barnabas.audit.file"] = f"{config['barnabas.audit.file']}.{k}"
         return properties
@@ -118,3 +120,21 @@ def _shifted(listener: str, distance: int) -> str:
     """`NAME://HOST:PORT` or `HOST:PORT` with another port. Port 0 stays: any free port."""
     address, _, port = listener.rpartition(":")
     return listener if port == "0" or not distance else f"{address}:{int(port) + distance}"
+
+
+def bound_ports(node: NodeConfig) -> list[dict[str, socket.socket]]:
+    """Listening sockets of each process by listener. Raise OSError if a port is in use."""
+    return [{spec.name: _bound(config, spec) for spec in config.listeners} for config in node.processes]
+
+
+def _bound(config: BrokerConfig, spec: ListenerSpec) -> socket.socket:
+    listener = Listener(
+        spec.name,
+        spec.host,
+        spec.port,
+        backlog=config["socket.listen.backlog.size"],
+        receive_buffer=config["socket.receive.buffer.bytes"],
+        send_buffer=config["socket.send.buffer.bytes"],
+    )
+    listener.open()
+    return listener.detach()

@@ -14,6 +14,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.companions import BrokerCompanion, CompanionStart
 from barnabas.broker.main import MakeCompanion, serve_until, stop_signals
 from barnabas.broker.platform import Platform
+from barnabas.broker.processes.metrics import answer_questions
 from barnabas.client.security import ClientSecurity
 from barnabas.cluster import Answer, Locate, NodePeers, NodeProcess, Peers
 from barnabas.cluster.hub import (
@@ -88,6 +89,8 @@ class NodeService(NamedTuple):
     announce: Callable[[list[str]], None]
     companions: Sequence[MakeCompanion] = ()
     registry_address: str = ""
+    ends_with: int | None = None
+    """Descriptor of a pipe: the node stops when it is closed."""
 
 
 class ProcessStart(NamedTuple):
@@ -193,6 +196,15 @@ async def _serve(start: ProcessStart) -> None:
     broker = Broker(start.config, platform=ProcessPlatform(start, session), cluster=cluster)
     service = start.service
     broker.registry_address = service.registry_address
+
+    questions: set[asyncio.Task[None]] = set()
+
+    def monitored(end: socket.socket) -> None:
+        task = asyncio.ensure_future(answer_questions(broker, end))
+        questions.add(task)
+        task.add_done_callback(questions.discard)
+
+    session.on_monitor = monitored
 
     async def announce(ready: Broker) -> None:
         session.ready(await service.lines_of(ready))

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,11 @@ from barnabas.broker.companions import CompanionStart
 from barnabas.broker.main import notify_service_manager, stop_signals
 from barnabas.broker.processes.children import Child
 from barnabas.broker.processes.companions import KeptCompanions
-from barnabas.broker.processes.ports import NodeConfig
+from barnabas.broker.processes.metrics import MetricsChild, MetricsStart, bound, run_metrics
+from barnabas.broker.processes.ports import METRICS, NodeConfig, bound_ports
 from barnabas.broker.processes.process import NodeService, ProcessStart, import_all, run_process
 from barnabas.broker.security.tls import tls_from
-from barnabas.cluster import METADATA_FOLDER, NodeProcess
+from barnabas.cluster import METADATA_FOLDER, NodeProcess, broker_of
 from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.cluster.hub import (
     AboutLogDir,
@@ -44,11 +46,9 @@ from barnabas.common.files import LocalFileSystem
 from barnabas.common.safe_logging import safe_logger
 from barnabas.controller import check_ids, check_supported
 from barnabas.log.dirs import kernel_boot_id
-from barnabas.network import Listener
 
 if TYPE_CHECKING:
-    from barnabas.config.broker import BrokerConfig
-    from barnabas.config.listeners import ListenerSpec
+    pass
 
 logger = safe_logger(__name__)
 
@@ -62,6 +62,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._children: list[Child] = []
         self._companions = KeptCompanions()
+        self._metrics: MetricsChild | None = None
         self._sessions = 0
         self._is_stopping = False
         self._is_announced = False
@@ -78,7 +79,9 @@ class Supervisor:
         fs, config = LocalFileSystem(), self._node.node
         folders = [folder.rstrip(os.sep) or os.sep for folder in config.log_dirs]
         dirs = NodeLogDirs(fs, folders, self._node.node_id, kernel_boot_id())
-        self._children = [Child(k, listening) for k, listening in enumerate(self._listen())]
+        self._children = [Child(k, listening) for k, listening in enumerate(bound_ports(self._node))]
+        if config[METRICS]:
+            self._metrics = MetricsChild(bound(config[METRICS]))
         dirs.lock()
         self._hub = Hub(fs, os.path.join(folders[0], METADATA_FOLDER), dirs, self._node.count)
         check_supported(self._hub.image, self._node.node_id, SUPPORTED_FEATURES)
@@ -97,26 +100,6 @@ class Supervisor:
         if self._failure:
             raise SystemExit(self._failure)
 
-    def _listen(self) -> list[dict[str, socket.socket]]:
-        """Bind the ports of all processes. Raise OSError if one is in use."""
-        return [
-            {spec.name: self._bound(config, spec) for spec in config.listeners}
-            for config in self._node.processes
-        ]
-
-    @staticmethod
-    def _bound(config: BrokerConfig, spec: ListenerSpec) -> socket.socket:
-        listener = Listener(
-            spec.name,
-            spec.host,
-            spec.port,
-            backlog=config["socket.listen.backlog.size"],
-            receive_buffer=config["socket.receive.buffer.bytes"],
-            send_buffer=config["socket.send.buffer.bytes"],
-        )
-        listener.open()
-        return listener.detach()
-
     def _catch_signals(self) -> None:
         self._wakeup.setblocking(False)
         self._wake.setblocking(False)
@@ -125,11 +108,17 @@ class Supervisor:
             signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._drain_wakeup)
+        if (pipe := self._service.ends_with) is not None:
+            self._selector.register(pipe, selectors.EVENT_READ, lambda: self._pipe_closed(pipe))
 
     def _drain_wakeup(self) -> None:
         with suppress(BlockingIOError):
             while self._wakeup.recv(4096):
                 pass
+
+    def _pipe_closed(self, pipe: int) -> None:
+        self._selector.unregister(pipe)
+        self._is_stopping = True
 
     def _stop(self, number: int, frame: object) -> None:
         self._is_stopping = True
@@ -146,7 +135,7 @@ class Supervisor:
                 if self._companions.stop(now):
                     ordered_at = now
                     self._order_stop()
-            elif all(child.is_down for child in self._children):
+            elif all(child.is_down for child in self._children) and not self._has_metrics:
                 return
             elif now > ordered_at + STOP_SECONDS:
                 self._kill_all()
@@ -162,11 +151,18 @@ class Supervisor:
             else:
                 child.turn_away(self._selector, now)
         self._companions.run_due(now)
+        if self._metrics is not None and self._metrics.is_due(now):
+            self._fork_metrics(self._metrics)
+
+    @property
+    def _has_metrics(self) -> bool:
+        return self._metrics is not None and self._metrics.pid is not None
 
     def _timeout(self, now: float) -> float:
         due = [self._hub.due, self._companions.due]
         if not self._is_stopping:
             due += [each.fork_at for each in self._children]
+            due += [] if self._metrics is None else [self._metrics.fork_at]
         return max(min([now + 1.0, *(each for each in due if each is not None)]) - now, 0.0)
 
     def _order_stop(self) -> None:
@@ -178,6 +174,9 @@ class Supervisor:
             child.close_ports()
             if child.link is not None:
                 child.link.channel.send(StopProcess())
+        if self._metrics is not None:
+            self._metrics.listening.close()
+            self._metrics.hang_up()
 
     def _kill_all(self) -> None:
         for child in self._children:
@@ -191,12 +190,13 @@ class Supervisor:
         notes, notes_of_process = socket.socketpair()
         child.stop_turning_away(self._selector)
         is_first = self._sessions < self._node.count
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            for each in (hub, notes):
-                each.close()
-            self._become(child, hub_of_process, notes_of_process, removes_deleted=is_first and child.k == 0)
+
+        def run() -> None:
+            hub.close()
+            notes.close()
+            self._run(child, hub_of_process, notes_of_process, removes_deleted=is_first and child.k == 0)
+
+        pid = self._forked(run)
         for each in (hub_of_process, notes_of_process):
             each.close()
         self._sessions += 1
@@ -207,26 +207,15 @@ class Supervisor:
         self._selector.register(link.notes, selectors.EVENT_READ, lambda: self._question(child, link))
         logger.info("process %d is started (pid %d)", child.k, pid)
 
-    def _become(
-        self, child: Child, hub: socket.socket, notes: socket.socket, *, removes_deleted: bool
-    ) -> None:
-        """Run as the forked process; never returns."""
+    def _forked(self, run: Callable[[], None]) -> int:
+        """Fork a process that runs nothing but this."""
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid:
+            return pid
         code: str | int | None = 1
         try:
-            ports = self._ports()
-            self._forget_parent(child)
-            has_companions = len(self._companions) == len(self._service.companions)
-            start = ProcessStart(
-                self._node.processes[child.k],
-                NodeProcess(self._node.node_id, self._node.count),
-                self._service._replace(companions=()) if has_companions else self._service,
-                hub,
-                notes,
-                child.listening,
-                ports,
-                removes_deleted,
-            )
-            run_process(start)
+            run()
             code = 0
         except SystemExit as end:
             code = end.code
@@ -237,13 +226,46 @@ class Supervisor:
             sys.stderr.flush()
             os._exit(code if isinstance(code, int) else 1)
 
+    def _run(self, child: Child, hub: socket.socket, notes: socket.socket, *, removes_deleted: bool) -> None:
+        """Run as a forked broker process."""
+        ports = self._ports()
+        self._forget_parent(child)
+        has_companions = len(self._companions) == len(self._service.companions)
+        run_process(
+            ProcessStart(
+                self._node.processes[child.k],
+                NodeProcess(self._node.node_id, self._node.count),
+                self._service._replace(companions=()) if has_companions else self._service,
+                hub,
+                notes,
+                child.listening,
+                ports,
+                removes_deleted,
+            )
+        )
+
+    def _fork_metrics(self, metrics: MetricsChild) -> None:
+        control, control_of_process = socket.socketpair()
+        ids = [broker_of(self._node.node_id, k) for k in range(self._node.count)]
+
+        def run() -> None:
+            control.close()
+            self._forget_parent(None)
+            run_metrics(MetricsStart(self._node.node, ids, control_of_process, metrics.listening))
+
+        metrics.forked(self._forked(run), control)
+        control_of_process.close()
+        for child in self._children:
+            if child.is_ready and child.link is not None:
+                metrics.connect(broker_of(self._node.node_id, child.k), child.link)
+
     def _ports(self) -> dict[str, list[int]]:
         """Ports of all processes, by listener."""
         names = self._children[0].listening
         return {name: [each.listening[name].getsockname()[1] for each in self._children] for name in names}
 
-    def _forget_parent(self, child: Child) -> None:
-        """Close what belongs to the supervisor and to other processes."""
+    def _forget_parent(self, child: Child | None) -> None:
+        """Close what belongs to the supervisor and to other processes than `child`."""
         signal.set_wakeup_fd(-1)
         for number in (*stop_signals(), signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
@@ -258,6 +280,10 @@ class Supervisor:
             if other is not child:
                 other.close_ports()
         self._companions.forget()
+        if self._metrics is not None:
+            self._metrics.hang_up()
+            if child is not None:
+                self._metrics.listening.close()
 
     def _message(self, child: Child, link: HubProcess) -> None:
         if child.link is not link:
@@ -271,9 +297,8 @@ class Supervisor:
         for order in link.companions:
             self._companions.keep(CompanionStart(*msgspec.structs.astuple(order)))
         link.companions.clear()
-        if link.ready is not None and child.lines is None:
-            child.lines = link.ready.lines
-            self._announce_when_ready()
+        if link.ready is not None and not child.is_ready:
+            self._ready(child, link, link.ready.lines)
 
     def _question(self, child: Child, link: HubProcess) -> None:
         if child.link is not link:
@@ -327,6 +352,8 @@ class Supervisor:
                 return
             code = os.waitstatus_to_exitcode(status)
             self._companions.ended(pid, code, time.monotonic())
+            if self._metrics is not None and self._metrics.pid == pid:
+                self._metrics.ended(code, None if self._is_stopping else time.monotonic())
             for child in self._children:
                 if child.pid == pid:
                     child.pid, child.exit_code = None, code
@@ -341,6 +368,14 @@ class Supervisor:
             self._is_stopping = True
             return
         child.ended(time.monotonic())
+
+    def _ready(self, child: Child, link: HubProcess, lines: list[str]) -> None:
+        child.is_ready = True
+        if self._metrics is not None:
+            self._metrics.connect(broker_of(self._node.node_id, child.k), link)
+        if child.lines is None:
+            child.lines = lines
+            self._announce_when_ready()
 
     def _announce_when_ready(self) -> None:
         lines: list[str] = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.cluster.hub.log_dirs import NodeLogDirs as NodeLogDirs
     from barnabas.cluster.hub.messages import AboutLogDir as AboutLogDir
     from barnabas.cluster.hub.messages import KeepCompanion as KeepCompanion
+    from barnabas.cluster.hub.messages import MonitorConnected as MonitorConnected
     from barnabas.cluster.hub.messages import ProcessFailed as ProcessFailed
     from barnabas.cluster.hub.messages import StopProcess as StopProcess
     from barnabas.cluster.hub.messages import ToHub as ToHub

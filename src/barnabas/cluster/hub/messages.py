@@ -163,6 +163,12 @@ class PeerConnected(_HubMessage, frozen=True):
     number: int = UNASKED
 
 
+class MonitorConnected(_HubMessage, frozen=True):
+    """Comes with the descriptor of a connection between the metrics process and this broker, for both."""
+
+    broker_id: int
+
+
 class StopProcess(_HubMessage, frozen=True):
     pass
 
@@ -193,6 +199,7 @@ ToProcess: TypeAlias = (
     | ElectedController
     | NodeMembers
     | PeerConnected
+    | MonitorConnected
     | StopProcess
 )
 

@@ -32,6 +32,7 @@ from barnabas.cluster.hub.messages import (
     LeaveNode,
     LoadMetadata,
     MetadataLoaded,
+    MonitorConnected,
     NodeMembers,
     NumberAnswer,
     PeerConnected,
@@ -75,6 +76,8 @@ class HubSession:
         self.on_granted: Callable[[Holds], None] = lambda holds: None
         self.on_peer: Callable[[socket.socket], None] = socket.socket.close
         """Called with a connection of another process of this node."""
+        self.on_monitor: Callable[[socket.socket], None] = socket.socket.close
+        """Called with a connection of the metrics process."""
         self.on_stop: Told = lambda: None
         """Called when the hub orders this process to stop."""
 
@@ -119,8 +122,8 @@ class HubSession:
                 self._on_elected(epoch)
             case NodeMembers(brokers=brokers) if self._on_brokers is not None:
                 self._on_brokers({each.id: each for each in brokers})
-            case PeerConnected(number=number):
-                self._connected(number, self._channel.take_descriptor())
+            case PeerConnected() | MonitorConnected():
+                self._connected(message, self._channel.take_descriptor())
             case HoldsGranted(granted=granted, number=number):
                 if number == UNASKED or not self._answered(number, granted):
                     self.on_granted(_holds_of(granted))
@@ -142,10 +145,12 @@ class HubSession:
             future.set_result(answer)
         return True
 
-    def _connected(self, number: int, end: socket.socket) -> None:
-        if number == UNASKED:
+    def _connected(self, message: PeerConnected | MonitorConnected, end: socket.socket) -> None:
+        if isinstance(message, MonitorConnected):
+            self.on_monitor(end)
+        elif message.number == UNASKED:
             self.on_peer(end)
-        elif not self._answered(number, end):
+        elif not self._answered(message.number, end):
             end.close()
 
     # -- MetadataStore ------------------------------------------------------------------------------
