@@ -41,9 +41,16 @@ def test_wrong_combinations_are_usage_errors(cli: Cli) -> None:
         (("consume",), "a new topic has no records"),
         (("produce", "--against", cli.bootstrap), "is the first cluster"),
         (("reduce",), "reduce"),
+        (("--processes", "0,1"), "not a list of numbers from 1 to 64"),
     ):
         ended = cli("bench", *options)
         assert (ended.code, text in ended.err) == (2, True), ended
+
+
+def test_numbers_of_processes_are_compared_on_new_nodes(cli: Cli) -> None:
+    rows = cli.ok("bench", "--processes", "1,2", "-n", "2000", "-o", "json").json
+    assert [(row["processes"], row["records"]) for row in rows] == [(1, 2000), (2, 2000)]
+    assert all(row["records_per_second"] > 0 and row["cpu_seconds"] >= 0 for row in rows)
 
 
 def test_bars_and_ranges() -> None:

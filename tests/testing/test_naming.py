@@ -3,8 +3,8 @@
 import pytest
 
 from barnabas.common.errors import ErrorCode
+from barnabas.common.suggestions import member
 from barnabas.protocol.api import ApiKey
-from barnabas.testing.embedded import member
 
 
 @pytest.mark.parametrize("name", ["LIST_OFFSETS", "ListOffsets", "listOffsets", "list_offsets", 2])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 from functools import lru_cache
+from typing import TypeVar
 
 MAX_LENGTH = 100
 """Longer names are not typing errors: the longest setting name has 60 characters."""
@@ -42,3 +44,29 @@ def _trigrams(name: str) -> frozenset[str]:
 
 def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(one & other) / (len(one) + len(other))
+
+
+# -- Members of enumerations by name in any case, or by number ----------------------------------------
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def member(kind: type[E], member: int | str) -> E:
+    """Return a member of an enumeration by name or number; ValueError, with the closest name, if there is none."""
+    if not isinstance(member, str):
+        return kind(member)
+    names = {_plain(each.name): each for each in kind}
+    match = names.get(_plain(member))
+    if match is None:
+        raise ValueError(f"unknown {kind.__name__} {member!r}{_suggestion(_plain(member), names)}")
+    return match
+
+
+def _plain(name: str) -> str:
+    """Normalize a name: Kafka writes LIST_OFFSETS and ListOffsets for the same API."""
+    return name.replace("_", "").replace(" ", "").lower()
+
+
+def _suggestion(name: str, names: dict[str, E]) -> str:
+    match = closest(name, names)
+    return f"; did you mean {names[match].name}?" if match is not None else ""

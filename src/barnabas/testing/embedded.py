@@ -12,14 +12,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from barnabas.common.errors import ErrorCode
 from barnabas.common.loop_thread import LoopThread
-from barnabas.common.suggestions import closest
+from barnabas.common.suggestions import member
 from barnabas.network import new_event_loop
 from barnabas.protocol.api import ApiKey
 from barnabas.testing.client_settings import ClientSettings, plain_users
@@ -27,33 +26,8 @@ from barnabas.testing.fork import ForkResources, release_in_child
 
 if TYPE_CHECKING:
     from barnabas.broker import Broker
+    from barnabas.testing.embedded_node import EmbeddedNode
     from barnabas.testing.embedded_registry import EmbeddedRegistry
-
-
-# -- API and error names in any case, or their numbers --------------------------------------------------
-
-E = TypeVar("E", bound=IntEnum)
-
-
-def member(kind: type[E], member: int | str) -> E:
-    """Return a member of an enumeration by name or number; ValueError, with the closest name, if there is none."""
-    if not isinstance(member, str):
-        return kind(member)
-    names = {_plain(each.name): each for each in kind}
-    match = names.get(_plain(member))
-    if match is None:
-        raise ValueError(f"unknown {kind.__name__} {member!r}{_suggestion(_plain(member), names)}")
-    return match
-
-
-def _plain(name: str) -> str:
-    """Normalize a name: Kafka writes LIST_OFFSETS and ListOffsets for the same API."""
-    return name.replace("_", "").replace(" ", "").lower()
-
-
-def _suggestion(name: str, names: dict[str, E]) -> str:
-    match = closest(name, names)
-    return f"; did you mean {names[match].name}?" if match is not None else ""
 
 
 TLS_FOLDER, AUTHORITY = "tls", "ca.pem"  # of `barnabas.tls.auto`
@@ -84,6 +58,9 @@ class EmbeddedBroker:
     created, and `users` are names and passwords for SASL. `registry` starts a schema registry, too. Without `data_dir`
     the data are in a temporary folder that `stop` removes. Forked child processes do not share the broker: they neither
     keep its sockets open nor stop it.
+
+    `processes` above 1 is a node with several broker processes, as `serve --processes` starts it, in child processes on
+    consecutive ports; `broker` and `inject` need a single one.
     """
 
     def __init__(
@@ -96,6 +73,7 @@ class EmbeddedBroker:
         security: str = "PLAINTEXT",
         users: Mapping[str, str] | None = None,
         registry: bool = False,
+        processes: int = 1,
     ) -> None:
         self.host = host
         self.security = security.upper()
@@ -114,6 +92,8 @@ class EmbeddedBroker:
         self._temporary: Path | None = None
         self._thread: LoopThread | None = None
         self._broker: Broker | None = None
+        self._processes = processes
+        self._node: EmbeddedNode | None = None
         self._owner = 0
         self._numbers = itertools.count(1)
 
@@ -127,15 +107,19 @@ class EmbeddedBroker:
 
     @property
     def running(self) -> bool:
-        return self._broker is not None and self._owner == os.getpid()
+        return self._is_started and self._owner == os.getpid()
+
+    @property
+    def _is_started(self) -> bool:
+        return self._broker is not None or self._node is not None
 
     @property
     def bootstrap_servers(self) -> str:
         """Value of `bootstrap.servers` for clients, also in forked children."""
-        if self._broker is None:
+        if not self._is_started:
             raise RuntimeError(NOT_RUNNING)
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return ",".join(f"{host}:{self.port + k}" for k in range(self._processes))
 
     @property
     def registry_url(self) -> str:
@@ -199,18 +183,21 @@ class EmbeddedBroker:
 
     def start(self) -> Self:
         """Start, and return when clients can connect; raises the error of a failed start."""
-        if self._broker is not None:
+        if self._is_started:
             raise RuntimeError("the broker is running already")
         if self._given_dir is None and self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="barnabas-"))
         self._thread = LoopThread("barnabas broker", new_event_loop())
         try:
-            self._broker = self._thread.run(self._start_broker(), START_TIMEOUT)
+            if self._processes > 1:
+                self._start_node()
+            else:
+                self._broker = self._thread.run(self._start_broker(), START_TIMEOUT)
+                self.port = self._broker.listeners[0].port  # kept across restarts
         except BaseException:
             self._abandon()
             raise
         self._owner = os.getpid()
-        self.port = self._broker.listeners[0].port  # kept across restarts
         release_in_child(self)
         if self._with_registry:
             self._start_registry()
@@ -225,19 +212,30 @@ class EmbeddedBroker:
         finally:
             self._remove_temporary()
 
-    def kill(self) -> None:
-        """Stop like kill -9: without flushing, controlled shutdown or a clean shutdown marker."""
-        thread, broker = self._in_thread(), self._running_broker()
+    def kill(self, process: int | None = None) -> None:
+        """Stop like kill -9: without flushing, controlled shutdown or a clean shutdown marker.
+
+        `process` is one of several, which is started again.
+        """
+        if process is not None:
+            if self._node is None:
+                raise RuntimeError("the broker has one process: create it with processes=2")
+            self._node.kill(process)
+            return
+        self._check_running()
         self._stop_registry()
-        self._broker = None
+        (node, self._node), (broker, self._broker) = (self._node, None), (self._broker, None)
         try:
-            thread.run(broker.abort(), STOP_TIMEOUT)
+            if node is not None:
+                node.kill()
+            elif broker is not None and self._thread is not None:
+                self._thread.run(broker.abort(), STOP_TIMEOUT)
         finally:
             self._close_thread()
 
     def restart(self) -> None:
         """Restart with the same data and port, as during an upgrade."""
-        self._running_broker()
+        self._check_running()
         self._halt()
         self.start()
 
@@ -250,9 +248,10 @@ class EmbeddedBroker:
     ) -> str:
         """Create a topic and return its name; without a name, a unique one is generated."""
         chosen = name or f"embedded-topic-{self.next_number()}"
-        thread = self._in_thread()
+        self._check_running()
+        assert self._thread is not None
         creating = self._create_topic(chosen, partitions, dict(configs or {}), replication_factor)
-        thread.run(creating, START_TIMEOUT)
+        self._thread.run(creating, START_TIMEOUT)
         return chosen
 
     def next_number(self) -> int:
@@ -278,19 +277,32 @@ class EmbeddedBroker:
             self.stop()
             raise
         self._registry_port = self._registry.port  # kept across restarts
-        self._running_broker().registry_address = self._registry.url
+        if self._broker is not None:
+            self._broker.registry_address = self._registry.url
 
     def _stop_registry(self) -> None:
         registry, self._registry = self._registry, None
         if registry is not None:
             registry.stop()
 
+    def _start_node(self) -> None:
+        from barnabas.testing.embedded_node import EmbeddedNode, consecutive_ports
+
+        self.port = self.port or consecutive_ports(self.host, self._processes)
+        self._node = EmbeddedNode(self._properties(), self._processes, self._users)
+
     async def _start_broker(self) -> Broker:
         from barnabas.broker import Broker
         from barnabas.config.broker import BrokerConfig
 
+        broker = Broker(BrokerConfig.load(self._properties()))
+        await broker.start()
+        await self._add_users(broker)
+        return broker
+
+    def _properties(self) -> dict[str, str]:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        properties = {
+        return {
             **TEST_SETTINGS,
             "listeners": f"{self.security}://{host}:{self.port}",
             "log.dirs": str(self.data_dir),
@@ -298,10 +310,6 @@ class EmbeddedBroker:
             **self._sasl_settings(),
             **self.settings,
         }
-        broker = Broker(BrokerConfig.load(properties))
-        await broker.start()
-        await self._add_users(broker)
-        return broker
 
     async def _add_users(self, broker: Broker) -> None:
         from barnabas.broker.security import add_user
@@ -330,9 +338,11 @@ class EmbeddedBroker:
 
     def _halt(self) -> None:
         self._stop_registry()
-        broker, self._broker = self._broker, None
+        (node, self._node), (broker, self._broker) = (self._node, None), (self._broker, None)
         try:
-            if broker is not None and self._thread is not None:
+            if node is not None:
+                node.stop()
+            elif broker is not None and self._thread is not None:
                 self._thread.run(broker.stop(), STOP_TIMEOUT)
         finally:
             self._close_thread()
@@ -352,12 +362,19 @@ class EmbeddedBroker:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _running_broker(self) -> Broker:
-        if self._broker is None:
+    def _check_running(self) -> None:
+        if not self._is_started:
             raise RuntimeError(NOT_RUNNING)
         if self._owner != os.getpid():
             raise RuntimeError(
                 "the broker runs in the parent process; a forked child can only use it as a client"
+            )
+
+    def _running_broker(self) -> Broker:
+        self._check_running()
+        if self._broker is None:
+            raise RuntimeError(
+                "the broker has several processes, outside of this one: create it with processes=1"
             )
         return self._broker
 

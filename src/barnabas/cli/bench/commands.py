@@ -69,6 +69,13 @@ def bench(
     against_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TLS and SASL of the second (as --command-config).")
     ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...|auto",
+            help="Start nodes with so many processes here, and compare their rates and CPU time for `produce`.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     output: Output = OutputFormat.TABLE,
 ) -> None:
@@ -85,7 +92,14 @@ def bench(
       barnabas bench produce consume --records 1000000 --size 1000
 
       barnabas bench --bootstrap-server barnabas:9092 --against kafka:9092
+
+      barnabas bench --processes 1,2,4
     """
+    if processes is not None:
+        options = ["--size", str(record_size), "--acks", acks.value, "--compression", compression.value]
+        options += ["--batch-size", str(batch_size), "--linger-ms", str(linger_ms)]
+        _compare_processes(processes, records, options, output)
+        return
     import asyncio
 
     from barnabas.cli.bench.measurements import BenchTopic, Workload, run_tests
@@ -107,6 +121,16 @@ def bench(
     results = asyncio.run(run_tests(clusters, names, load, new_topic, show))
     if output is OutputFormat.JSON:
         show_json(as_json(results))
+
+
+def _compare_processes(counts: str, records: int, options: list[str], output: OutputFormat) -> None:
+    from barnabas.cli.bench.all_cores import compare, parse_counts, show_rows
+
+    rows = list(compare(parse_counts(counts), records, options))
+    if output is OutputFormat.JSON:
+        show_json([row.as_json() for row in rows])
+    else:
+        show_rows(rows)
 
 
 def _clusters(bootstrap: str, against: str | None, against_config: Path | None) -> dict[str, ClientSecurity]:

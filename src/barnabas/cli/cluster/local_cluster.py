@@ -51,8 +51,8 @@ class BrokerChild:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._log:
-            for line in self._process.stdout:
+        with self._log, self._process.stdout as output:
+            for line in output:
                 self._log.write(line)
                 self._log.flush()
                 text = line.decode(errors="replace")
