@@ -109,7 +109,7 @@ def test_every_exported_name_exists() -> None:
     assert missing == []
 
 
-def test_barnabas_exports_what_is_public_and_nothing_else() -> None:
+def test_barnabas_exports_only_its_public_names() -> None:
     assert set(barnabas.__all__) == set(PUBLIC["barnabas"])
     with pytest.raises(AttributeError, match="has no attribute 'Produser'"):
         barnabas.Produser  # type: ignore[attr-defined]  # noqa: B018  # wrong on purpose

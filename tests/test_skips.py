@@ -24,7 +24,7 @@ def last_lines(*arguments: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()[-3:]
 
 
-def test_a_run_without_programs_says_how_many_tests_it_skipped() -> None:
+def test_run_without_programs_reports_the_number_of_skipped_tests() -> None:
     files = [str(TESTS / "clients" / "test_kcat.py"), str(TESTS / "support/kafka/test_broker.py")]
     *_, line, summary = last_lines("-n", "2", *files, PATH="/nowhere", KAFKA_LIBS="/nowhere")
     skipped = re.search(r"(\d+) skipped", summary)
@@ -34,6 +34,6 @@ def test_a_run_without_programs_says_how_many_tests_it_skipped() -> None:
     assert line == f"{skipped[1]} {reason}"
 
 
-def test_a_run_that_skips_nothing_says_nothing() -> None:
+def test_run_without_skipped_tests_reports_nothing() -> None:
     found = last_lines("-n", "0", str(TESTS / "common/test_durations.py"))
     assert not any("skipped" in line for line in found)

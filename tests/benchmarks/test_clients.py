@@ -40,7 +40,7 @@ def test_the_load_generator_ends_when_the_broker_answers_with_an_error(barnabas:
         client("loadgen", "--api", "produce", *options)
 
 
-def test_filling_a_log_writes_as_many_records_as_it_says(
+def test_filling_a_log_writes_the_reported_number_of_records(
     barnabas: EmbeddedBroker, barnabas_topic: str
 ) -> None:
     records = fill.fill("127.0.0.1", barnabas.port, barnabas_topic, 1_000_000)
@@ -54,7 +54,7 @@ def test_a_log_is_read_whole_without_decoding_it(barnabas: EmbeddedBroker, barna
     assert client("log_reader", *options)["bytes"] == pytest.approx(30_000_000, rel=0.01)
 
 
-def test_obstore_alone_moves_as_many_bytes_as_it_says() -> None:
+def test_obstore_reports_the_transferred_bytes() -> None:
     size = 20 << 20
     with moto_server() as options:
         for what in ("put", "get"):
@@ -65,7 +65,7 @@ def test_obstore_alone_moves_as_many_bytes_as_it_says() -> None:
             assert json.loads(done.stdout)["mb_per_second"] > 0
 
 
-def test_produce_latency_is_measured_for_the_rate_and_time_asked_for(
+def test_produce_latency_is_measured_for_the_given_rate_and_time(
     barnabas: EmbeddedBroker, barnabas_topic: str
 ) -> None:
     figures = produce_latency.measure(barnabas.bootstrap_servers, barnabas_topic, rate=5000, seconds=0.2)

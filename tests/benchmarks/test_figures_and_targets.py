@@ -31,7 +31,7 @@ def test_a_ratio_target_compares_medians() -> None:
     assert not target.met_by(figures(129), figures(100))
 
 
-def test_an_absolute_target_looks_at_the_figure_alone() -> None:
+def test_absolute_target_depends_only_on_the_value() -> None:
     target = Target("seconds", "<=", 0.5, relative_to=None)
     assert target.met_by(figures(0.5), None)
     assert not target.met_by(figures(0.51), None)
@@ -49,7 +49,7 @@ def test_between_two_measurements_of_the_same_the_rounds_are_compared_one_by_one
     assert measured.by_chance == 220 / 180
 
 
-def test_what_is_measured_between_may_differ_as_much_as_chance_does() -> None:
+def test_measurements_may_differ_by_random_variation() -> None:
     target = Target("p99", "<=", 1.1, relative_to="A", subject="B", again="A, again")
     quiet, restless = figures(101, 99, 100), figures(130, 99, 100)
     assert target.met_between(Between(figures(109, 108, 300), quiet, quiet))
@@ -68,7 +68,7 @@ def row_of(*subjects: Subject) -> Row:
     return Row("row", "a row", subjects, (Metric("rate", "/s"),), (Target("rate", ">=", 1.0),))
 
 
-def test_subjects_take_turns_and_each_round_reverses_the_order(session_without_brokers: Session) -> None:
+def test_subjects_alternate_and_each_round_reverses_the_order(session_without_brokers: Session) -> None:
     turns: list[str] = []
 
     def subject(name: str) -> Subject:
@@ -123,14 +123,14 @@ def test_a_row_is_left_out_with_the_reason_when_something_is_not_installed(
     assert not line.verdict
 
 
-def test_the_checkpoint_of_the_cleaner_tells_how_far_a_log_is_compacted() -> None:
+def test_cleaner_checkpoint_has_the_compacted_offset() -> None:
     checkpoint = "0\n3\nbench-1 0 5\nbench-10 0 700\nbench-10 1 9\n"
     assert noted_offset(checkpoint, "bench-10") == 700
     assert noted_offset(checkpoint, "bench-1") == 5
     assert noted_offset(checkpoint, "bench") == 0
 
 
-def test_the_report_says_which_targets_are_met() -> None:
+def test_report_lists_the_met_targets() -> None:
     met = RowResult(row_of(), {"Barnabas": {"rate": [2.0]}, "Apache Kafka": {"rate": [1.0]}})
     missed = RowResult(row_of(), {"Barnabas": {"rate": [0.5]}, "Apache Kafka": {"rate": [1.0]}})
     assert [line.verdict for line in lines([met, missed])] == [MET, MISSED]
@@ -144,7 +144,7 @@ def test_the_disk_alone_is_measured_for_every_record_that_was_appended(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_report_shows_what_chance_alone_did() -> None:
+def test_report_shows_random_variation() -> None:
     target = Target("rate", "<=", 1.1, relative_to="A", subject="B", again="A, again")
     row = replace(
         row_of(*(Subject(name, lambda _: {}) for name in ("A", "B", "A, again"))), targets=(target,)

@@ -4,7 +4,7 @@ from benchmarks.petabyte import Petabyte, entry_bytes, entry_memory, table
 from tests.support.programs import PROJECT_ROOT
 
 
-def test_the_page_shows_what_the_constants_give() -> None:
+def test_page_equals_the_constants() -> None:
     page = (PROJECT_ROOT / "docs" / "scale.md").read_text().splitlines()
     missing = [line for line in table() if line not in page]
     assert not missing, "python -m benchmarks.petabyte prints the table"

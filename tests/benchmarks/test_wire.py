@@ -8,7 +8,7 @@ from kafka.record import MemoryRecords
 from benchmarks import wire
 
 
-def test_a_record_batch_has_a_valid_checksum_and_the_count_it_says() -> None:
+def test_record_batch_has_a_valid_checksum_and_record_count() -> None:
     batch = wire.record_batch(100, 3)
     length, magic, crc = struct.unpack_from(">i4xbI", batch, 8)
     assert length == len(batch) - 12

@@ -37,7 +37,7 @@ def members(protocol: type) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("module", modules_of_handlers(), ids=lambda module: module.__name__)
-def test_a_broker_has_what_a_handler_says_that_it_needs(module: ModuleType, tmp_path: Path) -> None:
+def test_broker_has_the_attributes_that_a_handler_declares(module: ModuleType, tmp_path: Path) -> None:
     broker = made(tmp_path)
     named = set(re.findall(r"\bbroker: ([A-Z]\w*)", getsource(module))) - {"Any"}
     for protocol in (getattr(module, name) for name in named):

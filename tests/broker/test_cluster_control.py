@@ -159,7 +159,7 @@ def test_a_term_that_was_given_up_while_it_caught_up_does_not_begin() -> None:
 
 
 @pytest.mark.parametrize("store", [RefusingStore, SilentStore])
-def test_who_cannot_be_the_controller_gives_others_the_chance(
+def test_ineligible_controller_lets_others_be_elected(
     store: type[MemoryMetadataStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "RETRY_SECONDS", 0.01)
@@ -189,7 +189,7 @@ def test_a_cluster_has_its_minimum_before_it_has_brokers() -> None:
     asyncio.run(main())
 
 
-def test_a_broker_that_is_too_old_is_not_registered_and_holds_up_nobody() -> None:
+def test_broker_that_is_too_old_is_not_registered_and_blocks_no_other() -> None:
     async def main() -> None:
         async with Controlling() as cluster:
             cluster.members.come(2, features={"group.version": (0, 0)})
@@ -201,7 +201,7 @@ def test_a_broker_that_is_too_old_is_not_registered_and_holds_up_nobody() -> Non
     asyncio.run(main())
 
 
-def test_a_broker_that_was_fenced_in_error_is_let_in_again_in_the_same_life() -> None:
+def test_broker_fenced_in_error_is_unfenced_with_the_same_epoch() -> None:
     """A new controller reads the log first, and hears a moment later who is alive."""
 
     async def main() -> None:

@@ -247,7 +247,7 @@ def test_a_broker_may_allow_copies_for_all_topics_and_internal_ones_stay_here(tm
         assert NOT_COMPACTED in refused
 
 
-def test_without_the_setting_kafkas_refusal_stands(broker: EmbeddedBroker) -> None:
+def test_kafkas_rejection_applies_without_the_setting(broker: EmbeddedBroker) -> None:
     with pytest.raises(KafkaException) as refused:
         create(broker, "refused", COMPACTED)
     assert refused.value.args[0].str() == NOT_COMPACTED

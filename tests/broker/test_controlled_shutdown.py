@@ -15,7 +15,7 @@ from barnabas.testing.files import FaultyFileSystem
 
 
 @pytest.mark.parametrize(("is_connected", "attempts"), [(False, 1), (True, 2)])
-def test_who_is_cut_off_does_not_wait_for_a_controller(
+def test_isolated_client_does_not_wait_for_a_controller(
     monkeypatch: pytest.MonkeyPatch, is_connected: bool, attempts: int
 ) -> None:
     began: list[Any] = []

@@ -19,7 +19,7 @@ MAX_SECONDS = 5.0  # of a processor: it takes milliseconds; before, half a minut
 
 
 @scenario
-async def test_a_pattern_with_a_repetition_of_alternatives_holds_nobody_up(tmp_path: Path) -> None:
+async def test_pattern_with_repeated_alternatives_does_not_block(tmp_path: Path) -> None:
     async with raw_broker(tmp_path) as broker:
         client, other = await broker.connect(), await broker.connect()
         begin = InitProducerIdRequest(transactional_id=LONG_ID, transaction_timeout_ms=60_000)
@@ -34,7 +34,7 @@ async def test_a_pattern_with_a_repetition_of_alternatives_holds_nobody_up(tmp_p
 
 
 @scenario
-async def test_what_re2_does_not_know_is_an_invalid_regular_expression(tmp_path: Path) -> None:
+async def test_pattern_unsupported_by_re2_is_an_invalid_regular_expression(tmp_path: Path) -> None:
     async with raw_broker(tmp_path) as broker:
         client = await broker.connect()
         for pattern in (r"(a)\1", "(?=a)", "(", "x" * 5000):

@@ -33,13 +33,13 @@ def test_a_broker_in_a_cluster_leaves_the_exporters_metrics_to_the_console(
     assert serves_exporter_metrics(BrokerConfig.load(settings)) is is_served
 
 
-def test_what_is_switched_off_is_not_declared() -> None:
+def test_disabled_metrics_are_not_declared() -> None:
     with EmbeddedBroker({"barnabas.metrics.exporter": "off"}) as broker:
         declared = {family.metric for family in broker.broker.metrics.families()}
     assert not declared & set(exporter_catalogue.CATALOGUE)
 
 
-def test_a_lone_broker_says_what_groups_have_committed_and_how_far_behind_they_are(
+def test_single_node_reports_committed_offsets_and_lag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with EmbeddedBroker() as broker:

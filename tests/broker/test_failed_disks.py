@@ -129,7 +129,7 @@ async def test_a_partition_for_which_there_was_no_room_is_made_when_there_is() -
 
 
 @scenario
-async def test_a_broker_without_any_disk_left_says_that_it_cannot_go_on() -> None:
+async def test_broker_without_any_usable_disk_reports_it_and_exits() -> None:
     disk = FaultyFileSystem()
     ended: list[str] = []
     async with running(disk, "/one") as (broker, ask):
@@ -142,7 +142,7 @@ async def test_a_broker_without_any_disk_left_says_that_it_cannot_go_on() -> Non
 
 
 @scenario
-async def test_a_broker_starts_without_one_of_its_disks_and_goes_on_with_the_others() -> None:
+async def test_broker_starts_without_one_of_its_disks_and_uses_the_others() -> None:
     disk = FaultyFileSystem()
     async with running(disk, "/one,/two") as (_, ask):
         await ask.create(2)

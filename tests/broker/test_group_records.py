@@ -46,7 +46,7 @@ COMMIT = OffsetCommitRequest(
 
 
 @scenario
-async def test_what_does_not_fit_into_a_record_of_a_group_is_told_as_such(tmp_path: Path) -> None:
+async def test_too_large_group_record_gets_an_error(tmp_path: Path) -> None:
     """Kafka says UNKNOWN_SERVER_ERROR to members; to a commit what is said here."""
     join = JoinGroupRequest(
         group_id="g",

@@ -38,7 +38,7 @@ def test_no_step_of_the_loop_is_long_while_a_thousand_partitions_come_and_go(
         )
 
 
-def test_what_stays_is_kept_from_the_collector_after_a_large_change_only() -> None:
+def test_long_lived_objects_are_frozen_only_after_a_large_change() -> None:
     partition = PartitionState((1,), (1,), 1, 0, 0)
     before = gc.get_freeze_count()
     try:

@@ -74,7 +74,7 @@ def versity(folder: Path) -> Iterator[Refusing]:
 
 
 @pytest.mark.parametrize("refusing", [moto, versity])
-def test_a_store_without_rights_is_told_once_and_stops_nothing_else(
+def test_store_without_access_is_reported_once_and_blocks_nothing_else(
     refusing: Callable[[Path], Iterator[Refusing]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO), refusing(tmp_path) as (options, grant):  # type: ignore[attr-defined]

@@ -111,7 +111,7 @@ def test_only_the_controller_does_it() -> None:
 
 
 @pytest.mark.parametrize("call", range(1, 9))
-def test_a_later_controller_goes_on_with_what_is_left(call: int) -> None:
+def test_later_controller_continues_with_the_remainder(call: int) -> None:
     async def scenario(world: World) -> None:
         world.store.fault(Fault.HANG, at=call, times=1000)
         world.deletions.follow()
@@ -126,7 +126,7 @@ def test_a_later_controller_goes_on_with_what_is_left(call: int) -> None:
     running(scenario)
 
 
-def test_it_is_looked_at_once_more_for_what_a_leader_uploads_too_late() -> None:
+def test_late_upload_of_an_earlier_leader_is_deleted_by_another_sweep() -> None:
     async def scenario(world: World) -> None:
         world.deletions = world.controller(linger=600.0)
         world.deletions.follow()
@@ -143,7 +143,7 @@ def test_it_is_looked_at_once_more_for_what_a_leader_uploads_too_late() -> None:
     running(scenario)
 
 
-def test_what_a_snapshot_keeps_stays_until_the_snapshot_is_gone() -> None:
+def test_objects_kept_by_a_snapshot_stay_until_it_is_deleted() -> None:
     async def scenario(world: World) -> None:
         pinned = pin(manifest_of(0, 10, 20), "snapshot friday", NOW)
         world.store.set_contents(FOLDER.manifest, encode(pinned))

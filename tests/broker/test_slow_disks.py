@@ -195,7 +195,7 @@ async def test_a_log_dir_that_was_slow_several_times_is_written_to_by_a_thread_u
 
 
 @scenario
-async def test_what_was_acknowledged_survives_a_kill_and_what_was_not_may_be_gone(tmp_path: Path) -> None:
+async def test_acknowledged_records_survive_a_kill_and_others_may_be_lost(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     async with one_slow(before) as (scene, client):
         assert await client.produce(0) == (ErrorCode.NONE, 0)
@@ -285,7 +285,7 @@ async def test_a_group_coordinator_answers_when_its_records_are_written(tmp_path
 
 
 @scenario
-async def test_a_group_coordinator_forgets_what_could_not_be_written(tmp_path: Path) -> None:
+async def test_group_coordinator_reverts_unwritten_changes(tmp_path: Path) -> None:
     async with running(tmp_path) as scene:
         client = await scene.client()
         log_dir = await slow_coordinator(scene, client)

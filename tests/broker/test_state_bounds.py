@@ -101,7 +101,7 @@ def test_members_that_were_given_an_id_and_never_come_back_are_counted_over_all_
     assert talk.growth("group-members")[1:] == (4, 4, 2)
 
 
-def test_who_leaves_makes_room_for_others(talk: Talk) -> None:
+def test_leaving_member_frees_its_slot(talk: Talk) -> None:
     assert [talk.join("one") for _ in range(5)][-1] == FULL
     talk.join("one")
     assert talk.growth("group-members").present == 4
@@ -137,7 +137,7 @@ def test_members_of_all_protocols_share_one_bound(talk: Talk) -> None:
     assert "barnabas.groups.max.members" in answers[0].error_message
 
 
-def test_a_member_of_a_full_broker_goes_on(talk: Talk) -> None:
+def test_member_of_a_full_broker_continues(talk: Talk) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="c",
         member_id="m",
@@ -160,7 +160,7 @@ def test_groups_are_bounded_also_those_that_only_have_offsets(talk: Talk) -> Non
     assert talk.join("group-9") == FULL
 
 
-def test_what_members_say_is_bounded_by_its_bytes(talk: Talk) -> None:
+def test_member_metadata_is_bounded_by_bytes(talk: Talk) -> None:
     assert talk.join("loud", metadata=bytes(25_000)) == FULL
     assert talk.growth("group-bytes").refused == 1
     assert talk.join("quiet", metadata=bytes(1_000)) == ErrorCode.MEMBER_ID_REQUIRED
@@ -175,7 +175,7 @@ def test_offsets_are_bounded_by_the_bytes_of_their_metadata_and_may_be_replaced(
     assert talk.growth("offset-bytes").refused == 2
 
 
-def test_what_a_restart_brings_back_counts(talk: Talk) -> None:
+def test_restored_entries_count(talk: Talk) -> None:
     for number in range(3):
         talk.commit("group", metadata="x" * 4000, partition=number)
     before = talk.growth("offset-bytes").present
@@ -216,7 +216,7 @@ def test_groups_that_do_not_exist_are_not_given_settings_without_end(talk: Talk)
     assert change("group-2", "50000") == 0
 
 
-def test_the_bounds_and_what_they_hold_are_metrics(talk: Talk) -> None:
+def test_bounds_and_their_usage_are_metrics(talk: Talk) -> None:
     talk.join("one")
     text = render(talk.broker.broker.metrics)
     assert 'barnabas_bounded_state{what="group-members"} 1' in text

@@ -41,7 +41,7 @@ async def test_requests_in_flight_are_answered_before_the_server_stops() -> None
 
 
 @scenario
-async def test_the_server_does_not_wait_for_ever() -> None:
+async def test_server_has_a_time_limit() -> None:
     def never(broker: Any, request: Request, message: HeartbeatRequest) -> None:
         return None
 
@@ -96,7 +96,7 @@ async def test_handlers_that_still_run_are_given_up() -> None:
 
 
 @scenario
-async def test_who_is_turned_away_is_answered_until_nobody_asks_any_more() -> None:
+async def test_fenced_client_is_answered_until_its_last_request() -> None:
     clock = ManualClock()
     async with serving(heartbeat(echo), clock=clock) as server:
         client = await server.connect()
@@ -116,7 +116,7 @@ async def test_who_is_turned_away_is_answered_until_nobody_asks_any_more() -> No
 
 
 @scenario
-async def test_who_asks_on_and_on_is_not_waited_for_longer_than_a_while() -> None:
+async def test_repeated_requests_do_not_extend_a_shutdown() -> None:
     clock = ManualClock()
     async with serving(heartbeat(echo), clock=clock) as server:
         client = await server.connect()
@@ -129,6 +129,6 @@ async def test_who_asks_on_and_on_is_not_waited_for_longer_than_a_while() -> Non
 
 
 @scenario
-async def test_nobody_is_waited_for_where_nobody_is_connected() -> None:
+async def test_no_wait_without_connections() -> None:
     async with serving(heartbeat(echo), clock=ManualClock()) as server:
         await server.server.turn_away(timeout_seconds=60.0)

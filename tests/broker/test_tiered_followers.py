@@ -56,7 +56,7 @@ def follower(leader: int, noted: dict[int, int]) -> Any:
     )
 
 
-def test_a_leader_that_is_slow_or_gone_does_not_keep_the_others_from_being_asked() -> None:
+def test_slow_or_dead_leader_does_not_delay_requests_to_others() -> None:
     async def test() -> None:
         noted: dict[int, int] = {}
         leaders = Leaders()

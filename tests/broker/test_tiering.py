@@ -119,7 +119,7 @@ def found(tmp_path: Path, pattern: str) -> list[Path]:
             return sorted((tmp_path / "bucket").rglob(pattern))
 
 
-def test_what_has_left_the_disk_is_read_from_the_store_byte_for_byte(
+def test_segments_no_longer_on_disk_are_read_from_the_store_byte_for_byte(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic = broker.create_topic(configs=TIERED)
@@ -133,7 +133,7 @@ def test_what_has_left_the_disk_is_read_from_the_store_byte_for_byte(
     assert consume(broker, topic, 7000) == list(range(7000))
 
 
-def test_a_reader_of_committed_data_skips_what_was_aborted_in_remote_segments(broker: EmbeddedBroker) -> None:
+def test_read_committed_reader_skips_aborted_records_in_remote_segments(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(configs=TIERED)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions(TIMEOUT)
@@ -186,7 +186,7 @@ def test_a_topic_that_is_deleted_leaves_nothing_in_the_store(broker: EmbeddedBro
     until(lambda: not objects(tmp_path), "what the leader was sending stays")
 
 
-def test_a_controller_that_is_started_again_goes_on_deleting(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_restarted_controller_continues_a_deletion(broker: EmbeddedBroker, tmp_path: Path) -> None:
     topic = broker.create_topic(configs=TIERED)
     produce(broker, topic, 0, 3000)
     until(lambda: objects(tmp_path), "segments are copied")
@@ -200,7 +200,7 @@ def test_a_controller_that_is_started_again_goes_on_deleting(broker: EmbeddedBro
     until(lambda: not objects(tmp_path), "objects stay")
 
 
-def test_disabling_deletes_the_remote_part_and_is_refused_if_that_is_not_said(
+def test_disabling_deletes_the_remote_part_and_requires_confirmation(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic = broker.create_topic(configs=TIERED)
@@ -237,7 +237,7 @@ def configure(broker: EmbeddedBroker, topic: str, values: dict[str, str]) -> Non
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT)
 
 
-def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_local(
+def test_unavailable_store_does_not_block_local_writes_and_reads(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic = broker.create_topic(configs=TIERED)
@@ -251,9 +251,7 @@ def test_a_store_that_is_away_keeps_nobody_from_writing_and_reading_what_is_loca
     until(lambda: len(local_bases(broker, topic)) == 1, "copying goes on")
 
 
-def test_a_store_that_says_nothing_delays_neither_start_nor_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_store_delays_neither_start_nor_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.broker.tiering.tiering.PROBE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = {**s3_options(silent.getsockname()[1]), "timeout": "600s"}
@@ -303,7 +301,7 @@ def test_javas_consumer_and_offset_tool_see_both_tiers_as_one_log(broker: Embedd
         assert said.stdout.strip() == f"{topic}:0:{offset}"
 
 
-def test_what_is_copied_and_read_is_measured(broker: EmbeddedBroker) -> None:
+def test_copied_and_read_bytes_are_measured(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(configs=TIERED)
     produce(broker, topic, 0, 3000)
     until(lambda: len(local_bases(broker, topic)) == 1, "segments leave the disk")
@@ -405,7 +403,7 @@ def test_metadata_that_come_while_a_broker_stops_start_no_writer(broker: Embedde
     assert (tiering.led, tiering.remote) == ({}, {})
 
 
-def test_a_local_segment_that_is_damaged_is_told_of_and_tried_again() -> None:
+def test_damaged_local_segment_is_reported_and_retried() -> None:
     """A writer waits after such an error; any other would end it."""
 
     def read() -> None:

@@ -43,7 +43,7 @@ def test_commands_use_the_file(secured: Cli, file: Path, monkeypatch: pytest.Mon
 
 
 @requires_java
-def test_a_command_that_is_not_let_in_says_why(secured: Cli, file: Path) -> None:
+def test_rejected_command_reports_the_reason(secured: Cli, file: Path) -> None:
     file.write_text(file.read_text().replace("al=", "hush="))
     ended = secured("topics", "list", "--command-config", str(file))
     assert ended.code == 1
@@ -97,7 +97,7 @@ def _commands(group: object) -> Iterator[tuple[str, object]]:
             yield name, command
 
 
-def test_a_secret_may_stand_in_the_environment_instead_of_the_file(
+def test_secret_may_be_set_in_the_environment_instead_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "client.properties"

@@ -37,7 +37,7 @@ def test_a_brokers_settings_are_shown_and_changed(cli: Cli) -> None:
     cli.ok("configs", "unset", "broker", "default", "log.retention.ms")
 
 
-def test_what_has_settings_is_listed(cli: Cli, topic: str) -> None:
+def test_resources_with_settings_are_listed(cli: Cli, topic: str) -> None:
     listed = cli.ok("configs", "list", "--kind", "topic", "-o", "json").json
     assert {"kind": "topic", "name": topic} in listed
 

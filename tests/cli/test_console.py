@@ -48,7 +48,7 @@ def test_without_login_nothing_is_served_to_other_machines(
     assert "listen on 127.0.0.1" in " ".join(done.stderr.split())
 
 
-def test_what_is_wrong_in_the_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_file_errors_are_reported_with_their_line(tmp_path: Path) -> None:
     file = tmp_path / "console.yml"
     file.write_text("read_only: true\nlogn: {}\n")
     done = run("console", "--config", str(file))

@@ -85,7 +85,7 @@ def test_a_consumer_group_is_listed_and_described_with_its_reasons(cli: Cli, top
     assert joined["generation"] < left["generation"]
 
 
-def test_lag_is_what_is_left_to_read(cli: Cli, topic: str) -> None:
+def test_lag_counts_unread_records(cli: Cli, topic: str) -> None:
     fill(cli, topic)
     commit(cli, topic, f"lagging-{topic}", 2, 4)
     (described,) = cli.ok("groups", "describe", f"lagging-{topic}", "-o", "json").json
@@ -128,7 +128,7 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(cli: Cli, topic: str)
     assert cli("groups", "describe", group).code == 1
 
 
-def test_the_history_tells_why_a_group_was_rebalanced(cli: Cli, topic: str) -> None:
+def test_history_has_the_reason_of_each_rebalance(cli: Cli, topic: str) -> None:
     fill(cli, topic)
     group = f"history-{topic}"
     with consuming(cli, topic, group, 10):

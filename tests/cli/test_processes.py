@@ -52,7 +52,7 @@ def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
             process.kill()
 
 
-def test_serve_says_when_it_is_ready_and_stops_in_order(
+def test_serve_reports_readiness_and_stops_cleanly(
     serving: tuple[subprocess.Popen[str], int], tmp_path: Path
 ) -> None:
     process, port = serving
@@ -111,7 +111,7 @@ def test_serve_needs_a_folder() -> None:
     assert "--data DIR" in ended.stderr
 
 
-def test_a_port_that_is_taken_is_said_without_a_traceback(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -122,7 +122,7 @@ def test_a_port_that_is_taken_is_said_without_a_traceback(tmp_path: Path) -> Non
     assert "Traceback" not in ended.stderr
 
 
-def test_no_broker_says_where_it_looked_and_how_to_start_one() -> None:
+def test_missing_broker_is_reported_with_the_address_and_a_remedy() -> None:
     ended = run("topics", "list", bootstrap="127.0.0.1:1")
     assert ended.returncode == 1
     assert "No broker answers at 127.0.0.1:1" in ended.stderr
@@ -187,7 +187,7 @@ def test_the_version_is_shown() -> None:
     assert run("version").stdout.startswith("barnabas ")
 
 
-def test_only_the_command_that_is_asked_for_is_made() -> None:
+def test_only_the_requested_command_is_built() -> None:
     """Commands start in half the time; for a wrong name all of them are listed."""
     whole = names(make_app())
     for asked, expected in (("ingest", ["ingest", "version"]), ("serve", ["serve", "version"])):

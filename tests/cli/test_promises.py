@@ -46,7 +46,7 @@ def test_every_command_has_help_an_example_and_json(cli: Cli, path: tuple[str, .
     assert all(option.help for option in command.params if option.param_type_name == "option")
 
 
-def test_every_command_that_asks_a_broker_can_be_told_which() -> None:
+def test_every_command_that_connects_has_a_bootstrap_option() -> None:
     local = {("serve",), ("dev",), ("version",), ("log", "dump"), ("log", "verify"), ("log", "repair")}
     local |= {("cluster", "start"), ("cluster", "adopt"), ("cluster", "secure"), ("cluster", "restore")}
     local |= {

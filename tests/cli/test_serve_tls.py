@@ -35,7 +35,7 @@ def test_listeners_without_tls_are_refused() -> None:
         BrokerConfig.load(properties)
 
 
-def test_clients_are_told_what_to_trust_and_it_stays_over_a_restart(tmp_path: Path) -> None:
+def test_clients_get_a_ca_to_trust_that_survives_a_restart(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", options=("--tls", "auto"))
     trusted = tmp_path / "data" / "tls" / "ca.pem"
     seen = []

@@ -22,9 +22,7 @@ async def leave(cli: Cli, group: str) -> None:
     talk.close()
 
 
-def test_a_streams_group_is_described_with_what_its_tasks_read_and_with_its_reasons(
-    cli: Cli, topic: str
-) -> None:
+def test_streams_group_is_described_with_its_tasks_and_rebalance_reasons(cli: Cli, topic: str) -> None:
     group = f"streams-of-{topic}"
     asyncio.run(join(cli, group, topic))
     (described,) = cli.ok("groups", "describe", group, "-o", "json").json

@@ -93,7 +93,7 @@ def test_destruction_asks_first(cli: Cli, topic: str) -> None:
     assert topic not in cli.ok("topics", "list").out
 
 
-def test_a_missing_topic_says_how_to_make_it(cli: Cli) -> None:
+def test_missing_topic_is_reported_with_a_remedy(cli: Cli) -> None:
     failed = cli("topics", "describe", "nowhere")
     assert failed.code == 1
     assert "barnabas topics create nowhere" in failed.err

@@ -38,7 +38,9 @@ def test_open_transactions_are_listed(cli: Cli, name: str, hanging: Producer) ->
     )
 
 
-def test_what_no_timeout_ends_is_shown_with_its_age(cli: Cli, broker: EmbeddedBroker, name: str) -> None:
+def test_transactions_without_a_timeout_are_shown_with_their_age(
+    cli: Cli, broker: EmbeddedBroker, name: str
+) -> None:
     topic = name.removeprefix("cli-")
 
     async def leave_open() -> None:
@@ -67,7 +69,7 @@ def test_a_transaction_is_described(cli: Cli, name: str, hanging: Producer) -> N
     assert "partitions:" in cli.ok("transactions", "describe", name).out
 
 
-def test_an_unknown_id_is_an_error_that_says_so(cli: Cli) -> None:
+def test_unknown_id_gets_an_error(cli: Cli) -> None:
     ended = cli("transactions", "describe", "nobody")
     assert ended.code != 0
     assert "TRANSACTIONAL_ID_NOT_FOUND" in ended.err
@@ -89,5 +91,5 @@ def test_a_transaction_that_hangs_in_a_partition_is_aborted(cli: Cli, name: str,
     assert cli("transactions", "abort", *place, "0", "--yes").code != 0  # it is over
 
 
-def test_abort_needs_to_know_what(cli: Cli) -> None:
+def test_abort_requires_a_target(cli: Cli) -> None:
     assert cli("transactions", "abort", "--yes").code == 2

@@ -86,7 +86,7 @@ def test_a_request_that_the_broker_does_not_know_is_not_sent() -> None:
     run(only_versions, test)
 
 
-def test_an_old_broker_is_asked_again_in_the_version_that_it_knows() -> None:
+def test_old_broker_is_asked_again_in_a_supported_version() -> None:
     asked = []
 
     def answer(api_key: int, version: int, correlation_id: int) -> bytes:
@@ -141,7 +141,7 @@ def test_an_answer_that_is_not_kafka_closes_the_connection() -> None:
     run(answer, test)
 
 
-def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
+def test_unsolicited_response_closes_the_connection() -> None:
     def answer(api_key: int, version: int, correlation_id: int) -> bytes:
         return versions(correlation_id, version) if api_key == 18 else versions(99, 0)
 
@@ -152,12 +152,12 @@ def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
     run(answer, test)
 
 
-def test_a_refused_connection_says_that_nothing_listens() -> None:
+def test_refused_connection_reports_that_the_port_is_closed() -> None:
     with pytest.raises(CannotConnectError, match="no process listens on that port"):
         asyncio.run(BrokerConnection.connect("127.0.0.1", free_port()))
 
 
-def test_a_server_that_says_nothing_is_given_up() -> None:
+def test_silent_server_is_given_up() -> None:
     async def main() -> None:
         async with server(lambda *_: None) as port:
             with pytest.raises(CannotConnectError, match=r"no response within 0\.1 seconds"):

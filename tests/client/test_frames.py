@@ -21,7 +21,7 @@ def framed(frames: list[bytes]) -> bytes:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.integers(1, 500))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[bytes], step: int) -> None:
+def test_frames_round_trip_with_any_split(frames: list[bytes], step: int) -> None:
     received: list[bytes] = []
     receiver = FrameReceiver(lambda frame: received.append(bytes(frame)), Mock())
 

@@ -64,7 +64,7 @@ def test_markers_are_skipped_but_move_the_position() -> None:
     assert opened.next_offset == 2
 
 
-def test_aborted_records_are_hidden_from_who_reads_committed_ones_only() -> None:
+def test_aborted_records_are_hidden_from_read_committed_readers() -> None:
     data = (
         batch(0, b"aborted", producer_id=7, transactional=True)
         + batch(1, b"other", producer_id=8, transactional=True)

@@ -76,7 +76,7 @@ def test_every_compression_keeps_the_order(bootstrap: str, new_name: NewName, co
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_every_kind_of_acknowledgement_brings_the_records_in(
+def test_every_acknowledgement_mode_delivers_the_records(
     bootstrap: str, new_name: NewName, acks: int
 ) -> None:
     async def main() -> None:
@@ -208,7 +208,7 @@ def test_a_partition_that_does_not_exist_is_named(bootstrap: str, new_name: NewN
         ("1700000000002", [2, 3, 4]),
     ],
 )
-def test_reading_starts_where_it_is_told_to(
+def test_reading_starts_at_the_requested_position(
     bootstrap: str, new_name: NewName, start: str, expected: list[int]
 ) -> None:
     async def main() -> None:
@@ -224,7 +224,7 @@ def test_reading_starts_where_it_is_told_to(
     asyncio.run(main())
 
 
-def test_a_consumer_at_the_end_sees_what_comes_later(bootstrap: str, new_name: NewName) -> None:
+def test_consumer_at_the_end_receives_later_records(bootstrap: str, new_name: NewName) -> None:
     async def main() -> None:
         topic = new_name()
         async with Client(bootstrap) as client, Client(bootstrap) as other:
@@ -241,9 +241,7 @@ def test_a_consumer_at_the_end_sees_what_comes_later(bootstrap: str, new_name: N
     asyncio.run(main())
 
 
-def test_a_position_that_the_log_has_lost_is_an_error_unless_told_where_to_go(
-    bootstrap: str, new_name: NewName
-) -> None:
+def test_truncated_position_is_an_error_without_a_reset_policy(bootstrap: str, new_name: NewName) -> None:
     async def main() -> None:
         topic = new_name()
         tp = TopicPartition(topic, 0)

@@ -63,7 +63,7 @@ def test_each_range_is_read_to_its_end(bootstrap: str, new_name: Callable[[], st
     assert lost == []
 
 
-def test_records_that_are_gone_are_reported_and_the_rest_is_read(
+def test_deleted_records_are_reported_and_the_rest_is_read(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     topic = new_name()

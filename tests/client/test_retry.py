@@ -21,7 +21,7 @@ from tests.support.programs import free_port
 @pytest.mark.parametrize(
     "error", ["NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "UNKNOWN_PRODUCER_ID", "NOT_ENOUGH_REPLICAS"]
 )
-def test_a_producer_tries_again_after_what_may_pass(embedded: EmbeddedBroker, error: str) -> None:
+def test_producer_retries_after_a_transient_error(embedded: EmbeddedBroker, error: str) -> None:
     topic = embedded.create_topic()
 
     async def main() -> None:
@@ -32,7 +32,7 @@ def test_a_producer_tries_again_after_what_may_pass(embedded: EmbeddedBroker, er
     asyncio.run(main())
 
 
-def test_a_producer_gives_up_at_once_on_what_will_not_pass(embedded: EmbeddedBroker) -> None:
+def test_producer_fails_immediately_on_a_permanent_error(embedded: EmbeddedBroker) -> None:
     topic = embedded.create_topic()
 
     async def main() -> None:
@@ -66,7 +66,7 @@ def test_a_producer_gives_up_when_the_delivery_timeout_has_passed(embedded: Embe
         embedded.restart()  # drops what is left of the injected errors
 
 
-def test_a_consumer_reads_on_after_what_may_pass(embedded: EmbeddedBroker) -> None:
+def test_consumer_continues_after_a_transient_error(embedded: EmbeddedBroker) -> None:
     topic = embedded.create_topic()
 
     async def main() -> None:
@@ -113,7 +113,7 @@ def test_the_first_of_several_bootstrap_servers_may_be_down(embedded: EmbeddedBr
     asyncio.run(main())
 
 
-def test_no_broker_at_all_is_said_with_the_addresses() -> None:
+def test_unreachable_brokers_are_reported_with_the_addresses() -> None:
     async def main() -> None:
         port = free_port()
         async with Client(f"127.0.0.1:{port}") as client:
@@ -150,7 +150,7 @@ def test_attempts_go_on_until_one_succeeds_and_recover_before_each() -> None:
     "error",
     [UnsupportedApiError("no such API"), KafkaError(ErrorCode.INVALID_REQUEST, "wrong"), ValueError()],
 )
-def test_what_another_attempt_cannot_mend_is_raised_at_once(error: Exception) -> None:
+def test_permanent_errors_are_raised_without_a_retry(error: Exception) -> None:
     attempts = Attempts(error)
     with pytest.raises(type(error)):
         asyncio.run(retry(attempts, RetryPolicy(60), attempts.recover))

@@ -24,7 +24,7 @@ from barnabas.client.schemas.client import (
 
 
 @given(st.integers(0, 2**31 - 1), st.binary(max_size=20))
-def test_what_is_encoded_is_decoded(schema_id: int, payload: bytes) -> None:
+def test_encoded_values_are_decoded(schema_id: int, payload: bytes) -> None:
     assert decode(encode(schema_id, payload)) == (schema_id, payload)
 
 
@@ -34,7 +34,7 @@ def test_the_path_of_a_message_comes_back(path: list[int], message: bytes) -> No
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0", b"plain text", b"\1\0\0\0\1x"])
-def test_bytes_without_a_schema_id_are_told_apart(data: bytes) -> None:
+def test_bytes_without_a_schema_id_are_distinguished(data: bytes) -> None:
     with pytest.raises(NotFramedError):
         decode(data)
 
@@ -82,7 +82,7 @@ def url() -> Iterator[str]:
         server.server_close()
 
 
-def test_a_schema_is_asked_for_once_and_refusals_have_their_code(url: str) -> None:
+def test_schema_is_requested_once_and_errors_have_their_code(url: str) -> None:
     with SchemaClient(url) as client:
         assert client.schema(1) == client.schema(1) == Schema("AVRO", '"int"')
         assert Registry.asked == ["/schemas/ids/1"]
@@ -93,6 +93,6 @@ def test_a_schema_is_asked_for_once_and_refusals_have_their_code(url: str) -> No
             client.schema(13)  # half an answer is none
 
 
-def test_an_address_that_is_none_says_what_to_write() -> None:
+def test_invalid_address_is_reported_with_an_example() -> None:
     with pytest.raises(ValueError, match="http://HOST:PORT"):
         SchemaClient("127.0.0.1:8081")

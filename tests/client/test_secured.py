@@ -230,7 +230,7 @@ def test_a_token_is_got_with_a_client_id_and_its_secret(
         ("SCRAM-SHA-512", "invalid credentials"),
     ],
 )
-def test_a_wrong_password_is_said_at_once_and_never_shown(
+def test_wrong_password_is_reported_immediately_and_never_shown(
     secured_kafka: SecuredKafka, caplog: pytest.LogCaptureFixture, mechanism: str, text: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -243,9 +243,7 @@ def test_a_wrong_password_is_said_at_once_and_never_shown(
     assert "not-hers" not in said + caplog.text
 
 
-def test_what_does_not_fit_a_listener_is_said_in_a_sentence(
-    secured_kafka: SecuredKafka, tmp_path: Path
-) -> None:
+def test_invalid_listener_settings_are_reported(secured_kafka: SecuredKafka, tmp_path: Path) -> None:
     plain = {"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN_LOGIN}
     scram = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": SCRAM_LOGIN}
     tls = secured_kafka.settings("TLS")
@@ -285,7 +283,7 @@ def test_what_does_not_fit_a_listener_is_said_in_a_sentence(
     assert "does not use SASL on this port" in said
 
 
-def test_a_listener_that_hangs_up_brings_a_hint(secured_kafka: SecuredKafka) -> None:
+def test_listener_that_closes_the_connection_is_reported_with_a_hint(secured_kafka: SecuredKafka) -> None:
     async def main() -> None:
         tls = parse_security(secured_kafka.settings("TLS"))
         async with Client(secured_kafka.bootstrap_servers, security=tls) as client:

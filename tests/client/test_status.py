@@ -68,7 +68,7 @@ def test_a_change_of_state_is_reported_at_once(bootstrap: str, new_name: NewName
     run(bootstrap, test)
 
 
-def test_one_that_reports_no_more_is_lost_unless_it_said_that_it_ends() -> None:
+def test_silent_process_is_lost_unless_it_announced_its_end() -> None:
     now = time.time()
     old = int((now - 60) * 1000)
     running = ProcessStatus("agent", "a", "running", updated=old, every=5)

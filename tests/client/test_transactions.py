@@ -39,7 +39,7 @@ async def read(client: Client, tp: TopicPartition, isolation: int) -> list[bytes
     return values
 
 
-def test_aborted_records_are_seen_only_by_those_who_read_everything(
+def test_aborted_records_are_visible_only_to_read_uncommitted_readers(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     async def main() -> None:

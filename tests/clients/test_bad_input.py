@@ -115,7 +115,7 @@ def test_a_bad_batch_gets_kafkas_own_error_and_is_not_stored(
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_compressed_garbage_is_refused_where_records_are_looked_at(
+def test_compressed_garbage_is_rejected_where_records_are_inspected(
     connection: RawConnection, broker: EmbeddedBroker, codec: Codec
 ) -> None:
     topic = broker.create_topic(configs={"barnabas.validate.records": "all"})
@@ -133,7 +133,7 @@ def test_a_record_without_a_key_is_refused_on_a_compacted_topic(
     assert [error.batch_index for error in answer.record_errors] == [1]
 
 
-def test_unknown_topics_partitions_and_acks_are_told(connection: RawConnection, topic: str) -> None:
+def test_unknown_topics_partitions_and_acks_get_errors(connection: RawConnection, topic: str) -> None:
     assert send_batch(connection, "no-such-topic", batch()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (
         send_batch(connection, topic, batch(), partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -146,7 +146,7 @@ def test_unknown_topics_partitions_and_acks_are_told(connection: RawConnection, 
 
 
 @pytest.mark.parametrize("offset", [-1, 5, 2**62])
-def test_a_fetch_out_of_range_is_told(connection: RawConnection, topic: str, offset: int) -> None:
+def test_fetch_out_of_range_gets_an_error(connection: RawConnection, topic: str, offset: int) -> None:
     wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
     request = FetchRequest(max_bytes=1000, topics=[FetchTopic(topic=topic, partitions=[wanted])])
     response = connection.ask(request, 12)
@@ -154,7 +154,7 @@ def test_a_fetch_out_of_range_is_told(connection: RawConnection, topic: str, off
     assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_special_timestamp_that_nobody_knows_is_told(connection: RawConnection, topic: str) -> None:
+def test_unknown_special_timestamp_gets_an_error(connection: RawConnection, topic: str) -> None:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-99)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
     response = connection.ask(request, 7)
@@ -195,7 +195,7 @@ CLOSING: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", [name for name in CLOSING if name != "a body that is cut"])
-def test_what_kafka_closes_the_connection_for_closes_it(
+def test_connection_is_closed_for_the_same_input_as_in_kafka(
     broker: EmbeddedBroker, connection: RawConnection, case: str
 ) -> None:
     with RawConnection(broker.port) as hostile:

@@ -124,7 +124,7 @@ def highest_rate(count: int, seconds: float) -> float:
     return count * RECORD / (seconds + BURST_SECONDS)
 
 
-def test_librdkafka_gets_the_rate_of_its_quota_and_is_told_to_wait(barnabas: Target) -> None:
+def test_librdkafka_is_throttled_to_the_rate_of_its_quota(barnabas: Target) -> None:
     create(barnabas, "short")
     kafka_configs(barnabas, "--add-config", "producer_byte_rate=400000,consumer_byte_rate=400000")
     sent = produce(barnabas, "short", "slow", 320)
@@ -145,7 +145,7 @@ def kafka_configs(target: Target, *changes: str) -> None:
     ).check()
 
 
-def test_the_quota_of_a_user_holds_for_whoever_authenticates_as_that_user() -> None:
+def test_user_quota_applies_to_every_login_of_that_user() -> None:
     """Whatever client ids they have, and over TLS; other users are not held back."""
     users = {"alice": "her secret", "bob": "his secret"}
     with EmbeddedBroker(WINDOWS, security="SASL_SSL", users=users) as broker:

@@ -87,7 +87,7 @@ def java(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.java
-def test_librdkafka_pushes_what_it_is_asked_for_until_it_is_gone(broker: Broker) -> None:
+def test_librdkafka_pushes_requested_metrics_until_they_are_deleted(broker: Broker) -> None:
     broker.subscribe("org.apache.kafka.producer.connection.creation.,org.apache.kafka.producer.node.")
     producers = [Producer({"bootstrap.servers": broker.bootstrap, "client.id": "shop"})]
 

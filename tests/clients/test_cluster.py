@@ -116,7 +116,7 @@ def new_topic(cluster: EmbeddedCluster) -> str:
 
 
 @pytest.mark.slow
-def test_each_broker_restarts_in_turn_under_load(cluster: EmbeddedCluster) -> None:
+def test_rolling_restart_under_load(cluster: EmbeddedCluster) -> None:
     topic = new_topic(cluster)
     with Load(cluster, topic) as load:
         for broker in cluster.brokers.values():
@@ -185,7 +185,7 @@ def test_a_leader_that_is_cut_off_from_zookeeper_is_fenced_and_comes_back(fault:
 @pytest.mark.parametrize(
     "protocol", [{"session.timeout.ms": 10_000}, {"group.protocol": "consumer"}], ids=["classic", "consumer"]
 )
-def test_a_group_goes_on_when_its_coordinator_dies(
+def test_group_continues_when_its_coordinator_dies(
     cluster: EmbeddedCluster, protocol: dict[str, object]
 ) -> None:
     topic = new_topic(cluster)

@@ -140,7 +140,7 @@ def test_a_topic_shrinks_to_its_last_values(broker: EmbeddedBroker, compression:
     assert end == 1000
 
 
-def test_compaction_goes_on_while_records_are_written_and_read(broker: EmbeddedBroker) -> None:
+def test_compaction_runs_while_records_are_written_and_read(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(configs=COMPACTED)
     for number in range(5):
         churn(broker, topic, rounds=8)

@@ -42,7 +42,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.mark.parametrize(
     "leaving", [pytest.param(0, id="none for notes"), pytest.param(16_384, id="too little for a segment")]
 )
-def test_compaction_goes_on_when_there_is_room_again(
+def test_compaction_resumes_when_there_is_space_again(
     disk: SmallDisk, monkeypatch: pytest.MonkeyPatch, leaving: int
 ) -> None:
     monkeypatch.setattr(cleaning, "RETRY_WITHOUT_ROOM_MS", 500)

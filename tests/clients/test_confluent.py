@@ -24,14 +24,14 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_what_is_produced_is_consumed_in_order(bootstrap: str, topic: str, acks: str) -> None:
+def test_produced_records_are_consumed_in_order(bootstrap: str, topic: str, acks: str) -> None:
     values = [b"%d" % number for number in range(500)]
     produce(bootstrap, topic, values, acks=acks)
     assert [message.value() for message in consume(bootstrap, topic, 500)] == values
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_comes_back_as_it_went_in(bootstrap: str, topic: str, codec: str) -> None:
+def test_every_codec_round_trips(bootstrap: str, topic: str, codec: str) -> None:
     values = [b"value %d " % number * 20 for number in range(200)]
     produce(bootstrap, topic, values, compression_type=codec, linger_ms=20)
     assert [message.value() for message in consume(bootstrap, topic, 200)] == values
@@ -62,7 +62,7 @@ def test_a_reader_may_start_in_the_middle_of_a_batch(bootstrap: str, topic: str)
     assert [message.offset() for message in consume(bootstrap, topic, 50, start=50)] == list(range(50, 100))
 
 
-def test_an_offset_out_of_range_is_told(bootstrap: str, topic: str) -> None:
+def test_offset_out_of_range_gets_an_error(bootstrap: str, topic: str) -> None:
     produce(bootstrap, topic, [b"one"])
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "error"})
     consumer.assign([TopicPartition(topic, 0, 5)])
@@ -185,7 +185,7 @@ class TestAdministration:
         assert cluster.controller.id == broker.broker.node_id
         assert cluster.cluster_id == broker.broker.cluster_id
 
-    def test_deleted_records_are_gone_and_offsets_stay(
+    def test_deleted_records_disappear_and_offsets_stay(
         self, admin: AdminClient, bootstrap: str, topic: str
     ) -> None:
         produce(bootstrap, topic, [b"%d" % number for number in range(10)], linger_ms=0)

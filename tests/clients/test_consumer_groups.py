@@ -70,7 +70,7 @@ def test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker: Embedde
     assert processed.repeated == 0
 
 
-def test_the_same_holds_when_partitions_are_assigned_in_turns(
+def test_stepwise_assignment_has_the_same_result(
     broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a large group: members hear of a new target some heartbeats after what has made it necessary."""
@@ -78,7 +78,7 @@ def test_the_same_holds_when_partitions_are_assigned_in_turns(
     test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker, topic)
 
 
-def test_members_that_are_not_affected_keep_what_they_have(broker: EmbeddedBroker, topic: str) -> None:
+def test_unaffected_members_keep_their_assignment(broker: EmbeddedBroker, topic: str) -> None:
     """Partitions move from one member to another only; nobody gives up anything that it keeps."""
     processed = Processed()
     workers = [ConsumerProtocolWorker(broker.bootstrap_servers, topic, "sticky", processed) for _ in range(2)]
@@ -92,7 +92,7 @@ def test_members_that_are_not_affected_keep_what_they_have(broker: EmbeddedBroke
         worker.leave()
 
 
-def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, topic: str) -> None:
+def test_bouncing_static_member_causes_no_rebalance(broker: EmbeddedBroker, topic: str) -> None:
     processed = Processed()
     load = Load(broker.bootstrap_servers, topic, PARTITIONS)
 
@@ -113,7 +113,7 @@ def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, to
     bounces.leave()
 
 
-def test_a_pattern_brings_topics_that_are_created_later(broker: EmbeddedBroker) -> None:
+def test_pattern_includes_topics_created_later(broker: EmbeddedBroker) -> None:
     processed = Processed()
     worker = ConsumerProtocolWorker(broker.bootstrap_servers, "^pattern-.*", "pattern", processed)
     load = Load(
@@ -165,7 +165,7 @@ def kind_of(broker: EmbeddedBroker, group: str) -> str:
     return kinds[group]
 
 
-def test_a_group_goes_on_after_kill_9_of_the_broker(tmp_path: Path) -> None:
+def test_group_continues_after_kill_9_of_the_broker(tmp_path: Path) -> None:
     settings = [f"{name}={value}" for name, value in SETTINGS.items()]
     with BrokerProcess(tmp_path, "num.partitions=6", *settings) as process:
         processed = Processed()

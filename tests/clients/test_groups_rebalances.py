@@ -94,7 +94,7 @@ def test_clients_of_all_makes_share_one_group(broker: EmbeddedBroker, topic: str
     assert set(processed.counts) == sent
 
 
-def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, topic: str) -> None:
+def test_bouncing_static_member_causes_no_rebalance(broker: EmbeddedBroker, topic: str) -> None:
     processed = Processed()
     load = Load(broker.bootstrap_servers, topic, PARTITIONS)
 
@@ -120,7 +120,7 @@ def test_a_static_member_that_bounces_disturbs_nobody(broker: EmbeddedBroker, to
 @pytest.mark.parametrize(
     "strategy", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.extended)]
 )
-def test_a_group_goes_on_after_kill_9_of_the_broker(tmp_path: Path, strategy: str) -> None:
+def test_group_continues_after_kill_9_of_the_broker(tmp_path: Path, strategy: str) -> None:
     with BrokerProcess(tmp_path, "group.initial.rebalance.delay.ms=0", "num.partitions=6") as process:
         processed = Processed()
         load = Load(process.bootstrap_servers, "orders", PARTITIONS)

@@ -191,9 +191,7 @@ def test_looking_up_a_time_does_not_walk_through_a_repeated_record(
     assert pings.longest < MAX_PING
 
 
-def test_a_batch_that_is_looked_into_is_not_overtaken(
-    broker: BrokerProcess, connection: RawConnection
-) -> None:
+def test_batch_under_inspection_is_not_overtaken(broker: BrokerProcess, connection: RawConnection) -> None:
     """Sequences would tell: the second batch of a producer may not be there before the first."""
     topic = new_topic(connection, cleanup_policy="compact")
     long = with_header(smallest_records(100_000), producer_id=7, producer_epoch=0, base_sequence=0)
@@ -209,7 +207,7 @@ def test_a_batch_that_is_looked_into_is_not_overtaken(
     ]
 
 
-def test_a_batch_may_not_grow_beyond_the_largest_when_it_is_compressed_anew(
+def test_recompressed_batch_may_not_exceed_the_maximum_size(
     connection: RawConnection,
 ) -> None:
     topic = new_topic(connection, compression_type="uncompressed")
@@ -334,7 +332,7 @@ def test_a_megabyte_of_empty_parts_is_refused_while_others_are_served(
     assert broker.memory_peak - before < 3 * len(batch) + MEMORY
 
 
-def test_what_was_refused_or_looked_into_is_counted(tmp_path: Path) -> None:
+def test_rejected_and_inspected_batches_are_counted(tmp_path: Path) -> None:
     port = free_port()
     with (
         BrokerProcess(tmp_path, f"barnabas.metrics.listen=127.0.0.1:{port}") as broker,

@@ -105,7 +105,7 @@ def test_a_generation_of_members_with_much_metadata_does_not_hold_up_others(
     assert pings.longest < MAX_PING
 
 
-def test_a_member_may_say_a_mebibyte_under_all_its_protocols_and_no_more(broker: BrokerProcess) -> None:
+def test_member_metadata_of_all_protocols_is_limited_to_a_mebibyte(broker: BrokerProcess) -> None:
     half = MEBIBYTE // 2
     with RawConnection(broker.port) as connection:
         allowed = joining(f"g{next(_groups)}", subscription(["orders"], bytes(half - 100)), protocols=2)

@@ -48,7 +48,7 @@ def test_kafka_topics_creates_lists_describes_changes_and_deletes(bootstrap: str
     assert name not in tool(bootstrap, TOPICS, "--list").split()
 
 
-def test_kafka_topics_says_what_is_wrong(bootstrap: str, topic: str) -> None:
+def test_kafka_topics_reports_errors(bootstrap: str, topic: str) -> None:
     failed = run_tool(TOPICS, "--bootstrap-server", bootstrap, "--create", "--topic", topic)
     assert failed.returncode != 0
     assert f"Topic '{topic}' already exists" in failed.stdout + failed.stderr
@@ -118,7 +118,7 @@ def test_the_producer_performance_tool_is_served(bootstrap: str, topic: str) -> 
     assert len(consume(bootstrap, topic, 5000)) == 5000
 
 
-def test_versions_features_and_cluster_are_told(broker: EmbeddedBroker, bootstrap: str) -> None:
+def test_versions_features_and_cluster_are_reported(broker: EmbeddedBroker, bootstrap: str) -> None:
     versions = tool(bootstrap, API_VERSIONS)
     assert "UNSUPPORTED" not in versions.split("Produce(0)")[1].split("\n")[0]
     assert "Produce(0): 0 to 13 [usable: 13]" in versions

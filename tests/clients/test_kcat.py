@@ -31,13 +31,13 @@ def test_it_lists_brokers_and_topics(broker: EmbeddedBroker, topic: str) -> None
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_it_reads_what_it_wrote_with_every_codec(broker: EmbeddedBroker, topic: str, codec: str) -> None:
+def test_every_codec_round_trips(broker: EmbeddedBroker, topic: str, codec: str) -> None:
     kcat(broker, "-P", "-t", topic, "-K", ":", "-z", codec, text=lines(500))
     shown = kcat(broker, "-C", "-t", topic, "-e", "-q", "-f", "%o %k %s\n").splitlines()
     assert shown == [f"{number} key{number} value{number}" for number in range(500)]
 
 
-def test_it_starts_where_it_is_told(broker: EmbeddedBroker, topic: str) -> None:
+def test_reading_starts_at_the_given_position(broker: EmbeddedBroker, topic: str) -> None:
     kcat(broker, "-P", "-t", topic, "-K", ":", text=lines(10))
     assert kcat(broker, "-C", "-t", topic, "-o", "-3", "-e", "-q").split() == ["value7", "value8", "value9"]
     assert kcat(broker, "-C", "-t", topic, "-o", "s@0", "-c", "1", "-q").split() == ["value0"]

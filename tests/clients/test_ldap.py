@@ -144,7 +144,7 @@ def test_the_name_may_be_kept_as_the_client_sends_it(options: Path, tmp_path: Pa
     assert done.principal == Principal("User", "ALICE")
 
 
-def test_a_denial_for_a_user_counts_whatever_case_it_writes_its_name_in(options: Path) -> None:
+def test_denial_for_a_user_ignores_the_case_of_its_name(options: Path) -> None:
     settings = sasl_settings(
         ("PLAIN",),
         **{
@@ -167,7 +167,7 @@ def test_a_denial_for_a_user_counts_whatever_case_it_writes_its_name_in(options:
             assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, name
 
 
-def test_a_server_that_does_not_answer_lets_nobody_in() -> None:
+def test_unresponsive_server_authenticates_no_user() -> None:
     with pytest.raises(OSError, match="refused"):
         Ldap("127.0.0.1", free_port(), USER_DN, None, 5.0).is_right("alice", "her secret")
 
@@ -195,7 +195,7 @@ def test_options_that_cannot_work_are_refused(tmp_path: Path, options_text: str,
     assert why in str(refusal.value)
 
 
-def test_an_authenticator_that_nobody_has_installed_is_refused() -> None:
+def test_unknown_authenticator_is_rejected() -> None:
     with pytest.raises(
         ConfigError, match=r"no installed package provides that authenticator .*: there is ldap"
     ):

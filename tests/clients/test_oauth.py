@@ -141,7 +141,7 @@ async def ask(bootstrap: str, token: str) -> list[str]:
         return list(await client.all_topics())
 
 
-def test_a_token_of_yesterday_or_of_somebody_else_is_refused_and_not_logged(
+def test_expired_or_foreign_token_is_rejected_and_not_logged(
     bootstrap: str, provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = SigningKey(provider.keys[-1].name)

@@ -62,7 +62,7 @@ def size_of(folder: Path) -> int:
     return sum(status.st_size for status in found if status is not None)
 
 
-def test_what_is_there_keeps_its_rights(tmp_path: Path) -> None:
+def test_existing_nodes_keep_their_permissions(tmp_path: Path) -> None:
     """A data folder of Apache Kafka, or one that somebody else may read because its owner wants so."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)

@@ -126,7 +126,7 @@ def test_kafkas_tools_write_and_read(bootstrap: str, tmp_path: Path, mechanism: 
 
 @pytest.mark.parametrize(("username", "password"), [(USER, "wrong-secret"), ("nobody", "wrong-secret")])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_cannot_prove_its_name_is_refused_and_no_password_is_logged(
+def test_failed_authentication_is_rejected_and_no_password_is_logged(
     bootstrap: str, mechanism: str, username: str, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors: list[KafkaError] = []
@@ -195,7 +195,7 @@ def test_a_long_message_is_refused_before_it_is_parsed(secured: EmbeddedBroker, 
     assert "max.bytes" in (answer.error_message or "")
 
 
-def test_a_client_whose_name_or_password_is_as_long_as_allowed_is_let_in() -> None:
+def test_client_with_a_name_and_password_of_maximum_length_is_authenticated() -> None:
     name, password = "n" * 4000, "p" * 65_000
     users = f'{PLAIN_USERS[:-1]} user_long="{password}";'
     settings = sasl_settings(**{"listener.name.sasl_plaintext.plain.sasl.jaas.config": users})

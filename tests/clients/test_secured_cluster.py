@@ -165,7 +165,7 @@ def test_a_client_on_the_listener_of_brokers_is_no_broker(cluster: SecuredCluste
     assert as_client == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_who_has_no_password_is_let_in_nowhere(cluster: SecuredCluster) -> None:
+def test_user_without_a_password_is_never_authenticated(cluster: SecuredCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **cluster.login("broker", PASSWORD)})
 
     with pytest.raises(KafkaException):

@@ -120,7 +120,7 @@ def ask(broker: EmbeddedBroker, trust: Path, **settings: str) -> set[str]:
     return asyncio.run(asyncio.wait_for(topics(broker, {**protocol, **names}), SECONDS))
 
 
-def test_barnabas_own_client_is_told_of_another_authority(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_barnabas_client_is_warned_of_another_authority(broker: EmbeddedBroker, tmp_path: Path) -> None:
     topic = broker.create_topic()
     assert topic in ask(broker, broker.ca_file)
     other = tmp_path / "other.pem"
@@ -195,7 +195,7 @@ def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mutual]:
 
 
 @pytest.mark.parametrize(("name", "principal"), [("alice", "User:ALICE"), ("Bob.example", "User:Bob")])
-def test_a_client_with_a_certificate_is_called_as_the_rules_say(
+def test_principal_of_a_certificate_follows_the_mapping_rules(
     mutual: Mutual, tmp_path: Path, name: str, principal: str
 ) -> None:
     seen: set[str] = set()
@@ -216,7 +216,7 @@ def test_a_client_with_a_certificate_is_called_as_the_rules_say(
     assert principal in seen
 
 
-def test_a_client_without_a_certificate_is_told_so(mutual: Mutual) -> None:
+def test_client_without_a_certificate_gets_an_error(mutual: Mutual) -> None:
     with pytest.raises(ClientError, match="requires a client certificate"):
         mutual.ask()
 

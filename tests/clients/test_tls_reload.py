@@ -85,7 +85,7 @@ def test_a_new_file_is_for_new_connections_and_open_ones_stay(served: Served) ->
         assert len(kept.recv(4)) == 4
 
 
-def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(
+def test_unusable_file_changes_nothing_and_is_reported_once(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = served.shown()

@@ -75,7 +75,9 @@ def wait_for_end(worker: subprocess.Popen[bytes], bootstrap: str, count: int = C
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("library", ["confluent", pytest.param("aiokafka", marks=pytest.mark.extended)])
-def test_each_input_is_processed_exactly_once_whoever_is_killed(process: BrokerProcess, library: str) -> None:
+def test_each_input_is_processed_exactly_once_with_any_process_killed(
+    process: BrokerProcess, library: str
+) -> None:
     bootstrap = process.bootstrap_servers
     values = fill(bootstrap, "input", COUNT)
     worker = start_worker(library, bootstrap)

@@ -96,7 +96,7 @@ def test_kafka_transactions_lists_describes_and_aborts(bootstrap: str, topic: st
     assert after.split()[-1] == "None"
 
 
-def test_kafka_transactions_finds_what_hangs() -> None:
+def test_kafka_transactions_finds_hanging_transactions() -> None:
     """Without verification a batch may open a transaction that the coordinator knows nothing of, and nobody ends."""
 
     async def hang(port: int, topic: str) -> None:

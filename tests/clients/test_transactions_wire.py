@@ -261,7 +261,7 @@ def play(target: Target) -> Callable[[Scenario], None]:
     return lambda scenario: asyncio.run(run(scenario, target.create_topic()))
 
 
-def test_init_producer_id_checks_what_it_is_given(play: Callable[[Scenario], None]) -> None:
+def test_init_producer_id_validates_its_arguments(play: Callable[[Scenario], None]) -> None:
     async def scenario(wire: Wire) -> None:
         assert await wire.init(transactional_id="") == E.INVALID_REQUEST
         assert await wire.init(transaction_timeout_ms=0) == E.INVALID_TRANSACTION_TIMEOUT
@@ -290,7 +290,7 @@ def test_a_recovering_producer_is_fenced_in_the_words_of_its_version(
     play(scenario)
 
 
-def test_fenced_instances_are_told_in_the_words_of_their_version(play: Callable[[Scenario], None]) -> None:
+def test_fenced_instances_get_the_error_of_their_version(play: Callable[[Scenario], None]) -> None:
     async def scenario(wire: Wire) -> None:
         await wire.init()
         await wire.init()
@@ -576,7 +576,7 @@ def test_markers_of_administrators_end_hanging_transactions(play: Callable[[Scen
     play(scenario)
 
 
-def test_markers_of_clients_end_nothing_but_what_hangs(
+def test_markers_of_clients_end_only_hanging_transactions(
     play: Callable[[Scenario], None], target: Target
 ) -> None:
     """`kafka-transactions abort` needs WriteTxnMarkers. All else that it can do would shut producers and coordinators

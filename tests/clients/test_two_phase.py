@@ -132,7 +132,7 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
         assert broker.broker.metrics.snapshot()["barnabas_transactions_refused_total"] == 3
 
 
-def test_a_taken_id_is_fenced_however_many_are_open() -> None:
+def test_reused_id_is_fenced_regardless_of_the_number_of_open_ones() -> None:
     with EmbeddedBroker({**BOUNDS, "barnabas.transactions.without.timeout.max": "1"}) as broker:
         topic = broker.create_topic()
 

@@ -37,7 +37,7 @@ def test_applying_a_delta_leaves_the_old_image_as_it_was() -> None:
     assert "orders" not in after.topics
 
 
-def test_what_a_delta_does_not_touch_is_shared_between_images() -> None:
+def test_unchanged_parts_are_shared_between_images() -> None:
     before = apply(EMPTY_IMAGE, [TopicCreated(topic())])
     after = apply(before, [ConfigsChanged(ConfigResourceType.BROKER, "1", {"log.retention.ms": "1"})])
     assert after.topics is before.topics
@@ -61,7 +61,7 @@ def test_a_topic_deleted_and_created_again_in_one_entry_is_the_new_one() -> None
     assert list(image.topic_names_by_id) == [new.topic_id]
 
 
-def test_a_config_that_is_set_to_nothing_is_gone_and_an_empty_resource_with_it() -> None:
+def test_config_set_to_empty_is_removed_with_its_empty_resource() -> None:
     image = apply(EMPTY_IMAGE, [ConfigsChanged(ConfigResourceType.TOPIC, "t", {"a": "1", "b": "2"})])
     assert image.configs[Resource(ConfigResourceType.TOPIC, "t")] == {"a": "1", "b": "2"}
     image = apply(image, [ConfigsChanged(ConfigResourceType.TOPIC, "t", {"a": None})])

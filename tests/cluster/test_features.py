@@ -56,13 +56,13 @@ def test_a_cluster_from_before_the_feature_has_the_first_level() -> None:
 
 
 @pytest.mark.usefixtures("newer")
-def test_what_older_brokers_do_not_know_is_said_in_their_terms() -> None:
+def test_unsupported_errors_are_mapped_for_older_brokers() -> None:
     assert in_terms_of(at(1), [BrokerStored(BROKER)]) == [BrokerStored(replace(BROKER, rack=None))]
     assert in_terms_of(at(2), [BrokerStored(BROKER)]) == [BrokerStored(BROKER)]
 
 
 @pytest.mark.usefixtures("newer")
-def test_what_cannot_be_said_in_their_terms_is_refused() -> None:
+def test_values_without_an_equivalent_are_rejected() -> None:
     for level in (1, 2):
         with pytest.raises(KafkaError, match=r"barnabas\.metadata\.version=3") as caught:
             in_terms_of(at(level), [ProducerIdsAllocated(5)])
@@ -71,7 +71,7 @@ def test_what_cannot_be_said_in_their_terms_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("newer")
-def test_the_controller_itself_knows_only_what_it_has_written() -> None:
+def test_controller_knows_only_its_written_entries() -> None:
     async def main() -> None:
         store = MemoryMetadataStore()
         controller = Controller(store, 1)
@@ -101,7 +101,7 @@ TOKEN = DelegationToken("id", "User:alice", "User:alice", (), 1, 2, 3)
     ],
     ids=lambda delta: type(delta).__name__,
 )
-def test_what_belongs_to_security_is_refused_until_every_broker_understands_it(delta: Delta) -> None:
+def test_security_features_are_rejected_until_every_broker_supports_them(delta: Delta) -> None:
     for level in range(1, SECURITY_LEVEL):
         with pytest.raises(KafkaError, match="barnabas cluster upgrade") as caught:
             in_terms_of(at(level), [FeatureFinalized("other", 1), delta])

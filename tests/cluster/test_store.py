@@ -100,7 +100,7 @@ def test_a_controller_of_an_older_epoch_is_refused(store: MetadataStore) -> None
 
 @settings(max_examples=50, deadline=None)
 @given(histories())
-def test_loading_gives_what_was_written(entries: list[list[Delta]]) -> None:
+def test_loading_returns_the_stored_state(entries: list[list[Delta]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         written(Path(folder), entries)
         assert asyncio.run(load_again(Path(folder))) == replay(entries)
@@ -145,7 +145,7 @@ def test_a_last_entry_whose_bytes_never_reached_the_disk_is_cut_off(tmp_path: Pa
         assert asyncio.run(load_again(tmp_path)) == replay([A])
 
 
-def test_writing_goes_on_behind_a_tail_that_was_cut_off(tmp_path: Path) -> None:
+def test_writing_continues_after_a_truncated_tail(tmp_path: Path) -> None:
     whole = written(tmp_path, [A, B])
     (tmp_path / LOG_FILE).write_bytes(whole[:-1])
     written(tmp_path, [B])
@@ -224,7 +224,7 @@ def test_writing_in_a_thread_gives_the_same_file(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_steps_run_one_after_the_other_in_the_order_they_were_asked_for() -> None:
+def test_steps_run_sequentially_in_the_requested_order() -> None:
     log: list[str] = []
 
     async def main() -> None:
@@ -241,7 +241,7 @@ def test_steps_run_one_after_the_other_in_the_order_they_were_asked_for() -> Non
     assert log == ["a begins", "a ends", "b begins", "b ends"]
 
 
-def test_a_step_ends_even_if_its_caller_has_gone() -> None:
+def test_step_ends_even_if_its_caller_has_disconnected() -> None:
     async def main() -> None:
         executor = SerialExecutor()
         begun, done = asyncio.Event(), asyncio.Event()

@@ -59,7 +59,7 @@ def load(fs: FaultyFileSystem) -> MetadataImage:
     return asyncio.run(store_on(fs).load())
 
 
-def test_what_was_acknowledged_survives_a_loss_of_power_at_any_moment() -> None:
+def test_acknowledged_records_survive_a_power_failure_at_any_time() -> None:
     whole = disk()
     asyncio.run(write(whole, []))
     moments = len(whole.operations)
@@ -76,7 +76,7 @@ def test_what_was_acknowledged_survives_a_loss_of_power_at_any_moment() -> None:
             assert image == image_after(image.offset)
 
 
-def test_writing_goes_on_after_a_loss_of_power() -> None:
+def test_writing_continues_after_a_power_failure() -> None:
     for moment in range(1, 40):
         fs, acknowledged = disk(), list[int]()
         fs.lose_power_at(moment)

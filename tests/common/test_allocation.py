@@ -35,5 +35,5 @@ def test_memory_that_was_freed_serves_the_next_batch_without_page_faults() -> No
     assert faults("kept") < 2 * ONE_BATCH
 
 
-def test_without_it_every_batch_faults_its_memory_in_anew() -> None:
+def test_without_it_every_batch_faults_its_memory_again() -> None:
     assert faults("plain") > 5 * ONE_BATCH

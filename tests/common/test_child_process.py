@@ -145,7 +145,7 @@ def test_a_program_that_does_not_exist_is_an_error_of_the_start() -> None:
 # -- The child's end ---------------------------------------------------------------------------------------
 
 
-def test_a_channel_receives_what_arrives_in_pieces() -> None:
+def test_channel_reassembles_messages_from_chunks() -> None:
     inward, outward = os.pipe(), os.pipe()
     channel = PipeChannel(inward[0], outward[1])
     assert not channel.has_input(0)

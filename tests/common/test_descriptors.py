@@ -28,7 +28,7 @@ def test_connections_and_segments_leave_some_descriptors(monkeypatch: pytest.Mon
     assert limits_from(BrokerConfig.load({"max.connections": "5"})).connections == 5
 
 
-def test_a_broker_takes_what_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_uses_the_limits_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     assert allow(monkeypatch, 1024, 4096) == []
     asked = allow(monkeypatch, 1024, 4096)
     raise_limit()

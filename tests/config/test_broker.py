@@ -122,7 +122,7 @@ def test_protection_that_cannot_be_given_is_refused_instead_of_left_out(
     assert text in str(refusal.value)
 
 
-def test_kafkas_own_classes_are_names_of_what_is_here() -> None:
+def test_names_of_kafkas_classes_exist() -> None:
     oauth = "org.apache.kafka.common.security.oauthbearer."
     load(
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",

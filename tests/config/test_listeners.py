@@ -38,7 +38,7 @@ def test_a_listener_of_another_form_is_refused_with_an_example(text: str) -> Non
         parse_listeners(text)
 
 
-def test_a_listener_without_a_protocol_says_where_to_write_it() -> None:
+def test_listener_without_a_protocol_is_reported_with_a_remedy() -> None:
     with pytest.raises(ConfigError, match=r"add EXTERNAL:PLAINTEXT to listener\.security\.protocol\.map"):
         parse_listeners("EXTERNAL://:9092")
     (spec,) = parse_listeners("EXTERNAL://:9092", {"EXTERNAL": "SSL"})

@@ -52,13 +52,13 @@ def test_a_module_on_the_path_would_leave_a_trace(trace: Path) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_cve_2025_27819_no_setting_of_a_broker_imports_what_it_names(value: str) -> None:
+def test_cve_2025_27819_broker_settings_import_no_classes(value: str) -> None:
     for name in (*BROKER, *UNUSED):
         with contextlib.suppress(ConfigError):
             BrokerConfig.load({name: value})
 
 
-def test_what_would_be_a_plugin_of_kafka_is_refused_or_said_to_have_no_effect() -> None:
+def test_settings_for_kafkas_plugins_are_rejected_or_have_no_effect() -> None:
     """Or is one of a few words, which are compared and not looked up."""
     for name in CLASS_LIKE:
         assert name in _words_about(name)
@@ -86,7 +86,7 @@ async def test_a_broker_runs_with_the_plugins_that_it_ignores_and_imports_none(t
 
 
 @scenario
-async def test_cve_2025_27818_what_comes_over_the_network_is_neither_imported_nor_looked_up(
+async def test_cve_2025_27818_network_input_is_neither_imported_nor_looked_up(
     tmp_path: Path,
 ) -> None:
     names = {Scope.TOPIC: "t", Scope.BROKER: "", Scope.GROUP: "g", Scope.CLIENT_METRICS: "m"}
@@ -110,7 +110,7 @@ def _looked_up(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_cve_2023_25194_no_setting_of_a_client_imports_what_it_names(value: str) -> None:
+def test_cve_2023_25194_client_settings_import_no_classes(value: str) -> None:
     for name in (*UNDERSTOOD, "sasl.login.class", "ssl.engine.factory.class", "interceptor.classes"):
         with contextlib.suppress(SecuritySettingError):
             parse_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", name: value})

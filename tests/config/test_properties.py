@@ -29,7 +29,7 @@ from barnabas.config.setting import ConfigError
         ("", {}),
     ],
 )
-def test_files_mean_what_they_mean_to_java(text: str, properties: dict[str, str]) -> None:
+def test_files_are_parsed_as_in_java(text: str, properties: dict[str, str]) -> None:
     assert parse_properties(text) == properties
 
 

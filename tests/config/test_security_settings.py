@@ -33,7 +33,7 @@ def test_settings_of_kafka_3_have_a_reason_too() -> None:
     assert [name for name in UNUSED if OF_SECURITY.search(name) and not reason_without_effect(name)] == []
 
 
-def test_whoever_sets_one_is_told_the_reason() -> None:
+def test_setting_one_returns_the_reason() -> None:
     (warning,) = BrokerConfig.load({"ssl.provider": "BC"}).warnings
     assert warning == (
         "ssl.provider is a setting of Apache Kafka that has no effect in Barnabas: it configures Java's TLS, but "
@@ -42,7 +42,7 @@ def test_whoever_sets_one_is_told_the_reason() -> None:
 
 
 @pytest.mark.parametrize("name", ["zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"])
-def test_checks_of_revocation_that_nobody_would_do_stop_the_start(name: str) -> None:
+def test_impractical_revocation_checks_prevent_the_start(name: str) -> None:
     BrokerConfig.load({name: "false"})
     with pytest.raises(ConfigError, match="does not check revocation"):
         BrokerConfig.load({name: "true"})

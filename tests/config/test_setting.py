@@ -75,7 +75,7 @@ def test_other_texts_are_refused_with_the_name_and_the_value(kind: SettingKind, 
         (SettingKind.LIST, ReplicaList(), "", "a:b", "Must be"),
     ],
 )
-def test_a_check_says_what_is_allowed(
+def test_check_returns_the_allowed_operations(
     kind: SettingKind, check: SettingCheck, good: str, bad: str, complaint: str
 ) -> None:
     setting(kind, check).parse(good)

@@ -107,7 +107,7 @@ def test_a_tiered_topic_is_refused_with_kafkas_words(settings: dict[str, str], t
         {"remote.log.copy.disable": "true", "remote.log.delete.on.disable": "true"},
     ],
 )
-def test_what_kafka_accepts_is_accepted(settings: dict[str, str]) -> None:
+def test_input_accepted_by_kafka_is_accepted(settings: dict[str, str]) -> None:
     check_topic_configs(settings, BROKER)
 
 
@@ -129,7 +129,7 @@ def test_a_broker_without_tiered_storage_has_no_tiered_topics() -> None:
         (NO_COPIES, False),
     ],
 )
-def test_tiering_ends_only_with_the_deletion_of_what_is_remote(after: dict[str, str], refused: bool) -> None:
+def test_tiering_ends_only_with_the_deletion_of_remote_segments(after: dict[str, str], refused: bool) -> None:
     assert is_disabled_without_deleting(ON, after) is refused
     assert not is_disabled_without_deleting({}, after)
 
@@ -149,7 +149,7 @@ def test_options_of_the_object_store_are_passed_on_and_never_shown() -> None:
     assert shown["barnabas.remote.storage.url"] == "file:///remote"
 
 
-def test_a_new_replica_copies_only_the_tail_unless_told_otherwise() -> None:
+def test_new_replica_copies_only_the_tail_by_default() -> None:
     assert BrokerConfig.load({})["follower.fetch.last.tiered.offset.enable"] is True
 
 

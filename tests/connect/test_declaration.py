@@ -62,7 +62,7 @@ def test_a_connector_is_read_with_its_ends_and_transforms(tmp_path: Path) -> Non
         ("to:\n", "name: again\nto:\n", 8, "duplicate key `name`"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(
+def test_errors_are_reported_with_their_line(
     tmp_path: Path, wrong: str, instead: str, line: int, text: str
 ) -> None:
     assert wrong in ORDERS
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_told_with_its_line(
     assert text in said
 
 
-def test_a_file_that_is_not_there_or_is_no_yaml_is_told(tmp_path: Path) -> None:
+def test_missing_or_invalid_yaml_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="cannot be read: No such file"):
         read_connector(tmp_path / "nothing.yml")
     assert "line 2: invalid YAML" in complaint(tmp_path, "name: [a\nfrom: b")
@@ -90,7 +90,7 @@ def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
     assert "line 4: ${env:TOPIC} is in a field that appears in logs" in said
 
 
-def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_resolved_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PG", "hunter22")
     (tmp_path / "more.properties").write_text("url=jdbc:postgresql://db/shop?password=topsecret\n")
     url = f"${{file:{tmp_path}/more.properties:url}}"
@@ -110,7 +110,7 @@ def test_secrets_are_looked_up_and_never_shown(tmp_path: Path, monkeypatch: pyte
     )
 
 
-def test_a_redaction_takes_secrets_out_of_whatever_is_passed_on() -> None:
+def test_redaction_removes_secrets_from_forwarded_text() -> None:
     redaction = Redaction([Secret("hunter22"), Secret("postgresql://me:topsecret@db/shop")])
     assert redaction.clean("FATAL: hunter22 at postgresql://me:topsecret@db") == (
         "FATAL: [hidden] at postgresql://me:[hidden]@db"

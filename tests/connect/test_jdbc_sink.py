@@ -132,9 +132,7 @@ def test_a_run_that_was_replaced_changes_nothing(spark: SparkSession, tmp_path: 
     assert ids(spark, shop) == [0, 1]
 
 
-def test_a_copy_of_an_older_state_is_not_gone_on_with(
-    spark: SparkSession, tmp_path: Path, shop: Database
-) -> None:
+def test_copy_of_an_older_state_is_discarded(spark: SparkSession, tmp_path: Path, shop: Database) -> None:
     writer = opened(spark, tmp_path, shop)
     for batch in range(3):
         writer.write(rows(spark, batch), "q", batch)
@@ -145,7 +143,7 @@ def test_a_copy_of_an_older_state_is_not_gone_on_with(
     assert ids(spark, shop) == [0, 1, 2, 9]
 
 
-def test_a_database_that_goes_away_in_a_merge_is_told_and_nothing_is_lost(
+def test_lost_database_connection_during_a_merge_is_reported_without_loss(
     spark: SparkSession, tmp_path: Path, shop: Database, postgres: PostgresServer
 ) -> None:
     def away(now: str) -> None:
@@ -167,7 +165,7 @@ def test_a_database_that_goes_away_in_a_merge_is_told_and_nothing_is_lost(
     assert ids(spark, shop) == [1, 2]
 
 
-def test_texts_become_what_the_columns_are(spark: SparkSession, tmp_path: Path, shop: Database) -> None:
+def test_texts_are_converted_to_column_types(spark: SparkSession, tmp_path: Path, shop: Database) -> None:
     do(spark, shop, "CREATE TABLE orders (id int PRIMARY KEY, total jsonb, note text DEFAULT 'kept')")
     writer = opened(spark, tmp_path, shop, mode="upsert", keys=("id",))
     for batch, text in enumerate(('{"a": 1}', '{"a": 2}')):
@@ -201,7 +199,7 @@ def test_a_table_gains_the_columns_that_it_lacks(
         ({"create": False}, "Table orders does not exist at jdbc:postgresql://"),
     ],
 )
-def test_a_sink_that_cannot_be_is_told_before_the_first_batch(
+def test_impossible_sink_is_reported_before_the_first_batch(
     spark: SparkSession, tmp_path: Path, shop: Database, settings: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(PipelineError) as caught:

@@ -68,7 +68,7 @@ def feeder(spark: SparkSession, tmp_path: Path, url: str, **settings: object) ->
     return found
 
 
-def test_a_look_that_ends_at_any_step_brings_each_row_once(
+def test_poll_interrupted_at_any_step_returns_each_row_once(
     spark: SparkSession, postgres: PostgresServer, database: str, tmp_path: Path
 ) -> None:
     execute(postgres, tmp_path, "CREATE TABLE events (at timestamptz, n int)")
@@ -92,7 +92,7 @@ def test_a_look_that_ends_at_any_step_brings_each_row_once(
     assert (Positions(LocalFolder(tmp_path / "barnabas"), "c").incoming() or "").startswith(newest)
 
 
-def test_a_table_that_cannot_be_followed_is_told(
+def test_table_that_cannot_be_followed_is_reported(
     spark: SparkSession, postgres: PostgresServer, database: str, tmp_path: Path
 ) -> None:
     execute(postgres, tmp_path, "CREATE TABLE events (at timestamptz, n int)")

@@ -53,7 +53,7 @@ def running(folder: Path, *arguments: str) -> Iterator[None]:
         process.wait()
 
 
-def test_a_run_that_is_killed_between_any_two_steps_goes_on(
+def test_run_killed_between_any_two_steps_continues(
     spark: SparkSession, broker: EmbeddedBroker, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     cli = Cli(broker.bootstrap_servers)

@@ -45,12 +45,12 @@ def test_offsets_are_not_set_in_the_middle_of_a_batch(tmp_path: Path) -> None:
         checkpoint(tmp_path / "other").set({TopicPartition("carts", 1): 2})
 
 
-def test_what_is_no_topic_is_shown_as_it_is() -> None:
+def test_text_that_is_not_a_topic_is_shown_unchanged() -> None:
     assert rows_of([{"logOffset": 4}])[0]["source"] == json.dumps({"logOffset": 4})
 
 
 @pytest.mark.parametrize("text", ["orders", "orders:0", "orders=1", ":0=1", "orders:a=1", "orders:0=-1"])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_invalid_position_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not a valid TOPIC:PARTITION=OFFSET"):
         partition_and_offset(text)
 

@@ -119,7 +119,7 @@ to: {{topic: {{topic: {target}, {sink}}}}}
         ('cast: {id: "lots"}', "cannot apply `cast` to the rows"),
     ],
 )
-def test_a_transform_that_does_not_fit_is_told_before_anything_runs(
+def test_invalid_transform_is_reported_before_anything_runs(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, transform: str, text: str
 ) -> None:
     source = broker.create_topic()

@@ -130,7 +130,7 @@ def test_a_task_that_has_failed_is_started_again_after_a_pause() -> None:
     assert (now.state, now.error, now.counts["restarts"]) == ("running", "", 1)
 
 
-def test_what_is_no_connector_is_told(tmp_path: Path) -> None:
+def test_invalid_connector_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"name": "a"}')
     with pytest.raises(
         PipelineError, match=r"a\.json is not a connector: expected JSON with `name` and `config`"

@@ -31,7 +31,7 @@ filters = st.builds(
 
 
 @given(acl_sets, acl_sets, st.lists(filters, max_size=4))
-def test_what_is_deleted_is_what_filters_match_when_it_is_decided(
+def test_deleted_acls_are_those_that_match_at_decision_time(
     before: frozenset[AclBinding], now: frozenset[AclBinding], wanted: list[AclFilter]
 ) -> None:
     plan = finish(decide.delete_acls(before, wanted))
@@ -63,7 +63,7 @@ def test_a_plan_made_again_is_the_one_that_is_made_at_first(
     assert set(created.added) == then - now
 
 
-def test_a_plan_for_other_acls_is_left_to_the_caller_who_has_more_steps() -> None:
+def test_plan_for_changed_acls_is_left_to_the_caller() -> None:
     image, acl = with_acls(numbered(2)), numbered(3)[2]
     plan = finish(decide.create_acls(EMPTY_IMAGE.acls, [acl]))
     assert decide.change_acls(image, plan, in_one_step=False) == ([], image.acls)

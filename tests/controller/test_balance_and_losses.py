@@ -11,7 +11,7 @@ from barnabas.controller.partitions import Election
 from tests.support.builders.images import POLICY, after, cluster_of, with_topic
 
 
-def test_leadership_goes_back_to_the_preferred_replica_when_it_is_in_sync() -> None:
+def test_leadership_returns_to_the_preferred_replica_in_sync() -> None:
     image = with_topic(
         cluster_of(3),
         "orders",
@@ -57,7 +57,7 @@ def told(image: MetadataImage, decided: tuple[list[Delta], object]) -> list[tupl
     ]
 
 
-def test_an_election_of_somebody_who_was_not_in_sync_is_told() -> None:
+def test_election_of_an_out_of_sync_replica_is_reported() -> None:
     policy = ControllerPolicy(unclean_leader_election=True)
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     assert told(image, fence(image, 1, policy)) == [("orders-0", 2)]
@@ -67,7 +67,7 @@ def test_an_election_of_somebody_who_was_not_in_sync_is_told() -> None:
     assert told(gone, unfence(gone, 1, POLICY)) == []
 
 
-def test_a_leader_that_lost_records_and_leads_again_in_one_step_is_told() -> None:
+def test_leader_that_lost_records_and_was_reelected_in_one_step_is_reported() -> None:
     """Its machine has lost power and is back before anybody noticed: nobody else is in sync."""
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     assert told(image, register(image, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
@@ -81,7 +81,7 @@ def test_the_only_replica_that_comes_back_is_no_election() -> None:
     assert told(image, register(image, Registration(1, clean=False), POLICY)) == []
 
 
-def test_elections_that_somebody_asks_for_and_lost_disks_are_told() -> None:
+def test_requested_elections_and_lost_disks_are_reported() -> None:
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     gone = after(image, fence(image, 1, POLICY))
     asked = elect_leaders(gone, None, Election.UNCLEAN, POLICY)

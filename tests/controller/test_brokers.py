@@ -46,7 +46,7 @@ def test_a_broker_alone_leads_again_with_a_new_leader_epoch(clean: bool) -> None
     assert partition == PartitionState((1,), (1,), 1, 4, 5)
 
 
-def test_a_broker_that_lost_records_does_not_lead_those_who_have_them() -> None:
+def test_broker_that_lost_records_does_not_lead_replicas_that_have_them() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1, 2), 1))
     assert restarted(image, 1, clean=True).topics["t"].partitions[0].leader == 1
     partition = restarted(image, 1, clean=False).topics["t"].partitions[0]
@@ -68,7 +68,7 @@ def test_a_fenced_broker_leaves_every_isr_and_others_lead() -> None:
     assert [(state.leader, state.isr) for state in image.topics["t"].partitions] == [(2, (2,)), (2, (2,))]
 
 
-def test_a_broker_that_is_back_leads_what_had_no_leader() -> None:
+def test_returning_broker_leads_partitions_without_a_leader() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1,), (1,), 1), PartitionState((2,), (2,), 2))
     image = after(image, fence(image, 1, POLICY))
     assert image.topics["t"].partitions[0].leader == NO_LEADER
@@ -77,7 +77,7 @@ def test_a_broker_that_is_back_leads_what_had_no_leader() -> None:
     assert not image.brokers[1].fenced
 
 
-def test_a_stopping_broker_hands_over_what_others_can_lead() -> None:
+def test_stopping_broker_hands_over_its_partitions() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1, 2), 1), PartitionState((1,), (1,), 1))
     decided = begin_shutdown(image, 1, POLICY)
     assert decided[1] == 1, "one partition has no heir"

@@ -22,7 +22,7 @@ def count_up(image: MetadataImage) -> Decided[int]:
     return [FeatureFinalized("count", level)], level
 
 
-def test_every_decision_sees_what_the_one_before_it_left() -> None:
+def test_every_decision_sees_the_result_of_the_previous_one() -> None:
     async def main() -> None:
         controller = Controller(MemoryMetadataStore(), 1)
         await controller.start()
@@ -80,7 +80,7 @@ def test_a_decision_without_changes_writes_nothing() -> None:
     asyncio.run(main())
 
 
-def test_what_could_not_be_stored_did_not_happen() -> None:
+def test_unstored_changes_are_reverted() -> None:
     async def main() -> None:
         store = MemoryMetadataStore()
         controller = Controller(store, 1)
@@ -119,7 +119,7 @@ def test_a_controller_that_was_replaced_can_no_longer_write() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_that_goes_away_leaves_log_and_image_equal() -> None:
+def test_disconnected_caller_leaves_log_and_image_equal() -> None:
     async def main() -> None:
         store = MemoryMetadataStore()
         controller = Controller(store, 1)
@@ -134,7 +134,7 @@ def test_a_caller_that_goes_away_leaves_log_and_image_equal() -> None:
     asyncio.run(main())
 
 
-def test_a_restarted_controller_finds_what_it_wrote_even_after_snapshots(tmp_path: Path) -> None:
+def test_restarted_controller_finds_its_entries_after_snapshots(tmp_path: Path) -> None:
     async def main() -> None:
         first = Controller(FileMetadataStore(LocalFileSystem(), str(tmp_path), snapshot_at_bytes=200), 1)
         await first.start()
@@ -157,7 +157,7 @@ def refuse(image: MetadataImage) -> Decided[str]:
     return [], "refused"
 
 
-def test_a_refusal_of_one_who_was_replaced_without_knowing_does_not_count() -> None:
+def test_rejection_of_an_unaware_predecessor_does_not_count() -> None:
     async def main() -> None:
         store = MemoryMetadataStore()
         replaced = Controller(store, 1)

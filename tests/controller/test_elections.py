@@ -43,7 +43,7 @@ def test_a_preferred_leader_that_is_down_is_not_available() -> None:
     assert code(results[T0]) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_an_unclean_election_needs_somebody_who_is_up() -> None:
+def test_unclean_election_needs_a_live_replica() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1))
     image = after(image, fence(image, 1, POLICY))
     decided = elect_leaders(image, [T0], Election.UNCLEAN, POLICY)

@@ -28,7 +28,7 @@ def test_the_level_it_has_already_changes_nothing() -> None:
     assert update_features(cluster(), [FeatureUpdate("group.version", 1)], SUPPORTED)[0] == []
 
 
-def test_a_downgrade_must_be_asked_for_as_one() -> None:
+def test_downgrade_must_be_requested_explicitly() -> None:
     deltas, problem = update_features(cluster(), [FeatureUpdate("group.version", 0)], SUPPORTED)
     assert deltas == []
     assert problem is not None
@@ -58,7 +58,7 @@ def test_checking_only_stores_nothing() -> None:
         (FeatureUpdate("group.version", 2, UpgradeType.SAFE_DOWNGRADE), "Can't downgrade to a newer version"),
     ],
 )
-def test_an_update_that_cannot_be_says_why(update: FeatureUpdate, text: str) -> None:
+def test_impossible_update_has_a_reason(update: FeatureUpdate, text: str) -> None:
     error = update_features(cluster(), [update], SUPPORTED)[1]
     assert error is not None
     assert text in error.message
@@ -102,7 +102,7 @@ def test_the_format_of_the_metadata_does_not_go_back(level: int, upgrade_type: U
     assert "older brokers do not understand" in (refused(of_level(2, finalized=2), level, upgrade_type) or "")
 
 
-def test_a_broker_that_cannot_do_what_the_cluster_does_is_told_to_be_upgraded() -> None:
+def test_broker_without_the_features_of_the_cluster_must_be_upgraded() -> None:
     image = cluster(level=2)
     check_supported(image, 5, {"group.version": (0, 3)})
     for known in ({}, {"group.version": (0, 1)}, {"group.version": (3, 4)}):

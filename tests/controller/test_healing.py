@@ -43,7 +43,7 @@ def test_a_broker_that_stays_away_loses_its_replicas_to_those_that_hold_few() ->
     assert all(target is not None and 2 not in target and 4 in target for target in targets.values())
 
 
-def test_time_counts_from_when_it_went_last() -> None:
+def test_time_counts_from_the_last_run() -> None:
     image = with_topic(cluster_of(4), "t", on(1, 2))
     gone = without(image, 2)
     healing = Healing()
@@ -71,7 +71,7 @@ def test_only_so_many_partitions_move_at_once() -> None:
     assert healing.review(image, REPLACE, 61.0) == {}
 
 
-def test_what_is_under_way_is_called_off_when_the_broker_returns() -> None:
+def test_moves_in_progress_are_cancelled_when_the_broker_returns() -> None:
     image = without(with_topic(cluster_of(4), "t", on(1, 2), on(1, 3)), 2)
     healing = Healing()
     healing.review(image, REPLACE, 0.0)
@@ -94,7 +94,7 @@ def test_a_move_of_the_operator_is_never_called_off() -> None:
     assert healing.review(image, REPLACE, 61.0) == {}
 
 
-def test_a_partition_that_nobody_else_can_take_or_give_stays() -> None:
+def test_partition_without_an_alternative_owner_stays() -> None:
     image = without(with_topic(cluster_of(3), "t", on(1, 2, 3), on(2)), 2)
     healing = Healing()
     healing.review(image, REPLACE, 0.0)
@@ -114,7 +114,7 @@ def test_a_broker_that_has_come_is_given_replicas_after_a_quiet_time() -> None:
     assert healing.review(begun(grown, targets), BALANCE, 41.0) == {}
 
 
-def test_what_an_operator_has_placed_stays_when_nobody_has_come() -> None:
+def test_manual_placement_stays_without_new_brokers() -> None:
     image = with_topic(cluster_of(3), "t", on(1), on(1), on(1), on(1), on(2), on(3))
     healing = Healing()
     healing.review(image, BALANCE, 0.0)

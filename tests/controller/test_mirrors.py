@@ -84,7 +84,7 @@ def test_snapshots_and_differences_have_the_mirrors() -> None:
     assert replace(apply(before, difference(before, image)), offset=image.offset) == image
 
 
-def test_a_mirror_goes_with_its_topic() -> None:
+def test_mirror_is_deleted_with_its_topic() -> None:
     image = mirrored()
     gone = after(image, delete_topics(image, [image.topics["t"].topic_id]))
     assert not gone.mirrors
@@ -147,7 +147,7 @@ def test_a_topic_is_stopped_when_the_leaders_of_all_partitions_have_done_their_p
     assert [(part.promoted_at, part.own_from) for part in mirror(image).partitions] == [(7, 8)] * 2
 
 
-def test_what_an_earlier_leader_has_told_does_not_count() -> None:
+def test_reports_of_an_earlier_leader_are_ignored() -> None:
     image = settled(changed(mirrored(), MirrorChange("t", MirrorAction.PROMOTE)), 0)
     topic = image.topics["t"]
     state = raised(topic.partitions[0], EPOCH_JUMP + 1)
@@ -161,7 +161,7 @@ def test_what_an_earlier_leader_has_told_does_not_count() -> None:
     assert mirror(image).partition(0).promoted_at == 9
 
 
-def test_a_stranger_settles_nothing() -> None:
+def test_acknowledgement_of_a_non_member_has_no_effect() -> None:
     image = changed(mirrored(), MirrorChange("t", MirrorAction.PROMOTE))
     with pytest.raises(KafkaError, match="no registration with epoch 99"):
         settle_mirrors(image, 1, 99, {})

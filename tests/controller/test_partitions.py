@@ -44,7 +44,7 @@ def test_the_last_member_of_an_isr_waits_in_the_elr_and_leads_again_when_it_is_b
     assert back.leader_epoch == lost.leader_epoch + 1
 
 
-def test_who_leaves_an_isr_below_the_minimum_is_eligible_until_the_isr_is_large_enough() -> None:
+def test_replica_leaving_an_isr_below_the_minimum_is_eligible_until_the_isr_is_large_enough() -> None:
     shrunk = next_state(FULL, step((1, 2), 2, isr=(1, 2)))
     assert shrunk.elr == ()
     below = next_state(shrunk, step((1,), 2, isr=(1,)))
@@ -58,27 +58,27 @@ def test_an_eligible_replica_takes_over_when_the_isr_is_empty() -> None:
     assert (state.leader, state.isr, state.elr) == (2, (2,), (1,))
 
 
-def test_who_stopped_uncleanly_is_neither_in_sync_nor_eligible() -> None:
+def test_replica_after_an_unclean_stop_is_neither_in_sync_nor_eligible() -> None:
     partition = PartitionState((1, 2), (1,), 1)
     state = next_state(partition, step((), stopped_uncleanly=(1,)))
     assert (state.isr, state.elr, state.last_known_elr, state.leader) == ((), (), (1,), NO_LEADER)
 
 
-def test_the_last_known_leader_takes_over_when_nobody_is_eligible() -> None:
+def test_last_known_leader_takes_over_with_an_empty_elr() -> None:
     nobody = PartitionState((1, 2), (), NO_LEADER, 3, last_known_elr=(1,))
     assert next_state(nobody, step((2,))) is nobody
     state = next_state(nobody, step((1, 2)))
     assert (state.leader, state.isr, state.last_known_elr, state.leader_epoch) == (1, (1,), (), 4)
 
 
-def test_an_unclean_election_takes_anybody_who_is_up() -> None:
+def test_unclean_election_elects_any_live_replica() -> None:
     lost = PartitionState((1, 2, 3), (), NO_LEADER, elr=(1,), last_known_elr=(1,))
     assert next_state(lost, step((3,))).leader == NO_LEADER
     state = next_state(lost, step((3,), election=Election.UNCLEAN))
     assert (state.leader, state.isr, state.elr, state.last_known_elr) == (3, (3,), (), ())
 
 
-def test_a_preferred_election_goes_back_to_the_first_replica() -> None:
+def test_preferred_election_elects_the_first_replica() -> None:
     partition = PartitionState((1, 2), (2, 1), 2, leader_epoch=1)
     assert next_state(partition, step((1, 2))) is partition
     state = next_state(partition, step((1, 2), election=Election.PREFERRED))
@@ -96,7 +96,7 @@ def test_a_reassignment_is_over_when_all_new_replicas_are_in_sync() -> None:
     assert done.leader_epoch == moving.leader_epoch + 1
 
 
-def test_a_new_leader_epoch_can_be_asked_for() -> None:
+def test_new_leader_epoch_can_be_requested() -> None:
     state = next_state(FULL, step((1, 2, 3), bump_leader_epoch=True))
     assert (state.leader, state.leader_epoch, state.partition_epoch) == (1, 6, 10)
 
@@ -132,7 +132,7 @@ def test_a_leader_is_always_a_member_of_the_isr(states: list[PartitionState]) ->
 
 
 @given(walks())
-def test_isr_and_elr_are_replicas_and_have_nobody_in_common(states: list[PartitionState]) -> None:
+def test_isr_and_elr_are_disjoint_sets_of_replicas(states: list[PartitionState]) -> None:
     for state in states:
         assert set(state.isr) | set(state.elr) <= set(state.replicas)
         assert not set(state.isr) & set(state.elr)

@@ -44,7 +44,7 @@ def held(image: MetadataImage) -> Counter[int]:
     return Counter(each for _, _, state in image.partitions() for each in state.replicas)
 
 
-def test_partitions_of_processes_that_are_gone_move_to_those_that_represent_them() -> None:
+def test_partitions_of_dead_processes_move_to_their_substitutes() -> None:
     image = node_of(4, orders=[(1,), (1001,), (2001,), (3001,)])
     image = apply(image, fence(image, 3001, POLICY)[0])
     state = image.partition("orders", 3)

@@ -61,7 +61,7 @@ def test_a_move_can_be_replaced_by_another() -> None:
     assert set(state.removing_replicas) == {1, 2, 3}
 
 
-def test_what_cannot_be_moved_is_refused_with_kafkas_code() -> None:
+def test_impossible_moves_are_rejected_with_kafkas_code() -> None:
     image = with_topic(cluster_of(2), "t", PartitionState((1,), (1,), 1))
     cases = [
         (TopicPartition("nope", 0), [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -84,7 +84,7 @@ def test_the_replication_factor_stays_if_it_is_not_to_change() -> None:
     assert result.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_only_partitions_that_are_asked_for_are_listed() -> None:
+def test_only_requested_partitions_are_listed() -> None:
     image = moving([3, 4])
     assert list_reassignments(image, [TopicPartition("t", 5), TopicPartition("u", 0)]) == {}
     assert list(list_reassignments(image, [T0])) == [T0]

@@ -41,7 +41,7 @@ def message(refusal: KafkaError | None) -> str:
     return "" if refusal is None else refusal.message
 
 
-def test_a_topic_is_not_tiered_before_every_broker_knows_what_that_is() -> None:
+def test_topic_is_not_tiered_until_every_broker_supports_it() -> None:
     old = cluster(SECURITY_LEVEL, OFF)
     wanted = [NewTopic("new", 1, 1, configs=ON)]
     refused = create_topics(old, wanted, POLICY)[1]["new"]
@@ -56,7 +56,7 @@ def test_a_topic_is_not_tiered_before_every_broker_knows_what_that_is() -> None:
     assert alter(cluster(configs=OFF), ON)[1] is None
 
 
-def test_a_deleted_topic_is_remembered_until_its_objects_are_gone() -> None:
+def test_deleted_topic_is_remembered_until_its_objects_are_deleted() -> None:
     image = cluster()
     topic = image.topics["t"]
     image = after(image, delete_topics(image, [topic.topic_id]))
@@ -76,7 +76,7 @@ def test_a_topic_without_a_remote_part_leaves_nothing_to_delete(image: MetadataI
     assert after(image, delete_topics(image, [topic.topic_id])).remote_deletions == {}
 
 
-def test_whoever_ends_the_tiering_of_a_topic_says_that_its_objects_may_go() -> None:
+def test_ending_tiering_requires_consent_to_delete_the_objects() -> None:
     image = cluster()
     for configs in (OFF, {}):
         unchanged, refusal = alter(image, configs)
@@ -87,7 +87,7 @@ def test_whoever_ends_the_tiering_of_a_topic_says_that_its_objects_may_go() -> N
     assert list(disabled.remote_deletions) == [image.topics["t"].topic_id]
 
 
-def test_tiering_begins_again_only_when_the_former_objects_are_gone() -> None:
+def test_tiering_starts_again_only_after_the_old_objects_are_deleted() -> None:
     image, _ = alter(cluster(), OFF_AND_DELETE)
     _, refusal = alter(image, ON)
     assert "is still being deleted" in message(refusal)

@@ -29,7 +29,7 @@ def stored(image: MetadataImage, *more: StoredTopic) -> list[StoredTopic]:
     return [StoredTopic("orders", image.topics["orders"].topic_id, {0: 7, 1: 12}), *more]
 
 
-def test_topics_are_sorted_by_what_becomes_of_them() -> None:
+def test_topics_are_sorted_by_outcome() -> None:
     image = image_of_three()
     adopted = StoredTopic("found", NEW_ID, {0: 3})
     older = StoredTopic("tables", bytes([8] * 16), {0: 3})
@@ -40,7 +40,7 @@ def test_topics_are_sorted_by_what_becomes_of_them() -> None:
     assert (gone.deleted, gone.restored, gone.empty) == (("orders",), (), ("tables",))
 
 
-def test_ids_stay_epochs_rise_and_nobody_is_in_sync() -> None:
+def test_ids_stay_epochs_increase_and_no_replica_is_in_sync() -> None:
     image = image_of_three()
     new = restored_image(image, stored(image), set(), 4)
     assert new.topics["orders"].topic_id == image.topics["orders"].topic_id
@@ -63,7 +63,7 @@ def test_it_can_be_written_down_and_read_again() -> None:
     assert image_from_snapshot(list(snapshot_of(new)), new.offset) == new
 
 
-def test_fewer_brokers_take_over_what_all_had() -> None:
+def test_remaining_brokers_take_over_all_partitions() -> None:
     image = image_of_three()
     alone = restored_image(image, stored(image), set(), 1, brokers=(5,))
     assert {each.replicas for _, _, each in alone.partitions()} == {(5,)}

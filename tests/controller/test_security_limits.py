@@ -49,7 +49,7 @@ def test_credentials_beyond_the_limit_are_refused_but_changed_and_deleted() -> N
     assert codes(list(results.values())) == [None, None, ErrorCode.RESOURCE_NOT_FOUND]
 
 
-def test_the_first_credential_brings_a_key_that_stays() -> None:
+def test_first_credential_creates_a_permanent_key() -> None:
     first = apply(EMPTY_IMAGE, alter_credentials(EMPTY_IMAGE, [Upsertion("a", 1, CREDENTIAL)])[0])
     assert len(first.scram_decoy_key) == DECOY_KEY_BYTES
     last = apply(first, alter_credentials(first, [Deletion("a", 1)])[0])

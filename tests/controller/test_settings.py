@@ -44,7 +44,7 @@ def state(image: MetadataImage) -> PartitionState:
 FULL = PartitionState((1, 2, 3), (1, 2, 3), 1)
 
 
-def test_nobody_is_eligible_any_more_where_a_lowered_minimum_lets_the_leader_commit() -> None:
+def test_elr_is_empty_where_a_lowered_minimum_lets_the_leader_commit() -> None:
     for resource in (TOPIC, ALL_BROKERS):
         image = without(replicated(FULL), 2, 3)
         assert (state(image).isr, state(image).elr) == ((1,), (3,))
@@ -63,7 +63,7 @@ def test_the_same_holds_when_a_greater_minimum_of_the_topic_is_taken_away() -> N
     assert state(set_for(image, TOPIC)).elr == ()
 
 
-def test_who_is_eligible_stays_so_while_still_nothing_can_be_committed() -> None:
+def test_eligible_replicas_stay_eligible_while_nothing_can_be_committed() -> None:
     five = PartitionState((1, 2, 3, 4, 5), (1, 2, 3, 4, 5), 1)
     image = with_topic(cluster_of(5), "orders", five)
     image = set_for(image, TOPIC, min_insync_replicas="4")
@@ -74,7 +74,7 @@ def test_who_is_eligible_stays_so_while_still_nothing_can_be_committed() -> None
     assert state(set_for(image, TOPIC, min_insync_replicas="2")).elr == ()
 
 
-def test_a_partition_without_a_leader_keeps_those_who_are_eligible() -> None:
+def test_partition_without_a_leader_keeps_its_eligible_replicas() -> None:
     image = without(replicated(FULL), 2, 3, 1)
     assert state(image).elr == (3, 1)
     image = set_for(image, TOPIC, min_insync_replicas="1")
@@ -86,7 +86,7 @@ def test_a_partition_without_a_leader_keeps_those_who_are_eligible() -> None:
     assert (state(image).leader, state(image).elr) == (-1, (3,))
 
 
-def test_the_change_and_what_follows_from_it_are_one_entry() -> None:
+def test_change_and_its_consequences_are_one_entry() -> None:
     image = without(replicated(FULL), 2, 3)
     deltas, _ = alter_configs(image, {TOPIC: {MIN_ISR: "1"}}, RULES, POLICY)
     assert [type(delta) for delta in deltas] == [ConfigsChanged, PartitionChanged]
@@ -100,7 +100,7 @@ def test_other_settings_and_other_topics_change_no_partition() -> None:
     assert state(set_for(image, other, min_insync_replicas="1")) is state(image)
 
 
-def test_a_leader_that_is_about_to_stop_goes_on_leading() -> None:
+def test_stopping_leader_continues_to_lead() -> None:
     image = without(replicated(FULL), 2, 3)
     image = after(image, begin_shutdown(image, 1, POLICY))
     assert state(set_for(image, TOPIC, min_insync_replicas="1")).leader == 1
@@ -114,7 +114,7 @@ def test_an_election_that_is_allowed_now_is_held_now() -> None:
         assert (state(image).leader, state(image).isr, state(image).elr) == (2, (2,), ())
 
 
-def test_an_unclean_election_is_held_only_where_nobody_leads_and_somebody_is_up() -> None:
+def test_unclean_election_is_held_only_without_a_leader_and_with_a_live_replica() -> None:
     led = without(replicated(PartitionState((1, 2, 3), (1,), 1)), 3)
     allowed = {"unclean_leader_election_enable": "true"}
     assert state(set_for(led, TOPIC, **allowed)) is state(led)
@@ -132,7 +132,7 @@ def test_a_new_cluster_has_the_founders_minimum_and_keeps_it() -> None:
     assert again == []
 
 
-def test_a_node_alone_goes_by_its_properties() -> None:
+def test_single_node_uses_its_properties() -> None:
     assert settle_min_isr(replicated(FULL), POLICY, is_alone=True) == ([], None)
 
 

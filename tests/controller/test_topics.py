@@ -134,7 +134,7 @@ def test_a_topic_may_not_differ_from_another_in_dots_and_underscores_only() -> N
         assert error.message == f"Topic '{name}' collides with existing topic: {other}"
 
 
-def test_a_name_that_is_asked_for_twice_is_refused_both_times() -> None:
+def test_duplicate_name_is_rejected_both_times() -> None:
     deltas, results = create_topics(cluster_of(1), [NewTopic("t"), NewTopic("t", 2)], POLICY)
     assert deltas == []
     error = results["t"]
@@ -150,7 +150,7 @@ def test_overrides_are_checked_by_the_policy() -> None:
     assert error.code is ErrorCode.INVALID_CONFIG
 
 
-def test_a_deleted_topic_is_gone_and_an_unknown_id_is_told() -> None:
+def test_deleted_topic_disappears_and_an_unknown_id_is_reported() -> None:
     image = with_topic(cluster_of(1), "t", ONE)
     known, unknown = image.topics["t"].topic_id, new_uuid()
     decided = delete_topics(image, [known, unknown])

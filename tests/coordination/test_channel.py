@@ -88,19 +88,19 @@ def ask(
 FIVE_TIMES = Retry(first_pause=0.1, growth=2.0, attempts=5)
 
 
-def test_this_broker_is_asked_by_a_call_and_at_once() -> None:
+def test_local_broker_is_called_directly_and_immediately() -> None:
     host = AnsweringPeers()
     assert ask(host, Asked("here"), FIVE_TIMES) == ["here"]
     assert host.asked == []
 
 
-def test_another_broker_is_asked_through_peers() -> None:
+def test_another_broker_is_queried_through_peers() -> None:
     host = AnsweringPeers()
     assert ask(host, Asked(leader=ELSEWHERE), FIVE_TIMES) == ["from a peer"]
     assert host.asked == [ELSEWHERE]
 
 
-def test_an_error_that_passes_is_asked_again_after_growing_pauses() -> None:
+def test_transient_error_is_retried_with_growing_backoff() -> None:
     question = Asked(AWAY, AWAY, AWAY, "at last")
     assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=699) == []
     assert question.attempts == 3
@@ -108,31 +108,31 @@ def test_an_error_that_passes_is_asked_again_after_growing_pauses() -> None:
     assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=700) == ["at last"]
 
 
-def test_the_last_attempt_counts_whatever_its_outcome() -> None:
+def test_last_attempt_counts_regardless_of_its_outcome() -> None:
     question = Asked(*[AWAY] * 9)
     assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
     assert question.attempts == 5
 
 
-def test_nothing_is_asked_again_beyond_the_time_that_a_client_waits() -> None:
+def test_retries_end_at_the_timeout_of_the_client() -> None:
     question = Asked(*[AWAY] * 99)
     assert ask(AnsweringPeers(), question, Retry(first_pause=0.1, seconds=1.0), advance_ms=60_000) == [AWAY]
     assert question.attempts == 11
 
 
-def test_a_refusal_is_not_asked_again() -> None:
+def test_rejection_is_not_retried() -> None:
     question = Asked(REFUSED)
     assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [REFUSED]
     assert question.attempts == 1
 
 
-def test_an_answer_that_is_not_wanted_any_more_is_not_asked_for_again() -> None:
+def test_cancelled_request_is_not_retried() -> None:
     question = Asked(AWAY, wanted=False)
     assert ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000) == [AWAY]
     assert question.attempts == 1
 
 
-def test_a_leader_that_is_not_known_is_looked_up_again() -> None:
+def test_unknown_leader_is_looked_up_again() -> None:
     for leader in (NO_LEADER, AWAY):
         question = Asked(leader=leader)
         (heard,) = ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000)
@@ -150,7 +150,7 @@ def test_a_peer_that_fails_in_any_way_is_an_answer() -> None:
         assert heard.code is code
 
 
-def test_what_is_missing_is_created_before_anybody_is_asked() -> None:
+def test_missing_topics_are_created_before_clients_are_asked() -> None:
     question = Asked("here")
 
     async def create() -> None:

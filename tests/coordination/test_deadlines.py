@@ -84,7 +84,7 @@ def test_a_cancelled_deadline_is_not_reached(
     assert len(deadlines) == 0
 
 
-def test_what_is_reached_may_set_new_deadlines(clock: CountingClock) -> None:
+def test_expired_deadline_may_set_new_ones(clock: CountingClock) -> None:
     heard: list[int] = []
 
     def again(number: int) -> None:
@@ -125,7 +125,7 @@ def test_a_failure_at_one_deadline_does_not_keep_the_others_from_being_reached(c
         max_size=30,
     )
 )
-def test_deadlines_are_reached_when_a_naive_list_says_so(
+def test_deadlines_equal_those_of_a_naive_list(
     steps: list[tuple[str, int | None, int]],
 ) -> None:
     clock = ManualClock()

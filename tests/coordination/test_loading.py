@@ -85,7 +85,7 @@ def writing() -> Writing:
     return Writing()
 
 
-def test_what_compaction_would_remove_is_not_replayed(writing: Writing) -> None:
+def test_records_that_compaction_would_remove_are_not_replayed(writing: Writing) -> None:
     writing.write((b"a", b"1"), (b"b", b"1"))
     writing.write((b"a", b"2"))
     writing.write((b"b", None))
@@ -99,7 +99,7 @@ def test_of_a_topic_that_is_not_compacted_everything_is(writing: Writing) -> Non
     assert writing.load(every_record=True).replayed == [0, 1]
 
 
-def test_transactions_find_what_was_written_before_them(writing: Writing) -> None:
+def test_transactions_see_earlier_writes(writing: Writing) -> None:
     writing.write((b"a", b"before"))
     writing.write((b"a", b"within"), producer=PRODUCERS[0])
     writing.end(PRODUCERS[0], committed=True)

@@ -111,7 +111,7 @@ def setup() -> Setup:
     return Setup()
 
 
-def test_what_is_written_is_in_memory_and_in_the_log(setup: Setup) -> None:
+def test_written_entries_are_in_memory_and_in_the_log(setup: Setup) -> None:
     setup.load()
     setup.write(b"a", b"1")
     setup.write(b"b", b"2")
@@ -123,7 +123,7 @@ def test_what_is_written_is_in_memory_and_in_the_log(setup: Setup) -> None:
     assert [shard.life for shard in setup.shards] == [["loaded", "unloaded"], ["loaded"]]
 
 
-def test_a_shard_that_is_not_ours_sends_the_client_away(setup: Setup) -> None:
+def test_request_for_a_foreign_shard_gets_not_coordinator(setup: Setup) -> None:
     setup.read(b"a")
     setup.load()
     setup.coordinator.resigned(0)
@@ -142,7 +142,7 @@ def test_a_shard_that_is_being_loaded_asks_for_patience(setup: Setup) -> None:
     assert not setup.coordinator.is_loading
 
 
-def test_who_can_wait_for_a_shard_is_served_when_it_is_loaded(setup: Setup) -> None:
+def test_request_that_can_wait_is_served_when_the_shard_is_loaded(setup: Setup) -> None:
     setup.coordinator.elected(setup.partition)
     setup.coordinator.when_loaded(0, lambda: setup.write(b"a", b"1"))
     setup.coordinator.when_loaded(0, lambda: setup.read(b"a"))
@@ -155,7 +155,7 @@ def test_who_can_wait_for_a_shard_is_served_when_it_is_loaded(setup: Setup) -> N
     assert setup.heard == ["done", b"1", b"1"]
 
 
-def test_who_waits_for_a_shard_is_told_that_it_takes_long_or_that_it_is_gone(setup: Setup) -> None:
+def test_waiters_for_a_shard_are_notified_of_a_slow_load_or_its_loss(setup: Setup) -> None:
     setup.coordinator.elected(setup.partition)
     soon = setup.machine.soon
     setup.machine.soon = []  # nothing is loaded
@@ -206,7 +206,7 @@ def test_results_wait_until_they_are_safe_and_reads_too(setup: Setup) -> None:
     assert setup.heard == ["done", b"1"]
 
 
-def test_whoever_waits_when_the_shard_goes_is_sent_away(setup: Setup) -> None:
+def test_waiters_of_a_removed_shard_get_not_coordinator(setup: Setup) -> None:
     setup.load()
     setup.machine.holding = True
     setup.write(b"a", b"1")
@@ -215,7 +215,7 @@ def test_whoever_waits_when_the_shard_goes_is_sent_away(setup: Setup) -> None:
     assert setup.heard == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_nobody_waits_longer_than_the_timeout(setup: Setup) -> None:
+def test_waiting_ends_at_the_timeout(setup: Setup) -> None:
     setup.load()
     setup.machine.holding = True
     setup.write(b"a", b"1")
@@ -224,7 +224,7 @@ def test_nobody_waits_longer_than_the_timeout(setup: Setup) -> None:
     assert setup.shards[-1].values == {b"a": b"1"}, "it is written all the same"
 
 
-def test_whoever_comes_later_waits_no_longer_than_the_first(setup: Setup) -> None:
+def test_later_waiter_waits_no_longer_than_the_first(setup: Setup) -> None:
     setup.load()
     setup.machine.holding = True
     setup.write(b"a", b"1")
@@ -234,7 +234,7 @@ def test_whoever_comes_later_waits_no_longer_than_the_first(setup: Setup) -> Non
     assert setup.heard == [ErrorCode.REQUEST_TIMED_OUT] * 2
 
 
-def test_what_cannot_be_appended_changes_nothing(setup: Setup) -> None:
+def test_failed_append_changes_nothing(setup: Setup) -> None:
     shard = setup.load()
     setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
     setup.write(b"a", b"1")
@@ -242,7 +242,7 @@ def test_what_cannot_be_appended_changes_nothing(setup: Setup) -> None:
     assert (shard.values, setup.log.log_end_offset) == ({}, 0)
 
 
-def test_requests_of_one_turn_share_their_fate(setup: Setup) -> None:
+def test_requests_of_one_iteration_share_their_outcome(setup: Setup) -> None:
     shard = setup.load()
     setup.files.fail_at(1, OSError(errno.ENOSPC, "no space left"), "append")
     for value in (b"1", b"2"):
@@ -252,7 +252,7 @@ def test_requests_of_one_turn_share_their_fate(setup: Setup) -> None:
     assert shard.values == {}
 
 
-def test_a_turn_that_is_cut_short_by_the_loss_of_the_shard_is_refused(setup: Setup) -> None:
+def test_slice_interrupted_by_the_loss_of_the_shard_is_rejected(setup: Setup) -> None:
     setup.load()
     setup.write_batched(b"a", b"1")
     setup.coordinator.resigned(0)
@@ -260,7 +260,7 @@ def test_a_turn_that_is_cut_short_by_the_loss_of_the_shard_is_refused(setup: Set
     assert (setup.heard, setup.log.log_end_offset) == ([ErrorCode.NOT_COORDINATOR], 0)
 
 
-def test_a_turn_does_not_grow_beyond_what_a_batch_may_hold(setup: Setup) -> None:
+def test_slice_does_not_exceed_the_maximum_batch(setup: Setup) -> None:
     setup.load()
     for _ in range(10):
         setup.write_batched(b"a", bytes(MAX_BATCH_BYTES // 4))
@@ -377,7 +377,7 @@ def test_shards_are_loaded_one_after_the_other(setup: Setup) -> None:
     assert [len(shard.values) for shard in setup.shards] == [20] * 9
 
 
-def test_a_shard_that_goes_while_it_waits_to_be_loaded_holds_up_nobody(setup: Setup) -> None:
+def test_shard_removed_while_it_waits_to_be_loaded_blocks_no_other(setup: Setup) -> None:
     other = Partition("topic", 1, TOPIC_ID, setup.log, 1, TopicCounters("topic"))
     other.apply(PartitionState((1,), (1,), 1))
     setup.coordinator.elected(setup.partition)
@@ -387,7 +387,7 @@ def test_a_shard_that_goes_while_it_waits_to_be_loaded_holds_up_nobody(setup: Se
     assert [shard.life for shard in setup.shards] == [["unloaded"], ["loaded"]]
 
 
-def test_a_shard_that_fails_at_the_end_of_its_load_holds_up_nobody(setup: Setup) -> None:
+def test_shard_that_fails_at_the_end_of_its_load_blocks_no_other(setup: Setup) -> None:
     setup.load()
     setup.write(b"a", b"1")
 
@@ -425,7 +425,7 @@ def test_a_load_that_fails_half_way_is_tried_again_from_the_beginning(setup: Set
     assert setup.heard[-1] == b"1"  # type: ignore[comparison-overlap]
 
 
-def test_a_shard_that_goes_is_not_loaded_again(setup: Setup) -> None:
+def test_removed_shard_is_not_loaded_again(setup: Setup) -> None:
     setup.load()
     setup.write(b"a", b"1")
     setup.files.fail_at(1, OSError(errno.EMFILE, "too many open files"), "read")
@@ -437,7 +437,7 @@ def test_a_shard_that_goes_is_not_loaded_again(setup: Setup) -> None:
     assert len(setup.shards) == loaded
 
 
-def test_a_resignation_that_fails_half_way_serves_nobody_and_can_be_repeated(setup: Setup) -> None:
+def test_partially_failed_resignation_stops_serving_and_can_be_repeated(setup: Setup) -> None:
     shard = setup.load()
     setup.machine.holding = True
     setup.write(b"a", b"1")

@@ -184,7 +184,7 @@ def test_an_alarm_that_nothing_gives_is_found(written: ExpectedCounts, rules: li
     assert "slow requests of images fired at 1970-01-01 00:01: 0 expected, 1 found" in checks[1].sentence()
 
 
-def test_what_there_is_no_time_for_is_not_expected(rules: list[AlarmRule]) -> None:
+def test_events_are_not_expected_without_time_for_them(rules: list[AlarmRule]) -> None:
     incident = INCIDENTS[0]
     before = planned(rules, [incident], incident.begin + 2 * 60_000)
     during = planned(rules, [incident], incident.end)
@@ -194,7 +194,7 @@ def test_what_there_is_no_time_for_is_not_expected(rules: list[AlarmRule]) -> No
     assert planned(rules, [short], incident.end) == []
 
 
-def test_the_summary_says_what_is_wrong_in_sentences(written: ExpectedCounts) -> None:
+def test_summary_reports_errors_as_text(written: ExpectedCounts) -> None:
     said = io.StringIO()
     console = Console(file=said, width=120)
     results = right_results(written)

@@ -12,7 +12,7 @@ from examples.demo import console_process
 from examples.demo.console_process import ConsoleProcess
 
 
-def test_a_console_tells_where_it_is_and_ends_with_the_demo(tmp_path: Path) -> None:
+def test_console_prints_its_address_and_ends_with_the_demo(tmp_path: Path) -> None:
     told: queue.Queue[str] = queue.Queue()
     with EmbeddedBroker() as broker, ConsoleProcess(broker.bootstrap_servers, tmp_path, told.put) as console:
         sentence = told.get(timeout=60)
@@ -31,9 +31,7 @@ def test_another_port_is_taken_if_the_usual_one_is_in_use(monkeypatch: pytest.Mo
         assert console_process._free_address() == "127.0.0.1:0"
 
 
-def test_without_the_extra_the_demo_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_demo_reports_the_missing_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[str] = []
     monkeypatch.setattr(console_process, "NEEDED", ("no_such_module_as_this",))
     with ConsoleProcess("127.0.0.1:1", tmp_path, told.append):

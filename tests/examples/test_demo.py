@@ -35,7 +35,7 @@ def test_a_length_that_is_none_is_refused_at_once(
 
 
 @pytest.mark.parametrize(("right", "code"), [(True, 0), (False, 1)])
-def test_the_exit_code_says_whether_all_was_exact(
+def test_exit_code_reports_whether_all_results_were_exact(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, right: bool, code: int
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

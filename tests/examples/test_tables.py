@@ -73,7 +73,7 @@ def test_the_tables_fit_the_terminal_without_a_broken_line(width: int, height: i
     assert not any("…" in line for line in lines)
 
 
-def test_where_nobody_looks_alarms_and_steps_are_lines() -> None:
+def test_alarms_and_steps_are_lines_without_a_terminal() -> None:
     said = io.StringIO()
     screen = Screen(Console(file=said, width=100), 60, 0.0)
     with screen:

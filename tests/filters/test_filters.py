@@ -115,7 +115,7 @@ def test_an_order_matches(text: str) -> None:
         ("record.value.a", record({"a": "true"})),
     ],
 )
-def test_what_has_no_value_does_not_match_and_is_counted(text: str, found: ConsumedRecord) -> None:
+def test_missing_values_do_not_match_and_are_counted(text: str, found: ConsumedRecord) -> None:
     assert not both(text, found)
     wanted = Filter(text)
     wanted.matches(found)
@@ -139,7 +139,7 @@ def test_bytes_that_are_no_utf8_are_searched_as_text() -> None:
     assert not both("record.valueAsText.startsWith('abc')", record(b"\xffabc"))
 
 
-def test_a_value_may_be_decoded_by_somebody_else() -> None:
+def test_value_may_be_decoded_by_another_decoder() -> None:
     wanted = Filter("record.value.country == 'DE'", lambda data: {"country": data.decode().upper()})
     assert wanted.matches(record(b"de"))
     assert wanted.mask(columns_of([record(b"de"), record(b"at")]), 2).tolist() == [True, False]
@@ -171,14 +171,14 @@ def test_a_value_may_be_decoded_by_somebody_else() -> None:
         ("x" * 5000, 4097, "at most 4096 bytes"),
     ],
 )
-def test_what_is_no_filter_is_refused_with_its_column(text: str, column: int, says: str) -> None:
+def test_invalid_filter_is_rejected_with_its_column(text: str, column: int, says: str) -> None:
     with pytest.raises(FilterError, match=r"^column") as refused:
         Filter(text)
     assert says in str(refused.value)
     assert refused.value.column == column
 
 
-def test_it_says_what_it_looks_at() -> None:
+def test_search_reports_its_progress() -> None:
     assert Filter("record.value.a == 1 && record.offset > 5").sources == {"value", "offset"}
     assert Filter("has(record.key) || headers.x == 'y'").sources == {"key", "headers"}
 

@@ -64,7 +64,7 @@ def test_a_small_group_is_assigned_with_the_heartbeat_that_asks_for_it() -> None
     assert (joined.member_epoch, told(joined)) == (2, {topic_id(name): set(range(4)) for name in TOPICS})
 
 
-def test_who_joins_a_large_group_is_told_of_its_partitions_later(simulation: ConsumerSimulation) -> None:
+def test_member_joining_a_large_group_gets_its_partitions_later(simulation: ConsumerSimulation) -> None:
     slowly = Slowly(simulation)
     joined = simulation.joins("a", *TOPICS)
     assert (joined.member_epoch, told(joined), joined.heartbeat_interval_ms) == (1, {}, 1000)
@@ -115,7 +115,7 @@ def test_there_is_one_computation_for_a_group_at_a_time(simulation: ConsumerSimu
     assert len(simulation.machine.soon) == 1
 
 
-def test_a_static_member_that_is_replaced_gets_what_was_computed_for_its_place(
+def test_replaced_static_member_keeps_its_computed_target(
     simulation: ConsumerSimulation,
 ) -> None:
     slowly = Slowly(simulation)
@@ -144,7 +144,7 @@ def test_a_topic_may_go_while_partitions_are_dealt_out(simulation: ConsumerSimul
     assert topic_id("t1") not in simulation.consumer_group.targets["a"]
 
 
-def test_what_cannot_be_written_is_computed_again(simulation: ConsumerSimulation) -> None:
+def test_unwritten_results_are_computed_again(simulation: ConsumerSimulation) -> None:
     slowly = Slowly(simulation)
     simulation.joins("a", *TOPICS)
     simulation.files.fail_at(1, OSError(28, "no space left"), "append")
@@ -173,7 +173,7 @@ def test_another_coordinator_begins_again(simulation: ConsumerSimulation) -> Non
     assert sorted(shares) == [6, 7, 7]
 
 
-def test_a_large_streams_group_says_that_its_assignment_is_delayed(every_group_is_large: None) -> None:
+def test_large_streams_group_reports_a_delayed_assignment(every_group_is_large: None) -> None:
     simulation = StreamsSimulation()
     slowly = Slowly(simulation)
     joined = simulation.arrive("a")
@@ -194,7 +194,7 @@ def test_a_subscription_has_a_limit() -> None:
     assert (ledger.max_topics, ledger.refused["topics"]) == (3, 1)
 
 
-def test_members_that_subscribe_alike_share_the_names_of_their_topics() -> None:
+def test_members_with_equal_subscriptions_share_topic_names() -> None:
     simulation = ConsumerSimulation(TOPICS)
     for member in "abc":
         simulation.joins(member, *TOPICS)

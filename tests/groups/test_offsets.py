@@ -215,7 +215,7 @@ def test_pending_offsets_survive_a_move_of_the_coordinator(simulation: Simulatio
 # -- who may commit --------------------------------------------------------------------------------------
 
 
-def test_a_stranger_may_not_commit_for_a_group_with_members(simulation: Simulation) -> None:
+def test_non_member_may_not_commit_for_a_group_with_members(simulation: Simulation) -> None:
     member = joined_member(simulation, "orders")
     assert simulation.commit(1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert simulation.commit(1, "stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -243,7 +243,7 @@ def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simul
     assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
-def test_commits_of_one_turn_share_a_batch(simulation: Simulation) -> None:
+def test_commits_of_one_iteration_share_a_batch(simulation: Simulation) -> None:
     heard = Codes()
     for number in range(5):
         commit_in_turn(simulation, Committed(number, -1, "", 0), heard)
@@ -255,7 +255,7 @@ def test_commits_of_one_turn_share_a_batch(simulation: Simulation) -> None:
     simulation.check_that_replay_equals_memory()
 
 
-def test_whatever_is_asked_in_the_same_turn_sees_the_commit(simulation: Simulation) -> None:
+def test_requests_of_the_same_iteration_see_the_commit(simulation: Simulation) -> None:
     heard = Codes()
     commit_in_turn(simulation, Committed(5, -1, "", 0), heard)
     seen: list[object] = []

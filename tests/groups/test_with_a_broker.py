@@ -94,7 +94,7 @@ def test_the_first_question_for_a_coordinator_creates_its_topic_and_is_answered(
         assert image.topic_configs("__consumer_offsets")["cleanup.policy"] == "compact"
 
 
-def test_who_deletes_groups_is_told_why_not() -> None:
+def test_failed_group_deletion_returns_a_reason() -> None:
     async def scenario(address: str) -> None:
         talk = Talk(address)
         await talk.begin("busy")

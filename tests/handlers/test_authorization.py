@@ -148,7 +148,7 @@ def test_every_api_that_is_served_has_a_rule_and_a_question() -> None:
 
 
 @pytest.mark.parametrize("key", QUESTIONS, ids=lambda key: key.name)
-def test_who_is_denied_everything_is_told_so_as_by_kafka_and_nothing_changes(
+def test_fully_denied_user_gets_kafkas_errors_and_nothing_changes(
     broker: EmbeddedBroker, key: ApiKey
 ) -> None:
     make, expected = QUESTIONS[key]
@@ -176,7 +176,7 @@ def allowed(operation: Operation, *names: str) -> list[Action]:
 READ_GROUP = Action(Operation.READ, ResourceType.GROUP, GROUP)
 
 
-def test_of_a_produce_request_what_is_allowed_is_appended(broker: EmbeddedBroker) -> None:
+def test_allowed_part_of_a_produce_request_is_appended(broker: EmbeddedBroker) -> None:
     log = broker.broker.replicas.by_name[OTHER][0].log
     guarded = broker.broker.replicas.by_name[TOPIC][0].log
     for version in (9, 13):
@@ -198,7 +198,7 @@ def test_a_denied_produce_request_without_an_answer_closes_the_connection(broker
         assert connection.receive() is None
 
 
-def test_of_a_produce_request_without_an_answer_what_is_allowed_is_appended_before_the_connection_is_closed(
+def test_allowed_part_of_a_produce_request_with_acks_0_is_appended_before_the_connection_is_closed(
     broker: EmbeddedBroker,
 ) -> None:
     log = broker.broker.replicas.by_name[OTHER][0].log
@@ -210,7 +210,7 @@ def test_of_a_produce_request_without_an_answer_what_is_allowed_is_appended_befo
     assert (log.log_end_offset, guarded.log_end_offset) == (ends[0] + 1, ends[1])
 
 
-def test_a_session_of_fetches_tells_every_time_what_is_denied(broker: EmbeddedBroker) -> None:
+def test_fetch_session_repeats_denied_partitions_in_every_response(broker: EmbeddedBroker) -> None:
     ask(broker, produced(broker.broker, 9, TOPIC, OTHER), 9)
     request = fetched(broker.broker, 17, TOPIC, OTHER)
     request.session_epoch = 0
@@ -228,7 +228,7 @@ def test_a_session_of_fetches_tells_every_time_what_is_denied(broker: EmbeddedBr
 
 
 @pytest.mark.parametrize("version", [4, 14, 15, 18])
-def test_a_replica_without_the_right_is_told_so_for_each_partition(
+def test_replica_without_the_right_gets_an_error_for_each_partition(
     broker: EmbeddedBroker, version: int
 ) -> None:
     request = fetched(broker.broker, version)
@@ -256,7 +256,7 @@ def test_topics_that_may_not_be_described_are_left_out_of_all(broker: EmbeddedBr
         assert [topic.name for topic in pages.topics] == [OTHER]
 
 
-def test_metadata_of_a_topic_that_is_denied_does_not_tell_its_id(broker: EmbeddedBroker) -> None:
+def test_metadata_of_a_denied_topic_hides_its_id(broker: EmbeddedBroker) -> None:
     names = [metadata.MetadataRequestTopic(name=name) for name in (TOPIC, OTHER)]
     with only(broker, *allowed(Operation.DESCRIBE, OTHER)):
         answer = ask(broker, metadata.MetadataRequest(names), 12)
@@ -368,7 +368,7 @@ def test_a_large_request_is_authorized_in_its_parts(broker: EmbeddedBroker) -> N
     assert sum(len(topic.partitions) for topic in answer.topics) == 3000
 
 
-def test_a_share_session_goes_on_without_topics_that_are_denied_now(broker: EmbeddedBroker) -> None:
+def test_share_session_continues_without_topics_denied_meanwhile(broker: EmbeddedBroker) -> None:
     read = Action(Operation.READ, ResourceType.GROUP, "sharing")
     wanted = share.FetchTopic(topic_id(broker.broker, OTHER), [share.FetchPartition(0)])
     guarded = share.FetchTopic(topic_id(broker.broker), [share.FetchPartition(0)])
@@ -386,7 +386,7 @@ def test_a_share_session_goes_on_without_topics_that_are_denied_now(broker: Embe
         assert not session.partitions
 
 
-def test_a_pattern_stands_for_topics_that_the_member_may_describe(broker: EmbeddedBroker) -> None:
+def test_pattern_matches_topics_that_the_member_may_describe(broker: EmbeddedBroker) -> None:
     request = consumer.ConsumerGroupHeartbeatRequest(
         "by-pattern", "member", 0, rebalance_timeout_ms=1000, topic_partitions=[]
     )

@@ -42,13 +42,13 @@ def test_a_cluster_is_described(version: int) -> None:
     assert response.cluster_authorized_operations == -(2**31)
 
 
-def test_allowed_operations_are_told_when_asked_for() -> None:
+def test_allowed_operations_are_returned_on_request() -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = Client().ask(cluster.describe_cluster, request, 0)
     assert response.cluster_authorized_operations == 8096
 
 
-def test_fenced_brokers_are_shown_only_to_who_asks_for_them() -> None:
+def test_fenced_brokers_are_returned_only_on_request() -> None:
     client = Client(2)
     client.decide(lambda image: fence(image, 2, client.broker.policy))
     seen = []
@@ -118,7 +118,7 @@ def test_an_election_that_changes_nothing_is_not_needed(version: int) -> None:
     ]
 
 
-def test_an_election_for_all_partitions_tells_only_of_those_that_needed_one() -> None:
+def test_election_for_all_partitions_returns_only_those_that_needed_one() -> None:
     response = client_with(NewTopic("ok")).ask(cluster.elect_leaders, ElectLeadersRequest(0, None), 2)
     assert [topic.topic for topic in response.replica_election_results] == ["ok"]
     assert elections(response) == {}

@@ -108,7 +108,7 @@ def test_all_settings_of_a_topic_are_described_in_every_version(version: int) ->
     assert "internal.segment.bytes" not in rows
 
 
-def test_documentation_and_synonyms_come_only_when_asked_for() -> None:
+def test_documentation_and_synonyms_are_returned_only_on_request() -> None:
     found = row(client_with_topic(), TOPIC, "orders", "retention.ms", include_synonyms=False)
     assert (found.documentation, found.synonyms) == (None, [])
 
@@ -151,7 +151,7 @@ def test_a_change_at_run_time_is_stronger_than_the_brokers_properties() -> None:
     assert (shared.name, shared.value, shared.config_source) == ("log.retention.ms", "6000", 3)
 
 
-def test_cve_2019_12399_a_broker_shows_what_is_read_only_and_hides_what_is_secret() -> None:
+def test_cve_2019_12399_broker_shows_read_only_settings_and_hides_secrets() -> None:
     client = client_with_topic({"ssl.key.password": "swordfish", "num.io.threads": "8"})
     rows = {found.name: found for found in describe(client, BROKER, "1").configs}
     assert (rows["num.partitions"].read_only, rows["log.retention.ms"].read_only) == (True, False)
@@ -199,7 +199,7 @@ def test_client_metrics_have_three_settings() -> None:
         (5, "x", 42, "Unsupported resource type: 5"),
     ],
 )
-def test_what_has_no_settings_is_refused_by_itself(kind: int, name: str, code: int, text: str) -> None:
+def test_resource_without_settings_is_rejected_alone(kind: int, name: str, code: int, text: str) -> None:
     client = client_with_topic()
     result = describe(client, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (code, text, [])
@@ -267,7 +267,7 @@ TOPIC_REFUSALS = [
 
 
 @pytest.mark.parametrize(("operation", "code", "text"), TOPIC_REFUSALS)
-def test_a_topic_refuses_what_it_cannot_have(
+def test_topic_rejects_unsupported_settings(
     operation: tuple[str, int, str | None], code: int, text: str
 ) -> None:
     client = client_with_topic()
@@ -291,7 +291,7 @@ def test_a_topic_refuses_what_it_cannot_have(
         ("1", ("log.retenton.ms", SET, "1"), 40, "Unknown broker config name: log.retenton.ms; did you mean"),
     ],
 )
-def test_a_broker_refuses_what_cannot_change_while_it_runs(
+def test_broker_rejects_changes_of_read_only_settings(
     name: str, operation: tuple[str, int, str | None], code: int, text: str
 ) -> None:
     client = client_with_topic()
@@ -330,7 +330,7 @@ def test_a_broker_refuses_what_cannot_change_while_it_runs(
         (5, "x", ("interval.ms", SET, "1"), 42, "Unknown resource type 5"),
     ],
 )
-def test_other_resources_refuse_what_they_cannot_have(
+def test_other_resources_reject_unsupported_settings(
     kind: int, name: str, operation: tuple[str, int, str | None], code: int, text: str
 ) -> None:
     answered, message = change(client_with_topic(), kind, name, operation)
@@ -385,7 +385,7 @@ def test_the_old_request_replaces_all_settings_of_a_topic(version: int) -> None:
     assert stored(client) == {}
 
 
-def test_the_old_request_refuses_what_a_real_broker_refuses() -> None:
+def test_old_request_has_the_same_rejections_as_kafka() -> None:
     client = client_with_topic()
     assert replace(client, TOPIC, "orders", ("retention.ms", None)) == (
         42,
@@ -429,7 +429,7 @@ def test_loggers_have_kafkas_level_names_and_can_be_set() -> None:
         ("9", ("root", SET, "INFO"), 42, "Unexpected node id. Expected 1, but received 9"),
     ],
 )
-def test_a_logger_refuses_what_it_cannot_do(
+def test_logger_rejects_unknown_levels(
     node: str, operation: tuple[str, int, str | None], code: int, text: str
 ) -> None:
     level = logging.getLogger().level
@@ -450,7 +450,7 @@ def listed(client: Client, *kinds: int, version: int = 1) -> list[tuple[int, str
     return [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
 
 
-def test_what_has_settings_is_listed_by_kind() -> None:
+def test_resources_with_settings_are_listed_by_type() -> None:
     client = client_with_topic()
     change(client, METRICS, "m", ("interval.ms", SET, "1000"))
     change(client, GROUP, "g", ("consumer.session.timeout.ms", SET, "46000"))

@@ -143,7 +143,7 @@ def test_the_controller_charges_the_client_of_another_broker(cluster: Brokers) -
     assert "too-many" not in cluster.any.image.topics
 
 
-def test_an_envelope_says_who_the_client_is(cluster: Brokers, authorizer: Recording) -> None:
+def test_envelope_has_the_principal_of_the_client(cluster: Brokers, authorizer: Recording) -> None:
     port = cluster.brokers[cluster.controller].listeners[1].port
     answer = ask(port, wrap(creating("hers"), 7, ALICE), 0)
     assert answer.error_code == ErrorCode.NONE
@@ -151,7 +151,7 @@ def test_an_envelope_says_who_the_client_is(cluster: Brokers, authorizer: Record
     assert (context.principal, context.host, context.client_id) == (ALICE.principal, ALICE.host, "hers")
 
 
-def test_what_is_in_an_envelope_must_be_a_request_for_the_controller(cluster: Brokers) -> None:
+def test_envelope_must_contain_a_controller_request(cluster: Brokers) -> None:
     inner = wrap(creating("nested"), 7, ALICE)
     not_forwarded = wrap(HeartbeatRequest("g"), 4, ALICE)
     whole = wrap(creating("broken"), 7, ALICE)
@@ -176,7 +176,7 @@ def test_what_is_in_an_envelope_must_be_a_request_for_the_controller(cluster: Br
     assert cluster.any.image is before
 
 
-def test_a_broker_that_is_not_the_controller_says_so(cluster: Brokers) -> None:
+def test_broker_that_is_not_the_controller_answers_not_controller(cluster: Brokers) -> None:
     answer = ask(bystander(cluster).listeners[1].port, wrap(creating("elsewhere"), 7, ALICE), 0)
     assert answer.error_code == ErrorCode.NOT_CONTROLLER
 

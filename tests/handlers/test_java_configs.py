@@ -23,7 +23,7 @@ def configs(broker: EmbeddedBroker, *args: str) -> str:
     return run_tool("kafka.admin.ConfigCommand", *address, *args).check().stdout
 
 
-def test_a_broker_is_changed_by_itself_and_shown_with_everything_that_has_a_say(
+def test_broker_config_is_changed_for_one_broker_and_shown_with_all_sources(
     broker: EmbeddedBroker,
 ) -> None:
     one = ("--entity-type", "brokers", "--entity-name", "1")

@@ -91,7 +91,7 @@ def test_an_unknown_topic_is_created_and_described_at_once(version: int) -> None
     assert "new" in client.image.topics
 
 
-def test_a_topic_that_cannot_be_created_says_why() -> None:
+def test_topic_that_cannot_be_created_reports_the_reason() -> None:
     client = client_with("a.b")
     response = client.ask(metadata, MetadataRequest(topics=named("a_b", "x y", "fine")), 12)
     assert errors_of(response) == {
@@ -129,7 +129,7 @@ def test_an_internal_topic_is_one_even_before_it_exists() -> None:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_topics_can_be_asked_for_by_id(version: int) -> None:
+def test_topics_can_be_requested_by_id(version: int) -> None:
     client = client_with("orders")
     topic_id, unknown = client.image.topics["orders"].topic_id, new_uuid()
     asked = [
@@ -155,7 +155,7 @@ def test_neither_name_nor_id_is_an_invalid_request() -> None:
 
 
 @pytest.mark.parametrize("version", range(8, 14))
-def test_allowed_operations_are_told_only_when_asked_for(version: int) -> None:
+def test_allowed_operations_are_returned_only_on_request(version: int) -> None:
     client = client_with("orders")
     for asked in (False, True):
         request = MetadataRequest(

@@ -47,7 +47,7 @@ def elected(partition: Partition, batch: Callable[[], memoryview]) -> Partition:
 
 
 @pytest.mark.parametrize("timestamp", [LATEST, MAX_TIMESTAMP, NOW, NOW + 1])
-def test_what_an_earlier_leader_may_have_shown_is_not_denied(elected: Partition, timestamp: int) -> None:
+def test_offsets_possibly_served_by_an_earlier_leader_stay_valid(elected: Partition, timestamp: int) -> None:
     assert asked(elected, timestamp).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     elected.follower_reached(2, 2, 20)
     answer = asked(elected, timestamp)
@@ -59,7 +59,7 @@ def test_older_clients_hear_of_it_in_their_own_words(elected: Partition) -> None
     assert asked(elected, NOW, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_what_is_found_below_the_high_watermark_is_told_at_once(
+def test_records_below_the_high_watermark_are_returned_immediately(
     elected: Partition,
     batch: Callable[[], memoryview],  # noqa: F811
 ) -> None:

@@ -75,7 +75,7 @@ def test_where_nothing_is_remote_all_is_pending(tiered: Partition) -> None:
     assert asked(tiered, EARLIEST_LOCAL) == asked(tiered, EARLIEST) == (0, 0)
 
 
-def test_the_tiers_of_a_log_are_told(tiered: Partition) -> None:
+def test_tiers_of_a_log_are_described(tiered: Partition) -> None:
     tiered.log.note_tiered(6)
     tiered.log.offsets.advance_local_start(4)
     assert asked(tiered, EARLIEST) == (0, 0)

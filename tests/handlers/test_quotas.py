@@ -46,7 +46,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize("key", QUESTIONS, ids=lambda key: key.name)
-def test_every_api_tells_in_every_version_how_long_to_wait_or_leaves_it_out(
+def test_every_version_of_every_api_returns_throttle_time_or_has_none(
     broker: EmbeddedBroker, key: ApiKey
 ) -> None:
     make, _ = QUESTIONS[key]
@@ -73,7 +73,7 @@ def stages_of(broker: EmbeddedBroker, key: ApiKey) -> bool:
     return route.function is not handler.function
 
 
-def test_routes_count_only_what_has_a_quota_and_nothing_when_the_last_one_is_gone(
+def test_routes_are_counted_only_with_a_quota(
     broker: EmbeddedBroker,
 ) -> None:
     assert not stages_of(broker, ApiKey.PRODUCE)
@@ -141,7 +141,7 @@ def test_topics_beyond_the_mutation_rate_are_refused_and_existing_ones_are_not_c
         assert 0 < answer.throttle_time_ms <= 1000
 
 
-def test_topics_that_are_created_by_being_asked_for_count_too(broker: EmbeddedBroker) -> None:
+def test_auto_created_topics_count_too(broker: EmbeddedBroker) -> None:
     with quotas(broker, RAW, controller_mutation_rate=0.5), RawConnection(broker.port) as connection:
         codes = set()
         for number in range(20):

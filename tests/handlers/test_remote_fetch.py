@@ -121,7 +121,7 @@ def test_a_consumer_reads_remote_records_and_then_local_ones(
     assert counters.remote_bytes_out.value > 50 * RECORDS
 
 
-def test_a_remote_read_is_looked_up_once(
+def test_remote_read_is_looked_up_once(
     broker: EmbeddedBroker, tiers: HandMadeTiers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = broker.create_topic()
@@ -167,7 +167,7 @@ def test_all_partitions_of_a_fetch_are_read(broker: EmbeddedBroker, tiers: HandM
     assert sorted(consume(broker, topic, RECORDS, partitions=8)) == list(range(RECORDS))
 
 
-def test_what_was_aborted_is_not_read_by_who_reads_committed_data(
+def test_aborted_records_are_skipped_by_read_committed_readers(
     broker: EmbeddedBroker, tiers: HandMadeTiers
 ) -> None:
     topic = broker.create_topic()
@@ -189,7 +189,7 @@ def test_what_was_aborted_is_not_read_by_who_reads_committed_data(
     assert len(consume(broker, topic, 200, isolation_level="read_uncommitted")) == 200
 
 
-def test_a_store_that_is_slow_is_answered_empty_and_the_download_goes_on(
+def test_slow_store_gets_an_empty_response_and_the_download_continues(
     broker: EmbeddedBroker, tiers: HandMadeTiers
 ) -> None:
     topic = broker.create_topic()
@@ -259,7 +259,7 @@ def test_records_are_found_by_time_in_both_tiers(broker: EmbeddedBroker, tiers: 
     assert list_offset(broker, topic, 1600).offset == -1
 
 
-def test_a_search_by_time_does_not_wait_for_ever(broker: EmbeddedBroker, tiers: HandMadeTiers) -> None:
+def test_search_by_time_has_a_time_limit(broker: EmbeddedBroker, tiers: HandMadeTiers) -> None:
     topic = broker.create_topic()
     produce(broker, topic, 0, 100)
     tiers.move(topic)

@@ -210,7 +210,7 @@ def comparison(guarded: Guarded) -> Comparison:
 ages = st.sampled_from((0.0, 0.5, 1.0))
 
 
-def test_who_has_no_rights_gets_the_same_answers(comparison: Comparison) -> None:
+def test_user_without_rights_gets_the_same_answers(comparison: Comparison) -> None:
     for age in (0.0, 0.5, 1.0):
         assert not "".join(comparison.differences(frozenset(), age))
 

@@ -93,7 +93,7 @@ def ours() -> Iterator[EmbeddedBroker]:
 
 @pytest.mark.parametrize("listener", ["NAMED", "SHORT"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_login_goes_as_in_kafka(
+def test_login_follows_kafkas_sequence(
     secured_kafka: SecuredKafka, ours: EmbeddedBroker, name: str, listener: str
 ) -> None:
     steps = CONVERSATIONS[name]

@@ -100,7 +100,7 @@ def test_a_client_is_served_once_it_has_authenticated(secured: EmbeddedBroker, v
         assert is_served(client)
 
 
-def test_what_comes_before_it_closes_the_connection(secured: EmbeddedBroker) -> None:
+def test_requests_before_it_close_the_connection(secured: EmbeddedBroker) -> None:
     with connect(secured) as client:
         assert is_closed_by(client, MetadataRequest(), 9)
     with connect(secured) as client:
@@ -116,13 +116,13 @@ def test_a_frame_before_it_may_not_be_large(secured: EmbeddedBroker) -> None:
         assert client.receive() is None
 
 
-def test_who_takes_too_long_is_disconnected(secured: EmbeddedBroker) -> None:
+def test_slow_client_is_disconnected(secured: EmbeddedBroker) -> None:
     with connect(secured) as client:
         handshake(client)
         assert client.receive() is None
 
 
-def test_a_failure_is_told_late_and_ends_the_connection(secured: EmbeddedBroker) -> None:
+def test_failure_is_reported_late_and_closes_the_connection(secured: EmbeddedBroker) -> None:
     with connect(secured) as client:
         handshake(client)
         began = time.monotonic()
@@ -174,7 +174,7 @@ def test_a_raw_token_that_is_wrong_closes_the_connection(secured: EmbeddedBroker
         assert client.receive() is None
 
 
-def test_a_listener_without_sasl_says_so(secured: EmbeddedBroker) -> None:
+def test_listener_without_sasl_reports_it(secured: EmbeddedBroker) -> None:
     with connect(secured, "PLAINTEXT") as client:
         assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert authenticate(client, RIGHT).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -202,7 +202,7 @@ def handshake_again(client: RawConnection, mechanism: str = "PLAIN") -> SaslHand
             return answer
 
 
-def test_a_session_lasts_as_long_as_was_said(secured: EmbeddedBroker) -> None:
+def test_session_lasts_for_the_configured_time(secured: EmbeddedBroker) -> None:
     with connect(secured, "SHORT") as client:
         assert log_in(client).session_lifetime_ms == SESSION_MS
         began = time.monotonic()
@@ -224,7 +224,7 @@ def test_a_client_that_authenticates_again_is_served_beyond_the_end(secured: Emb
     assert secured.broker.authentication.counts[True, True]["SHORT"] > before
 
 
-def test_a_client_that_authenticates_again_stays_who_it_is(secured: EmbeddedBroker) -> None:
+def test_client_keeps_its_principal_when_it_authenticates_again(secured: EmbeddedBroker) -> None:
     with connect(secured, "SHORT") as client:
         log_in(client)
         handshake_again(client)

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.share_state import (
 )
 
 
-def test_partitions_are_asked_for_in_several_turns_of_the_loop_and_answered_together() -> None:
+def test_partitions_are_requested_in_several_iterations_and_answered_together() -> None:
     asked: list[int] = []
     later: deque[Callable[[], None]] = deque()
     answers: list[Any] = []

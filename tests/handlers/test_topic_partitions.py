@@ -42,7 +42,7 @@ def test_no_names_mean_all_topics() -> None:
     assert shown(ask(client_with(b=1, a=1))) == [("a", [0]), ("b", [0])]
 
 
-def test_unknown_and_illegal_names_are_told() -> None:
+def test_unknown_and_illegal_names_get_errors() -> None:
     response = ask(client_with(a=1), "nope", "a b", "a")
     assert [(topic.name, topic.error_code) for topic in response.topics] == [
         ("a", 0),
@@ -51,7 +51,7 @@ def test_unknown_and_illegal_names_are_told() -> None:
     ]
 
 
-def test_allowed_operations_are_always_told() -> None:
+def test_allowed_operations_are_always_returned() -> None:
     assert ask(client_with(a=1), "a").topics[0].topic_authorized_operations == 3576
 
 
@@ -81,18 +81,18 @@ def test_a_page_that_ends_with_a_topic_points_at_the_next_topic() -> None:
     assert place(response.next_cursor) is None
 
 
-def test_the_limit_is_at_least_one_and_at_most_what_the_broker_allows() -> None:
+def test_limit_is_between_one_and_the_maximum_of_the_broker() -> None:
     client = client_with(a=3000)
     assert shown(ask(client, limit=0)) == [("a", [0])]
     assert place(ask(client, limit=5000).next_cursor) == ("a", 2000)
 
 
-def test_a_cursor_skips_what_comes_before_it() -> None:
+def test_cursor_skips_earlier_entries() -> None:
     client = client_with(ok=3, three=3)
     assert shown(ask(client, "three", "ok", cursor=Cursor("three", 1))) == [("three", [1, 2])]
 
 
-def test_a_cursor_may_point_at_a_topic_that_has_gone_when_all_are_asked_for() -> None:
+def test_cursor_may_name_a_deleted_topic_when_all_topics_are_requested() -> None:
     assert shown(ask(client_with(a=1, c=1), cursor=Cursor("b", 0))) == [("c", [0])]
 
 

@@ -77,7 +77,7 @@ def test_replicas_can_be_placed_by_hand() -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_refused_topic_says_why(version: int) -> None:
+def test_rejected_topic_has_a_reason(version: int) -> None:
     results = create(client_with("exists"), version, topic("exists"), topic("few", 1, 3), topic("ok"))
     assert [result.error_code for result in results] == [
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -197,7 +197,7 @@ def test_more_partitions_can_be_placed_by_hand_and_only_checked() -> None:
     assert len(client.image.topics["a"].partitions) == 1
 
 
-def test_refused_growth_says_why() -> None:
+def test_rejected_growth_has_a_reason() -> None:
     client = client_with("a")
     results = grow(client, 3, CreatePartitionsTopic("a", 1, None), CreatePartitionsTopic("nope", 2, None))
     assert [(result.error_code, result.error_message) for result in results] == [

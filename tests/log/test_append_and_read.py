@@ -58,14 +58,14 @@ def test_nothing_at_or_above_the_upper_offset_is_read(log: Log) -> None:
     assert log.read(10, 1000, 10) is EMPTY
 
 
-def test_the_first_batch_is_whole_even_if_it_is_larger_than_asked_for(log: Log) -> None:
+def test_first_batch_is_complete_even_above_the_maximum(log: Log) -> None:
     append(log, batch(b"x" * 1000))
     append(log, batch(b"y"))
     assert [header.base_offset for header in headers(log.read(0, 10, 2))] == [0]
     assert log.read(0, 10, 2, at_least_one=False) is EMPTY
 
 
-def test_a_read_is_no_longer_than_asked_for(log: Log) -> None:
+def test_read_is_no_longer_than_requested(log: Log) -> None:
     fill(log, 100)
     size = len(content(log.read(0, 1, 200)))
     assert len(log.read(0, 3 * size + 5, 200)) == 3 * size + 5

@@ -110,7 +110,7 @@ def test_a_compacted_topic_wants_keys(tmp_path: Path) -> None:
     assert [index for index, _ in refusal.value.record_errors] == [0, 1]
 
 
-def test_records_are_looked_at_when_the_settings_say_so(tmp_path: Path) -> None:
+def test_records_are_inspected_if_configured(tmp_path: Path) -> None:
     rubbish = batch(b"x" * 50)
     rubbish[61:70] = b"\xff" * 9
     write_crc(rubbish, 0, len(rubbish))
@@ -131,7 +131,7 @@ def test_records_from_before_the_allowed_time_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_the_topic_says(tmp_path: Path, codec: str) -> None:
+def test_batches_are_compressed_by_the_topic_config(tmp_path: Path, codec: str) -> None:
     log = log_with(tmp_path, compression_type=codec)
     append(log, batch(b"x" * 500))
     assert headers(log.read(0, 1000, 1))[0].compression == Codec[codec.upper()]
@@ -204,7 +204,7 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     assert follower.producers.get(7) is not None
 
 
-def test_a_follower_refuses_what_it_has_and_what_was_damaged(tmp_path: Path) -> None:
+def test_follower_rejects_known_and_damaged_batches(tmp_path: Path) -> None:
     leader, follower = log_with(tmp_path / "leader"), log_with(tmp_path / "follower")
     append(leader, batch(b"a"))
     sent = bytearray(content(leader.read(0, 10_000, 1)))

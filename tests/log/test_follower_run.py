@@ -71,9 +71,7 @@ def state_of(fs: FaultyFileSystem, log: Log) -> list[object]:
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("seed", range(5))
-def test_batches_written_together_leave_what_batches_written_alone_leave(
-    config: LogConfig, seed: int
-) -> None:
+def test_batches_written_together_leave_the_same_state_as_single_ones(config: LogConfig, seed: int) -> None:
     sent = sent_by_a_leader(random.Random(seed))
     (one_fs, at_once), (other_fs, alone) = follower_of(config), follower_of(config)
     at_once.append_as_follower(memoryview(sent), NOW)
@@ -106,7 +104,7 @@ def twice(sent: bytearray, position: int) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [damaged, twice])
-def test_what_stands_before_a_bad_batch_is_written_and_nothing_behind_it(
+def test_batches_before_an_invalid_one_are_written_and_later_ones_are_not(
     spoil: Callable[[bytearray, int], bytes],
 ) -> None:
     sent = bytearray(sent_by_a_leader(random.Random(7)))

@@ -143,7 +143,7 @@ def test_meta_properties_have_version_1() -> None:
     ("text", "problem"),
     [("version=0\nbroker.id=1\n", "version 0"), ("version=1\nnode.id=1\n", "missing"), ("", "version None")],
 )
-def test_meta_properties_that_cannot_be_used_say_why(text: str, problem: str) -> None:
+def test_invalid_meta_properties_have_a_reason(text: str, problem: str) -> None:
     with pytest.raises(MetaPropertiesError, match=problem):
         MetaProperties.decode(text.encode())
 

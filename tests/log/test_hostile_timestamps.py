@@ -60,7 +60,7 @@ def in_memory(config: LogConfig | None = None) -> Log:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=8))
-def test_a_segment_written_just_now_goes_only_if_its_latest_record_is_old(
+def test_just_written_segment_expires_only_if_its_latest_record_is_old(
     times: list[tuple[int, int]],
 ) -> None:
     log = in_memory(LogConfig(retention_ms=7 * DAY, segment_ms=LARGEST))
@@ -74,7 +74,7 @@ def test_a_segment_written_just_now_goes_only_if_its_latest_record_is_old(
 
 @settings(deadline=None)
 @given(st.lists(timestamps, min_size=1, max_size=8))
-def test_no_segment_stays_for_ever(times: list[int]) -> None:
+def test_every_segment_expires(times: list[int]) -> None:
     log = in_memory(LogConfig(retention_ms=7 * DAY))
     for largest in times:
         taken(log, claiming(0, largest))
@@ -93,7 +93,7 @@ def test_a_topic_that_allows_records_of_the_future_keeps_them_until_then() -> No
 
 
 @pytest.mark.parametrize("timestamp", [-1, SMALLEST, 0])
-def test_segments_whose_index_says_nothing_of_time_are_walked_through_in_the_background(
+def test_segments_without_usable_time_indexes_are_scanned_in_the_background(
     timestamp: int,
 ) -> None:
     fs = FaultyFileSystem()
@@ -131,7 +131,7 @@ def test_timestamps_that_jump_make_no_file_for_each_batch() -> None:
 
 @settings(deadline=None)
 @given(st.lists(timestamps, max_size=50))
-def test_cve_2026_111496_whatever_the_timestamps_are_each_record_can_be_read(times: list[int]) -> None:
+def test_cve_2026_111496_records_with_any_timestamps_are_readable(times: list[int]) -> None:
     log = in_memory(LogConfig(segment_ms=1000))
     for number, timestamp in enumerate(times):
         taken(log, claiming(timestamp, timestamp), NOW + number)
@@ -150,7 +150,7 @@ def test_with_many_files_a_segment_that_is_old_by_our_clock_or_large_is_rolled_a
     assert len(log.segments) == count + 2
 
 
-def test_a_start_does_not_roll_what_has_no_time() -> None:
+def test_start_does_not_roll_segments_without_timestamps() -> None:
     fs = FaultyFileSystem()
     logs, _ = loaded(fs)
     log = logs.create(PARTITION, TOPIC_ID, LogConfig())
@@ -166,7 +166,7 @@ def test_a_start_does_not_roll_what_has_no_time() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(timestamps, timestamps), min_size=1, max_size=8), timestamps)
-def test_every_search_ends_with_a_record_that_can_be_told(times: list[tuple[int, int]], wanted: int) -> None:
+def test_every_search_ends_with_a_distinguishable_record(times: list[tuple[int, int]], wanted: int) -> None:
     log = in_memory(LogConfig(index_interval_bytes=0, segment_bytes=4 * (HEADER_SIZE + 20)))
     for base, largest in times:
         taken(log, claiming(base, largest))
@@ -176,7 +176,7 @@ def test_every_search_ends_with_a_record_that_can_be_told(times: list[tuple[int,
             assert SMALLEST <= found.timestamp <= LARGEST
 
 
-def test_a_batch_that_cannot_be_read_is_found_by_what_it_says() -> None:
+def test_unreadable_batch_is_found_by_its_content() -> None:
     log = in_memory()
     taken(log, batch(b"a", timestamp=NOW - DAY))
     garbage = claiming(NOW, NOW)
@@ -208,7 +208,7 @@ def test_indexes_with_any_timestamps_are_the_same_after_a_start(first: int, time
 
 @settings(deadline=None)
 @given(st.lists(timestamps, min_size=1, max_size=5))
-def test_producers_are_remembered_and_forgotten_whatever_their_records_say(times: list[int]) -> None:
+def test_producers_expire_regardless_of_record_timestamps(times: list[int]) -> None:
     log = in_memory()
     for sequence, timestamp in enumerate(times):
         data = produced(7, 0, sequence, b"x")
@@ -222,7 +222,7 @@ def test_producers_are_remembered_and_forgotten_whatever_their_records_say(times
     assert not len(log.producers)
 
 
-def test_a_leader_takes_what_lies_in_the_past_and_refuses_what_no_clock_says(tmp_path: Path) -> None:
+def test_leader_accepts_past_timestamps_and_rejects_impossible_ones(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0")
     append(log, claiming(0, 0))
     for first, last in ((0, NOW + DAY), (0, LARGEST), (SMALLEST, SMALLEST), (SMALLEST, LARGEST), (-2, 0)):

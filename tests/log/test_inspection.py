@@ -34,7 +34,7 @@ def refused_at_once(log: Log, data: bytearray) -> InspectionRequiredError:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_long_batch_is_appended_once_it_was_looked_into(tmp_path: Path, codec: Codec) -> None:
+def test_large_batch_is_appended_after_its_inspection(tmp_path: Path, codec: Codec) -> None:
     log = new_log(tmp_path / "orders-0", COMPACTED)
     data = long_batch(codec=codec)
     inspected = looked_into(data, refused_at_once(log, data))
@@ -48,7 +48,7 @@ def test_a_long_batch_is_refused_for_the_same_reasons_as_a_short_one(tmp_path: P
         looked_into(data, refused_at_once(log, data))
 
 
-def test_what_was_looked_into_counts_only_under_the_settings_it_was_looked_into(tmp_path: Path) -> None:
+def test_inspection_result_is_valid_only_for_the_same_config(tmp_path: Path) -> None:
     recompressing = LogConfig(compression_type="gzip")
     log = new_log(tmp_path / "orders-0", recompressing)
     data = long_batch(key=None)
@@ -61,7 +61,7 @@ def test_what_was_looked_into_counts_only_under_the_settings_it_was_looked_into(
         looked_into(data, raised.value)
 
 
-def test_log_append_time_is_that_of_the_append_and_not_of_the_look(tmp_path: Path) -> None:
+def test_log_append_time_is_the_time_of_the_append_not_of_the_inspection(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0", replace(COMPACTED, message_timestamp_type="LogAppendTime"))
     data = long_batch()
     inspected = looked_into(data, refused_at_once(log, data))
@@ -70,19 +70,19 @@ def test_log_append_time_is_that_of_the_append_and_not_of_the_look(tmp_path: Pat
     assert headers(log.read(0, 1000, 1))[0].max_timestamp == NOW + 500
 
 
-def test_a_batch_of_many_records_is_long_however_few_bytes_it_has(tmp_path: Path) -> None:
+def test_batch_of_many_records_counts_as_large_regardless_of_its_bytes(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0", COMPACTED)
     refused_at_once(log, batch(*[b""] * 2001))
     assert append(log, batch(*[b""] * 2000)).last_offset == 1999
 
 
-def test_a_long_batch_that_nobody_needs_to_look_into_is_appended_at_once(tmp_path: Path) -> None:
+def test_large_batch_without_a_needed_inspection_is_appended_immediately(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0")
     assert append(log, long_batch()).last_offset == 0
     assert append(log, long_batch(timestamp=-1)).last_offset == 1
 
 
-def test_a_long_batch_of_the_future_is_looked_into_elsewhere(tmp_path: Path) -> None:
+def test_large_batch_with_a_future_timestamp_is_inspected_in_a_thread(tmp_path: Path) -> None:
     log = new_log(tmp_path / "orders-0")
     data = long_batch(timestamp=NOW + 2 * HOUR)
     unchecked = refused_at_once(log, data)

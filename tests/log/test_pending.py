@@ -83,7 +83,7 @@ def log(fs: FaultyFileSystem) -> Log:
     return new_log("/data/orders-0", fs=fs)
 
 
-def test_what_is_not_written_has_its_offset_and_is_neither_read_nor_committed(log: Log) -> None:
+def test_pending_records_have_offsets_and_are_neither_read_nor_committed(log: Log) -> None:
     append(log, batch(b"a"))
     thread = slowed_down(log)
     assert append(log, batch(b"b", b"c")).first_offset == 1
@@ -106,7 +106,7 @@ def test_the_bytes_are_copied_out_of_the_receive_buffer(log: Log) -> None:
     assert read_all(log) == [(0, b"mine")]
 
 
-def test_those_who_want_to_know_hear_of_what_is_written(log: Log) -> None:
+def test_listeners_are_notified_of_writes(log: Log) -> None:
     heard: list[int] = []
     log.watch_pending(heard.append, lambda: heard.append(-1))
     thread = slowed_down(log)
@@ -148,7 +148,7 @@ def test_appends_of_callbacks_are_counted_once(log: Log, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("waiting", [[], [b"b"]])
-def test_a_truncation_drops_what_a_callback_appends_meanwhile(log: Log, waiting: list[bytes]) -> None:
+def test_truncation_drops_concurrent_appends_of_a_callback(log: Log, waiting: list[bytes]) -> None:
     thread = slowed_down(log)
     append(log, batch(b"a"))
     thread._jobs[0][0]()  # written, and the loop has yet to hear of it
@@ -285,7 +285,7 @@ def test_a_roll_that_fails_is_planned_again(fs: FaultyFileSystem) -> None:
     assert (read_all(log), len(log.segments)) == ([(0, b"a"), (1, b"b")], 2)
 
 
-def test_a_flush_promises_only_what_is_written(fs: FaultyFileSystem, log: Log) -> None:
+def test_flush_covers_only_written_batches(fs: FaultyFileSystem, log: Log) -> None:
     append(log, batch(b"a"))
     thread = slowed_down(log)
     append(log, batch(b"b"))
@@ -296,7 +296,7 @@ def test_a_flush_promises_only_what_is_written(fs: FaultyFileSystem, log: Log) -
     assert log.recovery_point == 2
 
 
-def test_a_truncation_drops_what_waits(log: Log) -> None:
+def test_truncation_drops_pending_appends(log: Log) -> None:
     append(log, batch(b"a"))
     append(log, batch(b"b"))
     thread = slowed_down(log)
@@ -333,7 +333,7 @@ def test_a_log_that_is_deleted_meanwhile_is_left_alone(fs: FaultyFileSystem) -> 
     assert (logs.offline_dirs, log.offsets.end) == ({}, 1)
 
 
-def test_a_clean_stop_keeps_what_is_written(fs: FaultyFileSystem) -> None:
+def test_clean_stop_keeps_written_records(fs: FaultyFileSystem) -> None:
     logs = managed(fs)
     log = logs.create(PARTITION, TOPIC_ID, LogConfig())
     append(log, batch(b"a"))
@@ -345,7 +345,7 @@ def test_a_clean_stop_keeps_what_is_written(fs: FaultyFileSystem) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_whatever_fails_and_when_the_log_is_what_its_files_say(seed: int) -> None:
+def test_log_equals_its_files_after_any_failure(seed: int) -> None:
     """Random appends, transactions, failures, truncations and turns of the thread; at the end the process is killed."""
     chance = random.Random(seed)
     fs = FaultyFileSystem()

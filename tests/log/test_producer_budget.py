@@ -28,7 +28,7 @@ def test_a_flood_of_producer_ids_over_many_partitions_stays_within_the_bound() -
     assert budget.forgotten >= 4_900
 
 
-def test_those_who_have_been_silent_longest_in_the_largest_partition_are_forgotten_first() -> None:
+def test_longest_idle_producers_of_the_largest_partition_are_dropped_first() -> None:
     _, (quiet, flooded) = partitions(2, 100)
     for number in range(10):
         write(quiet, number, number)

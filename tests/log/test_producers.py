@@ -111,7 +111,7 @@ def test_silent_producers_are_forgotten(log: Log) -> None:
     assert append(log, produced(1, 0, 17, b"a")).first_offset == 3
 
 
-def test_who_sends_old_records_is_not_silent(log: Log) -> None:
+def test_producer_of_old_records_is_not_idle(log: Log) -> None:
     append(log, produced(1, 0, 0, b"a", timestamp=NOW - 10**10))
     append(log, produced(2, 0, 0, b"a", timestamp=-1))
     log.producers.expire(NOW + 999, 1000)
@@ -119,13 +119,13 @@ def test_who_sends_old_records_is_not_silent(log: Log) -> None:
     assert append(log, produced(2, 0, 0, b"a", timestamp=-1)).duplicate
 
 
-def test_who_sends_records_of_the_future_is_forgotten_as_others_are(log: Log) -> None:
+def test_producer_of_future_records_expires_like_others(log: Log) -> None:
     append(log, produced(1, 0, 0, b"a", timestamp=NOW + 3_599_000))
     log.producers.expire(NOW + 1000, 1000)
     assert not len(log.producers)
 
 
-def test_expiry_looks_at_a_few_producers_at_a_time_and_at_no_more_than_are_silent(log: Log) -> None:
+def test_expiry_checks_a_few_producers_at_a_time_and_only_idle_ones(log: Log) -> None:
     for producer_id in range(100):
         append(log, produced(producer_id, 0, 0, b"a"), NOW + producer_id)
     append(log, produced(5, 0, 1, b"a"), NOW + 10_000)
@@ -139,7 +139,7 @@ def test_expiry_looks_at_a_few_producers_at_a_time_and_at_no_more_than_are_silen
     assert log.producers.expire(now, 1000, limit=16) == 0
 
 
-def test_a_clock_that_is_set_back_neither_forgets_nor_keeps_for_ever(log: Log) -> None:
+def test_clock_set_back_neither_drops_nor_keeps_entries_indefinitely(log: Log) -> None:
     hours = 3 * 3_600_000
     append(log, produced(1, 0, 0, b"a", timestamp=5), NOW)
     append(log, produced(2, 0, 0, b"a", timestamp=5), NOW - hours)

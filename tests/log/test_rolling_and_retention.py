@@ -145,7 +145,7 @@ def test_the_size_is_brought_down_to_retention_bytes_but_not_below(tmp_path: Pat
     assert log.log_start_offset == 4
 
 
-def test_what_is_not_committed_is_not_deleted(tmp_path: Path) -> None:
+def test_uncommitted_records_are_not_deleted(tmp_path: Path) -> None:
     log = log_with(tmp_path, segment_bytes=2 * SIZE, retention_ms=1000)
     for _ in range(6):
         log.append_as_leader(memoryview(batch(b"x" * 10, timestamp=NOW - 5000)), 0, NOW)

@@ -42,7 +42,7 @@ def test_times_are_found_across_many_segments(log: Log) -> None:
         assert log.offset_for_timestamp(NOW + 10 * number - 3) == (number, NOW + 10 * number, 0)
 
 
-def test_a_late_record_hides_what_comes_after_it_no_more_than_in_kafka(log: Log) -> None:
+def test_late_record_hides_later_ones_no_more_than_in_kafka(log: Log) -> None:
     append(log, of_times(1000))
     for number in range(50):
         append(log, of_times(number))
@@ -72,7 +72,7 @@ def test_records_without_a_time_are_not_found_by_time(log: Log) -> None:
     assert log.max_timestamp_offset() is None
 
 
-def test_the_end_of_a_leader_epoch_is_told_as_kafka_tells_it() -> None:
+def test_end_offset_of_a_leader_epoch_equals_kafkas() -> None:
     epochs = LeaderEpochs([(2, 0), (5, 10), (7, 30)])
     assert epochs.end_offset(7, 42) == (7, 42)
     assert epochs.end_offset(6, 42) == (5, 30)
@@ -113,7 +113,7 @@ def test_leader_epochs_follow_both_ends_of_the_log() -> None:
     assert epochs.latest == 2
 
 
-def test_whoever_asks_for_the_epochs_again_hears_what_has_changed() -> None:
+def test_repeated_epoch_request_returns_changes() -> None:
     epochs = LeaderEpochs()
     at_first: tuple[tuple[int, int], ...] = epochs.entries
     assert at_first == ()

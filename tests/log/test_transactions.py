@@ -147,7 +147,7 @@ def test_a_producer_whose_transaction_was_deleted_expires(log: Log) -> None:
     assert log.producers.open_transactions == {}
 
 
-def test_what_is_undecided_below_the_log_start_is_not_compacted_or_copied(log: Log) -> None:
+def test_undecided_transactions_below_the_log_start_are_not_compacted_or_copied(log: Log) -> None:
     in_transaction(log, 7)
     append(log, batch(b"a"))
     log.advance_log_start(1)
@@ -229,7 +229,7 @@ def test_a_damaged_transaction_index_is_built_again(damage: bytes) -> None:
     assert fs.read_bytes(path) == sound
 
 
-def test_a_truncation_brings_back_the_open_transaction(log: Log) -> None:
+def test_truncation_restores_the_open_transaction(log: Log) -> None:
     in_transaction(log, 7)
     append(log, batch(b"a"))
     end_transaction(log, marker(7, 0, committed=False))

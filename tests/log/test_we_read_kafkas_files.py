@@ -77,7 +77,7 @@ def load(log_dir: Path, only: TopicPartition) -> tuple[LogManager, Log, Shutdown
 
 
 @requires_java
-def test_kafkas_small_files_are_what_we_would_write(log_dir: Path) -> None:
+def test_kafkas_small_files_equal_ours(log_dir: Path) -> None:
     folder = log_dir / str(PARTITION)
     metadata = (folder / "partition.metadata").read_bytes()
     assert checkpoints.encode_partition_metadata(checkpoints.decode_partition_metadata(metadata)) == metadata

@@ -36,7 +36,7 @@ def test_wrong_labels_and_names_declared_twice_are_refused() -> None:
         registry.counter(HITS)
 
 
-def test_a_gauge_is_set_or_read_when_asked() -> None:
+def test_gauge_is_set_or_read_on_demand() -> None:
     registry = Registry()
     gauge = registry.gauge(Metric("gauge", "depth", "Depth.")).labels()
     gauge.value = 5
@@ -70,7 +70,7 @@ def test_quantiles_are_estimated_within_their_bucket() -> None:
     assert Histogram((1.0,)).quantile(0.5) == 0.0
 
 
-def test_every_metric_of_the_catalogue_has_a_name_of_its_own_and_says_what_it_is() -> None:
+def test_every_metric_of_the_catalogue_has_a_unique_name_and_a_description() -> None:
     names = [metric.name for metric in CATALOGUE]
     assert len(set(names)) == len(names) > 50
     assert all(metric.help.endswith(".") for metric in set(CATALOGUE) - set(exporter_catalogue.CATALOGUE))

@@ -44,7 +44,7 @@ async def seconds_for(broker: Broker, client: Client, data: bytes) -> float:
 
 
 @pytest.mark.parametrize("announced", [3, 300])
-def test_producers_are_answered_at_once_while_others_announce_what_they_do_not_send(
+def test_producers_are_answered_while_other_clients_announce_unsent_bytes(
     announced: int, tmp_path: Path
 ) -> None:
     @scenario

@@ -85,7 +85,7 @@ async def test_requests_that_find_no_memory_wait_and_go_on_when_there_is_some() 
 
 
 @scenario
-async def test_one_who_waits_for_memory_and_leaves_does_not_block_the_next() -> None:
+async def test_cancelled_memory_waiter_does_not_block_the_next() -> None:
     async with serving(heartbeat(echo), limits=Limits(queued_bytes=50_000)) as server:
         holder, leaver, waiter = [await server.connect() for _ in range(3)]
         await holder.send(struct.pack(">i", 40_000) + bytes(100))
@@ -109,7 +109,7 @@ def port_of(writer: asyncio.StreamWriter) -> int:
 
 
 @scenario
-async def test_no_connection_gets_more_than_its_share_of_a_turn() -> None:
+async def test_no_connection_exceeds_its_share_of_an_iteration() -> None:
     order: list[str | None] = []
 
     def note(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
@@ -141,7 +141,7 @@ def clients_of(address: str, server: Harness, count: int, data: bytes) -> list[s
 
 
 @scenario
-async def test_requests_that_announce_much_and_do_not_come_hold_nobody_up() -> None:
+async def test_requests_that_announce_much_and_send_little_block_no_other() -> None:
     async with serving(heartbeat(echo)) as server:
         hostile = [await server.connect() for _ in range(3)]
         for client in hostile:
@@ -181,7 +181,7 @@ async def test_a_request_much_larger_than_its_first_reservation_arrives_whole() 
 
 
 @scenario
-async def test_many_large_requests_take_turns_in_a_small_pool() -> None:
+async def test_many_large_requests_share_a_small_pool() -> None:
     async with serving(heartbeat(echo), limits=Limits(queued_bytes=2 << 20)) as server:
         clients = [await server.connect() for _ in range(8)]
         sending = [asyncio.create_task(client.send(large_frame(1, 3_000_000))) for client in clients]
@@ -243,7 +243,7 @@ async def test_one_address_waits_for_its_own_share_and_others_do_not_notice() ->
 
 
 @scenario
-async def test_requests_that_wait_behind_unanswered_ones_do_not_hold_memory_for_ever() -> None:
+async def test_requests_behind_unanswered_ones_release_their_memory() -> None:
     limits = Limits(queued_bytes=400_000, frame_seconds=30.0)
     clock = ManualClock()
 

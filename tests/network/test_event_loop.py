@@ -76,7 +76,7 @@ def test_a_socket_has_a_reader_and_a_writer_at_a_time(run: Run) -> None:
     run(test())
 
 
-def test_a_reader_hears_that_the_other_side_has_gone(run: Run) -> None:
+def test_reader_sees_that_the_peer_has_closed(run: Run) -> None:
     async def test() -> None:
         loop, got = asyncio.get_running_loop(), asyncio.Queue[bytes]()
         with pair() as (ours, theirs):
@@ -99,7 +99,7 @@ def test_arguments_are_handed_on(run: Run) -> None:
     run(test())
 
 
-def test_what_a_reader_asks_of_the_loop_is_done_while_nothing_else_happens(run: Run) -> None:
+def test_reader_requests_run_while_the_loop_is_idle(run: Run) -> None:
     async def test() -> None:
         loop, done = asyncio.get_running_loop(), asyncio.Queue[str]()
 
@@ -141,7 +141,7 @@ def test_another_thread_wakes_the_loop(run: Run) -> None:
     run(test())
 
 
-def test_a_reader_that_fails_is_told_to_the_handler_of_exceptions_and_others_are_called(run: Run) -> None:
+def test_exception_of_a_reader_goes_to_the_exception_handler_and_others_are_called(run: Run) -> None:
     async def test() -> None:
         loop, failed, got = asyncio.get_running_loop(), asyncio.Queue[str](), asyncio.Queue[bytes]()
         loop.set_exception_handler(lambda _, context: failed.put_nowait(str(context["exception"])))
@@ -224,7 +224,7 @@ def test_on_this_system_a_broker_has_a_loop_of_its_own() -> None:
     assert isinstance(loop, DirectEventLoop) == hasattr(__import__("select"), "epoll")
 
 
-def test_calls_for_after_the_readers_follow_each_other_one_turn_apart(run: Run) -> None:
+def test_after_readers_callbacks_run_in_successive_iterations(run: Run) -> None:
     """Readers are called in between, so that work in slices does not block them; one that fails stops no other."""
 
     async def scenario() -> None:

@@ -47,13 +47,13 @@ def test_loopback_is_not_warned_of(caplog: pytest.LogCaptureFixture, host: str) 
     assert warnings_of(caplog, Listener("PLAINTEXT", host, 0, serves_brokers=True)) == []
 
 
-def test_a_listener_that_asks_who_connects_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_listener_with_authentication_is_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     secured = Listener("SECURE", "0.0.0.0", 0, security_protocol="SASL_SSL", serves_brokers=True)
     assert warnings_of(caplog, secured) == []
 
 
 @pytest.mark.parametrize(("settings", "is_shared"), [(ONE, True), (TWO, False)])
-def test_a_cluster_with_one_listener_is_told_that_clients_can_act_as_brokers(
+def test_cluster_with_one_listener_is_warned_that_clients_can_act_as_brokers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, settings: dict[str, str], is_shared: bool
 ) -> None:
     async def start_twice() -> None:

@@ -89,7 +89,7 @@ def some_requests(*lengths: int) -> list[bytes]:
     st.lists(st.integers(0, 20_000), min_size=1, max_size=8),
     st.lists(st.integers(1, 9_000), max_size=40),
 )
-def test_requests_come_out_as_they_went_in_however_they_are_cut(lengths: list[int], sizes: list[int]) -> None:
+def test_requests_round_trip_with_any_split(lengths: list[int], sizes: list[int]) -> None:
     client = Client()
     sent = some_requests(*lengths)
     client.deliver_all(b"".join(sent), sizes)
@@ -106,7 +106,7 @@ def test_byte_by_byte() -> None:
     assert client.requests == sent
 
 
-def test_after_a_turns_share_the_rest_is_kept() -> None:
+def test_remainder_is_kept_after_a_fair_share() -> None:
     client = Client()
     sent = some_requests(*[1] * (REQUESTS_PER_TURN + 2))
     client.deliver(b"".join(sent))
@@ -152,14 +152,14 @@ def test_nothing_is_handed_out_or_kept_after_the_end() -> None:
         (b"\xff\xff\xff\xff", "a request of -1 bytes is refused"),
     ],
 )
-def test_a_wrong_length_says_what_the_client_probably_speaks(first: bytes, words: str) -> None:
+def test_wrong_length_is_reported_with_the_likely_protocol(first: bytes, words: str) -> None:
     with pytest.raises(RefusedFrameError) as refused:
         Client(longest=100).deliver(first)
     assert refused.value.label == "length"
     assert words in str(refused.value)
 
 
-def test_a_large_request_holds_what_has_arrived_and_as_much_again() -> None:
+def test_large_request_reserves_twice_the_received_bytes() -> None:
     client = Client(MemoryPool(8 << 20), longest=4 << 20)
     (request,) = some_requests(30_000)
     large = struct.pack(">i", 3 << 20) + request[4:]
@@ -171,7 +171,7 @@ def test_a_large_request_holds_what_has_arrived_and_as_much_again() -> None:
     assert client.memory.used == 0
 
 
-def test_a_request_waits_for_memory_and_goes_on_when_it_is_there() -> None:
+def test_request_waits_for_memory_and_continues() -> None:
     memory = MemoryPool(64 * 1024)
     memory.hold("10.0.0.2", 1000, 64 * 1024)
     client = Client(memory)
@@ -186,7 +186,7 @@ def test_a_request_waits_for_memory_and_goes_on_when_it_is_there() -> None:
     assert memory.used == 0
 
 
-def test_who_closes_while_it_waits_gives_all_back() -> None:
+def test_closing_waiter_returns_all_slots() -> None:
     memory = MemoryPool(64 * 1024)
     memory.hold("10.0.0.2", 1000, 64 * 1024)
     client = Client(memory)

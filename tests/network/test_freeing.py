@@ -118,9 +118,7 @@ async def test_one_with_unanswered_requests_is_freed_when_it_is_closed() -> None
 
 
 @scenario
-async def test_nothing_is_left_of_connections_that_were_open_when_the_collector_was_told_to_keep_all() -> (
-    None
-):
+async def test_connections_open_during_a_gc_freeze_are_freed() -> None:
     loop = asyncio.get_running_loop()
     async with serving(heartbeat(echo)) as server:
         for _ in range(3):

@@ -51,7 +51,7 @@ def test_tiny_chunks_are_read_in_steps(mutant: Port) -> None:
     assert [] in tries, tries
 
 
-def test_the_documentation_of_the_consoles_api_holds_nobody_up() -> None:
+def test_api_documentation_of_the_console_does_not_block() -> None:
     with open_port("console") as port:
         lines = ("GET /api/v1/api HTTP/1.1", "Host: localhost", f"Authorization: {port.authorization}")
         case = Case("the API's own page", [("\r\n".join(lines) + "\r\n\r\n").encode()])

@@ -73,7 +73,7 @@ def test_frames_that_have_done_harm_and_frames_like_them_do_none() -> None:
 @pytest.mark.timeout(300)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(st.randoms(use_true_random=False), st.sampled_from(HANDLERS))
-def test_any_valid_message_costs_what_it_weighs(
+def test_cost_of_a_valid_message_is_proportional_to_its_size(
     target: Target, source: random.Random, handler: Handler
 ) -> None:
     data = Generator(source, World(), _BATCHES).frame(1, handler)
@@ -134,7 +134,9 @@ def test_a_sound_request_is_answered_on_every_listener(target: Target, variant: 
 
 
 @pytest.mark.parametrize("listener", ["sasl", "sasl_tls"])
-def test_a_stranger_that_is_served_is_found(mutant: Target, target: Target, listener: str) -> None:
+def test_unauthorized_client_that_is_served_is_detected(
+    mutant: Target, target: Target, listener: str
+) -> None:
     conversation = Conversation([frame(ApiVersionsRequest("fuzz", "1"), 3), PROBE_FRAME])
     found = {}
     for broker in (mutant, target):
@@ -148,7 +150,7 @@ def test_a_stranger_that_is_served_is_found(mutant: Target, target: Target, list
     assert failure.kind == "served"
 
 
-def test_a_stranger_that_is_left_waiting_is_found() -> None:
+def test_unauthorized_client_left_waiting_is_detected() -> None:
     conversation = Conversation([frame(ApiVersionsRequest("fuzz", "1"), 3)])
 
     assert judged(conversation, Talk(conversation.frames, closed=True)) is None
@@ -157,14 +159,14 @@ def test_a_stranger_that_is_left_waiting_is_found() -> None:
     assert failure.kind == "silent"
 
 
-def test_an_answer_that_says_nothing_is_a_failure(mutant: Target) -> None:
+def test_empty_response_is_a_failure(mutant: Target) -> None:
     sent = [frame(HeartbeatRequest(group_id="error"), 3)]
     ((_, answer),) = read_answers(sent, mutant.exchange(sent, quiet=5.0).answers)
     assert isinstance(answer, Failure)
     assert answer.kind == "error"
 
 
-def test_a_frame_is_cut_down_to_what_fails() -> None:
+def test_frame_is_reduced_to_the_failing_part() -> None:
     generator = Generator(random.Random(5), World(), _BATCHES)
     handler = next(row for row in HANDLERS if row.request_class.__name__ == "DescribeGroupsRequest")
     wide = next(data for data in (generator.frame(1, handler) for _ in range(1000)) if len(data) > 5000)

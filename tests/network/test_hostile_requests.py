@@ -44,7 +44,7 @@ HEADER_BYTES = 14  # API key, version, correlation id, and "test" as client id
 
 
 @pytest.mark.slow
-def test_damaged_requests_of_every_api_disturb_nobody(
+def test_damaged_requests_of_every_api_affect_no_other_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = random.Random(20)
@@ -52,7 +52,7 @@ def test_damaged_requests_of_every_api_disturb_nobody(
     assert _failures(caplog) == []
 
 
-def test_sound_requests_full_of_nonsense_disturb_nobody(
+def test_valid_requests_with_random_content_affect_no_other_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = random.Random(21)

@@ -230,7 +230,7 @@ def test_limits_come_from_the_settings() -> None:
 
 
 @pytest.mark.parametrize(("queued", "share"), [("1000", 500), ("-1", UNLIMITED // 2)])
-def test_an_address_may_take_half_of_the_memory_unless_told_otherwise(queued: str, share: int) -> None:
+def test_address_may_use_half_of_the_memory_by_default(queued: str, share: int) -> None:
     limits = limits_from(BrokerConfig.load({"queued.max.request.bytes": queued}))
     assert limits.queued_bytes_per_address == share
 
@@ -266,7 +266,7 @@ async def test_a_request_is_not_late_because_we_did_not_read_it() -> None:
     ],
 )
 @scenario
-async def test_clients_that_come_too_fast_wait_until_they_are_let_in(limit: str, limits: Limits) -> None:
+async def test_clients_that_connect_too_fast_are_throttled(limit: str, limits: Limits) -> None:
     clock = ManualClock()
     async with serving(heartbeat(echo), limits=limits, clock=clock) as server:
         clients = [await server.connect() for _ in range(3)]
@@ -293,7 +293,7 @@ async def test_limits_may_change_while_the_server_runs() -> None:
 
 
 @scenario
-async def test_timeouts_of_many_connections_are_looked_after_a_few_at_a_time() -> None:
+async def test_timeouts_of_many_connections_are_checked_a_few_at_a_time() -> None:
     clock = ManualClock()
     async with serving(heartbeat(echo), limits=LIMITS, clock=clock) as server:
         for _ in range(10):

@@ -14,7 +14,7 @@ from tests.support.waiting import async_until
 
 
 @scenario
-async def test_a_client_is_told_the_address_at_which_it_reached_us() -> None:
+async def test_client_gets_the_address_through_which_it_connected() -> None:
     async with serving(heartbeat(echo)) as server:
         await server.connect()
         await server.connections_become(1)
@@ -22,7 +22,7 @@ async def test_a_client_is_told_the_address_at_which_it_reached_us() -> None:
         assert connection.listener.advertised(connection) == ("127.0.0.1", server.port)
 
 
-def test_a_client_is_told_the_advertised_address_when_one_is_set() -> None:
+def test_client_gets_the_advertised_address_if_one_is_set() -> None:
     listener = Listener("X", "0.0.0.0", 9092, advertised=("broker.example", 19092))
     connection = SimpleNamespace(local_address=("10.0.0.1", 9092))
     assert listener.advertised(connection) == ("broker.example", 19092)
@@ -98,7 +98,7 @@ def test_a_machine_without_ipv6_still_listens_on_all_interfaces(monkeypatch: pyt
         listener.close()
 
 
-def test_a_name_is_listened_on_and_one_that_nobody_knows_is_an_error_that_names_it() -> None:
+def test_host_name_is_resolved_and_an_unknown_one_is_an_error_that_names_it() -> None:
     listener = Listener("L", "localhost", 0)
     listener.open()
     try:
@@ -109,7 +109,7 @@ def test_a_name_is_listened_on_and_one_that_nobody_knows_is_an_error_that_names_
         Listener("L", "no.such.host.invalid", 9092).open()
 
 
-def test_buffers_of_connections_have_the_size_that_was_asked_for() -> None:
+def test_connection_buffers_have_the_requested_size() -> None:
     listener = Listener("L", "127.0.0.1", 0, receive_buffer=8192, send_buffer=16384)
     listener.open()
     try:

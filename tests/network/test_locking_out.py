@@ -71,7 +71,7 @@ async def test_a_limit_per_address_does_not_lock_a_broker_out() -> None:
 
 
 @scenario
-async def test_a_client_beside_a_broker_does_not_stay_in_its_place() -> None:
+async def test_client_next_to_a_broker_does_not_take_its_address() -> None:
     limits = Limits(connections_per_address=1, connections_per_broker=1)
     clock = ManualClock()
     async with serving(heartbeat(echo), limits=limits, brokers=frozenset({HERE}), clock=clock) as server:

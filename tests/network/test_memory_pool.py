@@ -73,7 +73,7 @@ def test_frames_of_usual_size_reserve_their_length_at_once() -> None:
         assert frames.held[f"{length}"] == length
 
 
-def test_a_large_frame_reserves_what_has_arrived_and_as_much_again() -> None:
+def test_large_frame_reserves_twice_the_received_bytes() -> None:
     pool = MemoryPool(256 * MIB)
     frames = Frames(pool)
     frames.begin("large", LARGE)
@@ -94,7 +94,7 @@ def test_frames_that_announce_much_and_send_nothing_leave_room_for_others() -> N
     assert frames.begin("ordinary", MAX_SPARE, address="b")
 
 
-def test_those_who_wait_are_served_in_turn_and_before_newcomers() -> None:
+def test_waiters_are_served_in_order_and_before_newcomers() -> None:
     pool = MemoryPool(8 * FIRST_STEP)
     frames = Frames(pool)
     assert all(frames.begin(f"{number}", USUAL) for number in range(7))  # an eighth is for small ones
@@ -108,7 +108,7 @@ def test_those_who_wait_are_served_in_turn_and_before_newcomers() -> None:
     assert frames.granted == ["first", "second", "newcomer"]
 
 
-def test_one_who_stops_waiting_lets_the_next_one_pass() -> None:
+def test_cancelled_waiter_lets_the_next_one_pass() -> None:
     pool = MemoryPool(8 * FIRST_STEP)
     frames = Frames(pool)
     assert all(frames.begin(f"{number}", FIRST_STEP) for number in range(6))
@@ -311,7 +311,7 @@ class Frame:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_arrives_in_whatever_order_everyone_is_served_and_the_limits_hold(seed: int) -> None:
+def test_all_clients_are_served_within_the_limits_in_any_arrival_order(seed: int) -> None:
     model = Model(seed)
     begun = 0
     while begun < 150 or model.frames:
@@ -327,7 +327,7 @@ def test_whatever_arrives_in_whatever_order_everyone_is_served_and_the_limits_ho
     assert not model.pool._large.held
 
 
-def test_thousands_who_wait_may_leave_at_once() -> None:
+def test_thousands_of_waiters_may_disconnect_simultaneously() -> None:
     pool = MemoryPool(8 * FIRST_STEP)
     frames = Frames(pool)
     assert all(frames.begin(f"{number}", USUAL) for number in range(7))

@@ -86,7 +86,7 @@ async def test_a_short_slice_in_memory_is_sent_together_with_the_head_of_its_res
 
 
 @scenario
-async def test_a_large_slice_goes_out_piece_by_piece_to_a_slow_reader(file: LocalFile) -> None:
+async def test_large_slice_is_sent_in_chunks_to_a_slow_reader(file: LocalFile) -> None:
     async with serving(fetch_handler(FileSlice(file, 0, FILE_BYTES)), heartbeat(echo_handler)) as server:
         client, other = await server.connect(), await server.connect()
         await client.send(frame(FetchRequest(), 11, 1) + frame(FetchRequest(), 11, 2))
@@ -261,7 +261,7 @@ async def test_a_slice_keeps_its_file_open_until_it_is_sent(tmp_path: Path) -> N
 @pytest.mark.skipif(
     not hasattr(os, "posix_fadvise"), reason="only Linux can be asked to drop pages from its cache"
 )
-def test_what_is_not_in_the_page_cache_is_recognised(file: LocalFile) -> None:
+def test_data_outside_the_page_cache_is_detected(file: LocalFile) -> None:
     fd = file.fileno()
     os.fsync(fd)
     assert residency.is_cached(fd, 0, 1000)

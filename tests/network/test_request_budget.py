@@ -63,7 +63,7 @@ def tiny_topics(version: int, size: int) -> bytes:
         (5, 10, "only brokers send"),
     ],
 )
-def test_a_transaction_of_megabytes_of_tiny_topics_holds_up_nobody(
+def test_transaction_of_megabytes_of_tiny_topics_does_not_block(
     broker: BrokerProcess, version: int, megabytes: int, reason: str
 ) -> None:
     request = tiny_topics(version, megabytes * MEGABYTE)
@@ -78,7 +78,7 @@ def test_a_transaction_of_megabytes_of_tiny_topics_holds_up_nobody(
     assert grown < len(request) + MORE_MEMORY
 
 
-def test_the_largest_transaction_that_is_served_holds_up_nobody(broker: BrokerProcess) -> None:
+def test_largest_allowed_transaction_does_not_block(broker: BrokerProcess) -> None:
     topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])] * 49_000
     request = frame(
         AddPartitionsToTxnRequest(v3_and_below_transactional_id="t", v3_and_below_topics=topics), 3
@@ -115,7 +115,7 @@ def test_a_broker_that_is_named_two_thousand_times_is_described_once(broker: Bro
     assert pings.longest < MAX_WAIT
 
 
-def test_settings_asked_for_in_two_places_are_described_together(broker: BrokerProcess) -> None:
+def test_settings_requested_twice_are_described_together(broker: BrokerProcess) -> None:
     def asked(*rows: DescribeConfigsResource) -> list[str]:
         answer = ask(broker.port, frame(DescribeConfigsRequest(resources=list(rows)), 4))
         assert answer is not None

@@ -147,7 +147,7 @@ class RawClient:
 
 
 @pytest.mark.parametrize("socket_buffer", [None, 8192])
-def test_requests_are_answered_however_their_records_are_cut(
+def test_requests_are_answered_with_any_split_of_tls_records(
     wanted: ListenerTls, socket_buffer: int | None
 ) -> None:
     """Each is answered before the next one is sent: nothing waits for bytes that do not come."""
@@ -240,7 +240,7 @@ def test_slices_of_files_reach_a_slow_reader(wanted: ListenerTls, tmp_path: Path
     run()
 
 
-def test_who_does_not_speak_tls_is_closed(wanted: ListenerTls) -> None:
+def test_plaintext_connection_to_a_tls_port_is_closed(wanted: ListenerTls) -> None:
     @scenario
     async def run() -> None:
         async with serving_tls(wanted, heartbeat(echo)) as (server, connect):
@@ -287,7 +287,7 @@ def test_a_client_that_closes_is_forgotten(wanted: ListenerTls) -> None:
     run()
 
 
-def test_a_certificate_of_the_client_says_who_it_is(wanted: ListenerTls, tmp_path: Path) -> None:
+def test_client_certificate_determines_the_principal(wanted: ListenerTls, tmp_path: Path) -> None:
     principals: list[str] = []
 
     def note(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:

@@ -43,7 +43,7 @@ def fetch() -> bytes:
     return frame(FetchRequest(max_bytes=1 << 30, min_bytes=1, topics=[topic]), 11)
 
 
-def test_a_consumer_is_never_sent_what_has_taken_the_place_of_truncated_records(tmp_path: Path) -> None:
+def test_consumer_never_receives_replacements_of_truncated_records(tmp_path: Path) -> None:
     @scenario
     async def run() -> None:
         async with raw_broker(tmp_path) as server:

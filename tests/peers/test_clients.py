@@ -63,7 +63,7 @@ def read_by_all(broker: EmbeddedBroker, topic: str, expected: list[str]) -> set[
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_client_reads_what_every_client_wrote(broker: EmbeddedBroker, codec: str) -> None:
+def test_every_client_reads_records_of_every_client(broker: EmbeddedBroker, codec: str) -> None:
     peer.require(*ALL)
     topic = broker.create_topic(f"written-{codec}", PARTITIONS)
 

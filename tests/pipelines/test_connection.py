@@ -39,7 +39,7 @@ def test_without_settings_there_is_neither_tls_nor_sasl() -> None:
     assert security_of({"barnabas.bootstrap.servers": "h:1"}) == PLAINTEXT
 
 
-def test_what_is_wrong_is_said_by_the_name_in_the_file() -> None:
+def test_errors_use_the_name_in_the_file() -> None:
     with pytest.raises(
         PipelineError, match=r"barnabas\.sasl\.password names the environment variable THE_PASSWORD"
     ):

@@ -101,7 +101,7 @@ def test_a_time_and_a_level_begin_an_entry(line: str, entry: tuple[str, str, str
         "]),",
     ],
 )
-def test_what_looks_like_the_rest_of_an_entry_joins_it(line: str) -> None:
+def test_continuation_lines_join_their_entry(line: str) -> None:
     (entry,), letters = joined([b"2026-11-16T01:02:03Z INFO x", line.encode()])
     assert (entry.message, entry.lines, letters) == (f"x\n{line}", 2, [])
 
@@ -126,7 +126,7 @@ def test_any_other_line_is_set_aside_and_neither_ends_nor_joins_the_entry_around
     assert (entry.message, letters) == (f"x\n{line}\n  y", [])
 
 
-def test_what_has_no_entry_to_join_and_what_has_no_value_is_set_aside() -> None:
+def test_unjoined_lines_and_empty_values_become_dead_letters() -> None:
     entries, letters = joined([b"  at first", None, b"", b"2026-11-16T01:02:03Z INFO x", None, b"  y"])
     assert [entry.message for entry in entries] == ["x\n  y"]
     assert letters == [
@@ -138,7 +138,7 @@ def test_what_has_no_entry_to_join_and_what_has_no_value_is_set_aside() -> None:
 
 
 @pytest.mark.parametrize("moment", ["2026-02-30T00:00:00Z", "2026-01-01T24:00:01Z", "0000-01-01 00:00:00"])
-def test_a_time_that_cannot_be_ends_the_entry_above_and_takes_what_is_below_along(moment: str) -> None:
+def test_impossible_time_ends_the_previous_entry_and_includes_the_lines_below(moment: str) -> None:
     bad = f"{moment} ERROR boom".encode()
     entries, letters = joined([b"2026-11-16T01:02:03Z INFO x", bad, b"  trace of boom"])
     assert [entry.message for entry in entries] == ["x"]

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
         ({"TERM": "xterm", "FORCE_COLOR": "1"}, io.StringIO(), False),
     ],
 )
-def test_who_looks(
+def test_readers(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], file: io.StringIO, watched: bool
 ) -> None:
     for name in ("CI", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):

@@ -93,7 +93,7 @@ def test_a_framed_response_has_the_bytes_of_kafka_python(
     assert decode_response(cls.api_key, version, cls, memoryview(frame), 4) == (77, message, len(frame))
 
 
-def test_most_of_what_clients_send_is_compared() -> None:
+def test_most_client_input_is_compared() -> None:
     compared = {parameters.values[0].NAME for parameters in shared_versions(REQUESTS)}
     assert len(compared) >= 50
     assert {"ProduceRequest", "FetchRequest", "MetadataRequest", "JoinGroupRequest"} <= compared

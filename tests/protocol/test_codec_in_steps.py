@@ -15,7 +15,7 @@ from tests.support.kafka.catalogue import ALL_MESSAGES
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.NAME)
-def test_codecs_in_steps_do_what_the_plain_ones_do(cls: type[Message]) -> None:
+def test_stepwise_codecs_equal_the_plain_ones(cls: type[Message]) -> None:
     for version in {cls.min_version, cls.max_version}:
         message = sample(cls, version, random.Random(version))
         parts: list[Any] = []

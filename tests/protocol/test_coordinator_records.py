@@ -44,7 +44,7 @@ def test_every_topic_numbers_its_record_types_on_its_own() -> None:
     assert isinstance(decode_key(TRANSACTION_RECORDS, encode_key(TransactionLogKey("id"))), TransactionLogKey)
 
 
-def test_records_of_a_newer_broker_are_told_from_broken_ones() -> None:
+def test_records_of_a_newer_broker_are_distinguished_from_damaged_ones() -> None:
     with pytest.raises(UnknownRecordTypeError, match="99"):
         decode_key(GROUP_RECORDS, struct.pack(">h", 99) + b"abc")
     with pytest.raises(UnknownVersionError):
@@ -55,7 +55,7 @@ def test_records_of_a_newer_broker_are_told_from_broken_ones() -> None:
         decode_key(GROUP_RECORDS, struct.pack(">hh", 1, 50))
 
 
-def test_what_members_embed_in_requests_stands_behind_its_version_too() -> None:
+def test_embedded_member_data_has_a_version() -> None:
     subscription = ConsumerProtocolSubscription(topics=["a", "b"])
     for version in range(4):
         assert (

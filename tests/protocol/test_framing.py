@@ -77,7 +77,7 @@ def test_the_api_versions_response_never_has_tagged_fields_in_its_header() -> No
 
 
 @pytest.mark.parametrize("version", [0, 3])
-def test_a_client_reads_what_a_broker_answers(version: int) -> None:
+def test_client_decodes_the_responses_of_a_broker(version: int) -> None:
     response = ApiVersionsResponse(error_code=0)
     frame = body_of(encode_response(5, ApiKey.API_VERSIONS, version, response))
     assert decode_correlation_id(frame) == 5

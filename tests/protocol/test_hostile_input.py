@@ -188,7 +188,7 @@ def test_elements_are_counted_over_all_arrays_of_a_message() -> None:
         decode_within(encoded, 0, len(encoded), elements - 1)
 
 
-def test_tagged_fields_that_nobody_knows_count_as_elements() -> None:
+def test_unknown_tagged_fields_count_as_elements() -> None:
     unknown = b"\x07\0" * 20
     encoded = memoryview(encode(ApiVersionsRequest("me", "1"), 3)[:-1] + b"\x14" + unknown)
     decode_within = decoder(ApiVersionsRequest, 3)

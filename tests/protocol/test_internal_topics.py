@@ -49,5 +49,5 @@ def test_a_negative_hash_counts_as_its_absolute_value() -> None:
     assert partition_for("billing", 50) == 109829509 % 50
 
 
-def test_the_smallest_integer_goes_to_the_first_partition() -> None:
+def test_smallest_integer_maps_to_the_first_partition() -> None:
     assert partition_for("polygenelubricants", 50) == 0

@@ -50,7 +50,7 @@ def test_a_message_shows_its_fields() -> None:
     assert "api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]" in repr(response)
 
 
-def test_a_struct_nobody_has_set_is_a_read_only_default() -> None:
+def test_unset_struct_is_a_read_only_default() -> None:
     partition = PartitionData()
     assert partition.current_leader == LeaderIdAndEpoch(-1, -1)
     with pytest.raises(AttributeError, match="assign a new struct"):

@@ -17,7 +17,7 @@ from barnabas.records.record import iterate_records
 from tests.support.builders.records import CODECS, EXAMPLES, NOW, with_header
 
 
-def test_the_header_says_what_the_batch_was_built_with() -> None:
+def test_header_has_the_values_the_batch_was_built_with() -> None:
     header = read_header(
         build_batch(EXAMPLES, base_offset=40, producer_id=8, producer_epoch=2, base_sequence=100)
     )
@@ -35,7 +35,7 @@ def test_a_batch_of_one_moment_is_the_one_that_the_general_way_builds(producer: 
     assert build_batch_at(NOW, EXAMPLES, *producer) == build_batch(of_one_moment, **options)  # type: ignore[arg-type]
 
 
-def test_stamping_does_not_touch_what_the_crc_covers() -> None:
+def test_stamping_changes_no_bytes_below_the_crc() -> None:
     batch = build_batch(EXAMPLES)
     padded = bytearray(b"before") + batch
     stamp(padded, 6, 1234, len(batch) - 12, 7)
@@ -45,7 +45,7 @@ def test_stamping_does_not_touch_what_the_crc_covers() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_log_append_time_is_what_readers_see_afterwards(codec: int) -> None:
+def test_log_append_time_is_returned_to_readers(codec: int) -> None:
     batch = build_batch(EXAMPLES, compression=codec)
     stamp_log_append_time(memoryview(batch), 0, len(batch), NOW + 1_000_000)
     header = read_header(batch)

@@ -251,7 +251,7 @@ def test_cve_2023_34455_and_rustsec_2026_0344_a_bomb_is_refused_within_the_memor
     assert extra < 30_000_000
 
 
-def test_memory_follows_what_blocks_hold_and_not_what_they_might(tmp_path: Path) -> None:
+def test_memory_is_proportional_to_the_content_of_blocks(tmp_path: Path) -> None:
     outcome, extra = measure(Codec.LZ4, lz4_of_many_tiny_blocks(), tmp_path)
     assert outcome == "grew to 9000"
     assert extra < 15_000_000
@@ -292,7 +292,7 @@ def test_a_megabyte_of_empty_parts_costs_no_time(case: str) -> None:
     assert time.thread_time() - began < 0.05
 
 
-def test_members_of_gzip_may_cross_what_is_given_to_the_library_at_once() -> None:
+def test_gzip_members_may_cross_input_chunks() -> None:
     noise = [random.Random(seed).randbytes(50_000) for seed in range(20)]
     packed = b"".join(gzip.compress(part) for part in noise) + gzip.compress(bytes(5_000_000))
     assert decompress(Codec.GZIP, packed) == b"".join(noise) + bytes(5_000_000)

@@ -139,7 +139,7 @@ def test_kafkas_classes_read_every_level_of_recompression(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("java_compiler")
-def test_we_read_what_kafkas_classes_write_in_every_codec(segment: Path, tmp_path: Path) -> None:
+def test_batches_of_kafkas_classes_are_read_in_every_codec(segment: Path, tmp_path: Path) -> None:
     by_java = tmp_path / "java.log"
     run_tool(str(RECORD_FILE), "rewrite", str(segment), str(by_java)).check()
     *records, marker = read_log(by_java)

@@ -80,7 +80,7 @@ def test_an_uncompressed_batch_is_byte_for_byte_that_of_kafka_python(records: li
 
 @given(records=record_lists(), codec=st.sampled_from(CODECS), base=st.integers(0, 1 << 60))
 @settings(max_examples=100)
-def test_what_is_built_comes_back(records: list[Record], codec: int, base: int) -> None:
+def test_built_batches_are_parsed_back(records: list[Record], codec: int, base: int) -> None:
     batch = build_batch(records, compression=codec, base_offset=base, leader_epoch=5)
     header = read_header(batch)
     assert read(batch) == [record._replace(offset=base + record.offset) for record in records]

@@ -59,7 +59,7 @@ def test_a_producer_may_not_choose_log_append_time() -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("count", [-1, 0, 6, 8])
-def test_a_record_count_that_lies_is_refused(codec: int, count: int) -> None:
+def test_wrong_record_count_is_rejected(codec: int, count: int) -> None:
     batch = build_batch(EXAMPLES, compression=codec)
     assert refusal(with_header(batch, record_count=count)).code is ErrorCode.INVALID_RECORD
     lying_twice = with_header(batch, record_count=count, last_offset_delta=count - 1)

@@ -95,7 +95,7 @@ def test_walks_and_objects_agree_on_random_and_damaged_batches(
             assert by_walking(batch, header, require_keys, bounds) == expected
 
 
-def test_a_walk_goes_to_the_end_of_good_records(each_walk: None) -> None:
+def test_walk_continues_to_the_end_of_valid_records(each_walk: None) -> None:
     batch = build_batch(EXAMPLES)
     data = bytes(batch[61:])
     place = walking.walk(data, ScanState(), len(EXAMPLES), RecordRules(NOW))

@@ -53,7 +53,7 @@ def read_all(brokers: Brokers, topic: str, partitions: int = 1) -> list[bytes]:
     return values
 
 
-def test_what_is_produced_is_on_all_three_and_can_be_read(brokers: Brokers) -> None:
+def test_produced_records_are_on_all_three_brokers_and_readable(brokers: Brokers) -> None:
     create(brokers, "orders", partitions=3)
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all"})
     for number in range(300):
@@ -132,7 +132,7 @@ def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_comes_back(
     assert_replicas_are_equal(brokers, "orders")
 
 
-def test_nothing_acknowledged_is_lost_when_all_are_killed_in_turn(brokers: Brokers) -> None:
+def test_acknowledged_records_survive_kills_of_all_brokers_in_turn(brokers: Brokers) -> None:
     create(brokers, "orders")
     writing = Writing(brokers, "orders")
     for number in (1, 2, 3):

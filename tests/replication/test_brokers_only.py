@@ -211,9 +211,7 @@ def fetch_as(broker: Broker, port: int, replica: ReplicaState, version: int, off
 
 
 @pytest.mark.parametrize("version", [4, 14, 15, 18])
-def test_cve_2018_1288_a_node_alone_lets_nobody_fetch_as_a_replica(
-    alone: EmbeddedBroker, version: int
-) -> None:
+def test_cve_2018_1288_single_node_rejects_fetches_as_a_replica(alone: EmbeddedBroker, version: int) -> None:
     broker = alone.broker
     sessions = len(broker.fetch_sessions)
     for epoch in (-1, 0, 1, broker.broker_epoch):
@@ -267,7 +265,7 @@ def named_apis(port: int) -> dict[int, int]:
     return {api.api_key: api.max_version for api in answer.api_keys}
 
 
-def test_what_would_be_refused_is_not_named(alone: EmbeddedBroker, cluster: Brokers) -> None:
+def test_rejected_names_are_not_suggested(alone: EmbeddedBroker, cluster: Brokers) -> None:
     clients, brokers = cluster.brokers[1].listeners
     for port in (alone.port, clients.port):
         named = named_apis(port)
@@ -309,9 +307,7 @@ def produce_to(port: int, topic: str, client_id: str, acks: int = 1) -> int:
 
 
 @pytest.mark.parametrize("client_id", ["anybody", "__admin_client"])
-def test_nobody_writes_to_internal_topics_whatever_he_calls_himself(
-    alone: EmbeddedBroker, client_id: str
-) -> None:
+def test_internal_topics_are_read_only_for_every_client_id(alone: EmbeddedBroker, client_id: str) -> None:
     alone.create_topic(
         "__consumer_offsets"
     ) if "__consumer_offsets" not in alone.broker.image.topics else None

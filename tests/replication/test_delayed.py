@@ -51,7 +51,7 @@ def loop() -> ManualLoop:
     return ManualLoop()
 
 
-def test_it_is_tried_again_once_for_all_changes_of_one_turn(loop: ManualLoop) -> None:
+def test_all_changes_of_one_iteration_share_a_retry(loop: ManualLoop) -> None:
     operation = Sum(loop)
     operation.try_complete()
     operation.wait(1.0)
@@ -96,7 +96,7 @@ def test_a_change_that_came_before_the_deadline_is_not_tried_after_it(loop: Manu
     assert operation.attempts == 0
 
 
-def test_what_was_completed_at_once_sets_no_timer(loop: ManualLoop) -> None:
+def test_immediately_completed_operation_sets_no_timer(loop: ManualLoop) -> None:
     operation = Sum(loop)
     operation.found = 10
     assert operation.try_complete()

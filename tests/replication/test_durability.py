@@ -55,7 +55,7 @@ def durability_of(later: Later, fsync: str) -> Durability:
 
 
 @pytest.mark.parametrize("fsync", ["auto", "always"])
-def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
+def test_records_of_a_single_replica_are_durable_after_a_flush(
     later: Later, partition: Partition, fsync: str
 ) -> None:
     waiting, heard = durability_of(later, fsync), list[ErrorCode]()
@@ -66,14 +66,14 @@ def test_what_only_this_machine_has_is_safe_when_it_is_on_the_disk(
     assert (waiting.is_durable(partition, end), heard) == (True, [ErrorCode.NONE])
 
 
-def test_with_fsync_never_what_is_committed_is_safe(later: Later, partition: Partition) -> None:
+def test_committed_records_are_safe_with_fsync_never(later: Later, partition: Partition) -> None:
     waiting, heard = durability_of(later, "never"), list[ErrorCode]()
     waiting.when(partition, partition.log.log_end_offset, heard.append)
     assert heard == [ErrorCode.NONE]
     assert waiting.is_durable(partition, partition.log.log_end_offset)
 
 
-def test_with_acks_1_what_is_written_is_durable(later: Later, partition: Partition) -> None:
+def test_records_with_acks_1_are_durable_after_a_flush(later: Later, partition: Partition) -> None:
     waiting, heard = durability_of(later, "always"), list[ErrorCode]()
     end = partition.log.log_end_offset
     waiting.when(partition, end, heard.append, acks=1)
@@ -82,7 +82,7 @@ def test_with_acks_1_what_is_written_is_durable(later: Later, partition: Partiti
     assert not later.work
 
 
-def test_what_cannot_be_committed_any_more_is_told(later: Later, partition: Partition) -> None:
+def test_late_commits_get_an_error(later: Later, partition: Partition) -> None:
     waiting, heard = durability_of(later, "never"), list[ErrorCode]()
     waiting.when(partition, partition.log.log_end_offset + 1, heard.append)
     partition.apply(PartitionState((1, 2), (2,), 2, 1))

@@ -10,7 +10,7 @@ from tests.support.clusters import Brokers
 from tests.support.waiting import until
 
 
-def test_what_lay_on_a_failed_disk_is_led_by_others_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_partitions_on_a_failed_disk_are_led_by_others_without_loss(tmp_path: Path) -> None:
     with Brokers(tmp_path, disks=2) as brokers:
         create(brokers, "orders", partitions=2)
         writing = Writing(brokers, "orders")

@@ -141,7 +141,7 @@ def test_a_follower_gets_a_session_at_the_cost_of_a_consumer_and_keeps_it(
     assert len(sessions) == 3
 
 
-def test_a_follower_that_begins_anew_has_one_session_not_two(sessions: FetchSessions) -> None:
+def test_restarted_follower_has_one_session(sessions: FetchSessions) -> None:
     for _ in range(3):
         sessions.follower_fetches(sessions.open(wanting(0, replica=7), BY_NAME), 7)
     assert len(sessions) == 1
@@ -181,6 +181,6 @@ def test_forgotten_partitions_make_room_for_others(clock: ManualClock) -> None:
     assert sessions.partition_count == 3
 
 
-def test_a_follower_has_its_session_however_many_partitions_it_follows(clock: ManualClock) -> None:
+def test_follower_has_one_session_for_any_number_of_partitions(clock: ManualClock) -> None:
     sessions = FetchSessions(10, clock, max_partitions=2)
     assert sessions.open(wanting(0, 1, 2, replica=2), BY_NAME).id > 0

@@ -108,7 +108,7 @@ def followed(
     return asyncio.run(follow())
 
 
-def test_a_leader_that_does_not_know_yet_that_it_leads_is_asked_again_soon(partition: Partition) -> None:
+def test_new_leader_that_does_not_know_it_yet_is_asked_again_soon(partition: Partition) -> None:
     too_early = says(ErrorCode.UNKNOWN_LEADER_EPOCH)
     asked = followed(partition, too_early, too_early, too_early)
     assert [len(request.topics) for request in asked] == [1] * 4
@@ -165,7 +165,7 @@ def test_an_empty_log_that_is_no_mirror_keeps_its_start(partition: Partition) ->
     assert positions(followed(partition, starts_at(0))) == [13]
 
 
-def test_a_leader_that_cannot_be_reached_is_looked_for_again_soon(partition: Partition) -> None:
+def test_unreachable_leader_is_looked_up_again_soon(partition: Partition) -> None:
     asked = followed(partition, down, down, says(ErrorCode.NONE))
     assert [request.session_id for request in asked] == [0, 0, 0, 1]
 
@@ -202,7 +202,7 @@ def test_a_log_whose_files_are_being_replaced_is_not_fetched(partition: Partitio
     assert request.topics[0].partitions[0].fetch_offset == 5
 
 
-def test_bytes_without_a_whole_batch_are_refused_and_asked_for_again_later(
+def test_bytes_without_a_complete_batch_are_rejected_and_requested_again_later(
     partition: Partition, batch: Callable[[], memoryview], caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = bytes(batch())
@@ -211,7 +211,7 @@ def test_bytes_without_a_whole_batch_are_refused_and_asked_for_again_later(
     assert partition.log.log_end_offset > 0
 
 
-def test_what_nobody_foresaw_puts_off_one_partition_and_the_session_goes_on(
+def test_unexpected_error_delays_one_partition_and_the_session_continues(
     partition: Partition, batch: Callable[[], memoryview], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take, failures = follower.take, [RuntimeError("nobody foresaw this")]
@@ -282,7 +282,7 @@ def test_others_run_while_many_small_batches_are_taken_over(
     assert partition.log.log_end_offset == 2 * SMALL
 
 
-def test_what_is_left_of_an_answer_is_dropped_when_another_leader_has_come(
+def test_rest_of_a_response_is_dropped_after_a_leader_change(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
     def elect(turn: int) -> None:
@@ -294,7 +294,7 @@ def test_what_is_left_of_an_answer_is_dropped_when_another_leader_has_come(
     assert partition.log.high_watermark == 0
 
 
-def test_what_is_left_of_an_answer_is_dropped_when_the_follower_was_elected(
+def test_rest_of_a_response_is_dropped_when_the_follower_was_elected(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
     def elect(turn: int) -> None:
@@ -307,7 +307,7 @@ def test_what_is_left_of_an_answer_is_dropped_when_the_follower_was_elected(
     assert partition.log.epochs.entries[-1] == (1, 60)
 
 
-def test_what_is_left_of_an_answer_is_dropped_when_the_log_was_cut(
+def test_rest_of_a_response_is_dropped_when_the_log_was_truncated(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
     def cut(turn: int) -> None:
@@ -318,7 +318,7 @@ def test_what_is_left_of_an_answer_is_dropped_when_the_log_was_cut(
     assert partition.log.log_end_offset == 20
 
 
-def test_what_is_left_of_an_answer_is_dropped_when_the_partition_is_gone(
+def test_rest_of_a_response_is_dropped_when_the_partition_was_removed(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
     def delete(turn: int) -> None:

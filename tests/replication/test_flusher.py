@@ -46,7 +46,7 @@ def test_requests_that_arrive_during_a_flush_share_the_next_one(
     assert not later.jobs
 
 
-def test_what_is_flushed_already_is_answered_at_once(log: Log, batch: Callable[[], memoryview]) -> None:
+def test_flushed_appends_are_answered_immediately(log: Log, batch: Callable[[], memoryview]) -> None:
     later, answers = Later(), list[ErrorCode]()
     log.append_as_leader(batch(), 0, NOW)
     log.flush()
@@ -117,7 +117,7 @@ def test_a_log_that_is_held_is_not_flushed_before_it_is_released(
     assert answers == [ErrorCode.NONE, ErrorCode.NONE]
 
 
-def test_those_who_wait_are_told_when_the_partition_is_deleted_and_no_disk_is_blamed(
+def test_waiters_are_notified_of_a_deletion_without_blaming_the_disk(
     log: Log, batch: Callable[[], memoryview]
 ) -> None:
     later, answers, broken = Later(), list[ErrorCode](), list[Log]()

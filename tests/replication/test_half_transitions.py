@@ -152,7 +152,7 @@ def test_a_state_that_is_known_but_not_acted_on_is_no_old_news(partition: Partit
     assert partition.follows_a_leader
 
 
-def test_everybody_who_waits_is_told_although_one_fails(partition: Partition, batch: Batch) -> None:
+def test_all_waiters_are_notified_although_one_fails(partition: Partition, batch: Batch) -> None:
     partition.apply(state(isr=(1, 2), epoch=1))
     partition.append(batch(), NOW, ALL_REPLICAS)
     heard: list[ErrorCode] = []

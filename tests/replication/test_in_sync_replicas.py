@@ -103,7 +103,7 @@ def test_a_follower_that_becomes_eligible_later_is_proposed_without_asking_again
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2, 3)]
 
 
-def test_a_replica_whose_disk_has_failed_is_not_asked_back_for_what_it_had(
+def test_replica_on_a_failed_disk_is_not_asked_for_its_records(
     partition: Partition, cluster: Cluster
 ) -> None:
     """Its broker is up, and the controller has taken it out of the ISR; nothing was written since."""
@@ -116,7 +116,7 @@ def test_a_replica_whose_disk_has_failed_is_not_asked_back_for_what_it_had(
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
 
 
-def test_what_is_committed_waits_for_a_proposed_member_at_once(
+def test_proposed_member_delays_commits_immediately(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2)))
@@ -170,7 +170,7 @@ def test_a_member_counts_until_its_removal_is_stored(
     assert committed(partition) == 2
 
 
-def test_a_follower_that_has_everything_stays_however_long_ago_it_asked(
+def test_follower_at_the_log_end_stays_in_sync_between_fetches(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2, 3)))
@@ -185,7 +185,7 @@ def test_a_follower_that_has_everything_stays_however_long_ago_it_asked(
     assert cluster.wanted == []
 
 
-def test_a_follower_that_lacks_too_many_records_in_two_reviews_is_asked_to_go(
+def test_follower_that_lags_in_two_reviews_is_removed_from_the_isr(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2, 3)))
@@ -199,7 +199,7 @@ def test_a_follower_that_lacks_too_many_records_in_two_reviews_is_asked_to_go(
     assert [proposal.isr for proposal in cluster.wanted] == [(1, 2)]
 
 
-def test_a_burst_that_a_follower_works_off_between_two_reviews_drops_nobody(
+def test_burst_that_a_follower_catches_up_with_does_not_shrink_the_isr(
     partition: Partition, cluster: Cluster, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2)))
@@ -255,7 +255,9 @@ def test_nothing_is_committed_while_fewer_are_in_sync_than_needed(partition: Par
     assert committed(partition) == 2
 
 
-def test_a_producer_hears_at_once_that_too_few_are_left(partition: Partition, batch: Batch) -> None:
+def test_producer_gets_an_immediate_error_with_too_few_in_sync_replicas(
+    partition: Partition, batch: Batch
+) -> None:
     partition.apply(state(isr=(1, 2)))
     partition.append(batch(), NOW, ALL_REPLICAS)
     answers: list[ErrorCode] = []
@@ -287,7 +289,7 @@ def test_a_new_leader_does_not_know_its_end_before_its_followers_have_come(
     assert partition.end_is_known
 
 
-def test_those_who_wait_go_on_waiting_when_the_leader_stays_with_a_new_epoch(
+def test_waiters_keep_waiting_when_the_leader_stays_with_a_new_epoch(
     partition: Partition, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2)))

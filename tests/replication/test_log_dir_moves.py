@@ -128,7 +128,7 @@ def test_a_move_can_be_sent_elsewhere_and_called_off(broker: EmbeddedBroker, tmp
     assert read(broker) == list(range(2 * COUNT))
 
 
-def test_a_move_goes_on_after_a_kill_and_after_a_clean_stop(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_move_continues_after_a_kill_and_after_a_clean_stop(broker: EmbeddedBroker, tmp_path: Path) -> None:
     target = others(broker)[0]
     assert move(broker, tmp_path / target) == ErrorCode.NONE
     broker.kill()
@@ -170,13 +170,13 @@ def test_nothing_is_compacted_while_it_is_copied(broker: EmbeddedBroker, tmp_pat
         ("a", "unknown", ErrorCode.REPLICA_NOT_AVAILABLE),
     ],
 )
-def test_what_cannot_be_moved_is_refused_with_kafkas_code(
+def test_impossible_moves_are_rejected_with_kafkas_code(
     broker: EmbeddedBroker, tmp_path: Path, folder: str, topic: str, code: ErrorCode
 ) -> None:
     assert move(broker, tmp_path / folder, topic) == code
 
 
-def test_a_partition_is_created_where_it_was_asked_for_before(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_partition_is_created_in_the_previously_requested_dir(broker: EmbeddedBroker, tmp_path: Path) -> None:
     assert move(broker, tmp_path / "c", "later") == ErrorCode.REPLICA_NOT_AVAILABLE
     broker.create_topic("later", partitions=1)
     until(lambda: (tmp_path / "c" / "later-0").exists(), "it is created elsewhere")

@@ -163,7 +163,7 @@ def refusal(broker: EmbeddedBroker) -> KafkaError:
     return answer
 
 
-def test_a_node_alone_stays_offline_and_says_what_to_do(lost: EmbeddedBroker, tmp_path: Path) -> None:
+def test_single_node_stays_offline_and_reports_a_remedy(lost: EmbeddedBroker, tmp_path: Path) -> None:
     for _ in range(2):
         assert refusal(lost) is not None
         (reason,) = lost.broker.replicas.offline.values()
@@ -175,7 +175,7 @@ def test_a_node_alone_stays_offline_and_says_what_to_do(lost: EmbeddedBroker, tm
         lost.restart()
 
 
-def test_an_accepted_loss_lets_a_node_alone_begin_again(lost: EmbeddedBroker, tmp_path: Path) -> None:
+def test_accepted_loss_lets_a_single_node_start_empty(lost: EmbeddedBroker, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "orders-0"
     cli = Cli(lost.bootstrap_servers)
     assert "stop it first" in cli("log", "repair", str(folder), "--accept-loss", "--yes").err
@@ -228,7 +228,7 @@ def lose_folder(broker: EmbeddedBroker) -> None:
     broker.start()
 
 
-def test_what_is_all_in_the_store_is_served_from_there(tiered: EmbeddedBroker) -> None:
+def test_fully_copied_partition_is_served_from_the_store(tiered: EmbeddedBroker) -> None:
     lose_folder(tiered)
     until(lambda: tiered.broker.replicas.find("orders", 0) is not None, "the store was asked")
     assert read(tiered.bootstrap_servers, "orders", RECORDS) == VALUES
@@ -253,7 +253,7 @@ def test_more_than_the_store_has_is_given_up_by_an_operator_only(tiered: Embedde
     assert read(tiered.bootstrap_servers, "orders", 2 * RECORDS) == [*VALUES, *VALUES]
 
 
-def test_a_store_that_does_not_answer_is_asked_again() -> None:
+def test_unresponsive_store_is_retried() -> None:
     async def run() -> None:
         answers: list[KafkaProtocolError | int] = [StoreUnavailableError("no answer"), 7]
         settled = asyncio.Event()

@@ -104,7 +104,7 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
     assert b"on the leader alone" in read_all(brokers, "orders")
 
 
-def test_an_unclean_election_is_held_as_soon_as_it_is_allowed_told_and_counted(
+def test_unclean_election_is_held_when_allowed_and_logged_and_counted(
     brokers: Brokers, caplog: pytest.LogCaptureFixture
 ) -> None:
     leader, one, other = create(brokers, "orders").replicas

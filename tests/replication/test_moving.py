@@ -110,7 +110,7 @@ def test_a_move_to_a_broker_that_is_down_can_be_called_off(brokers: Brokers) -> 
     assert set(brokers.state("orders").replicas) == set(before)
 
 
-def test_the_preferred_leader_leads_again_when_asked_for(brokers: Brokers) -> None:
+def test_preferred_leader_is_elected_on_request(brokers: Brokers) -> None:
     create(brokers, "orders")
     preferred = brokers.state("orders").leader
     brokers.kill(preferred)
@@ -139,7 +139,7 @@ def test_a_setting_changed_through_any_broker_reaches_all(brokers: Brokers) -> N
     until(known, "the setting does not arrive")
 
 
-def test_a_group_goes_on_when_its_coordinator_dies(brokers: Brokers) -> None:
+def test_group_continues_when_its_coordinator_dies(brokers: Brokers) -> None:
     create(brokers, "orders")
     group = f"group-{uuid.uuid4()}"
     consumer = Consumer(
@@ -212,7 +212,7 @@ def test_a_broker_cut_off_from_the_coordinator_is_replaced_and_comes_back(broker
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
 
 
-def test_a_broker_that_is_not_let_in_again_says_so_and_goes_on_asking(
+def test_broker_that_stays_fenced_logs_it_and_keeps_asking(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     number = not_the_controller(brokers)
@@ -261,7 +261,7 @@ def test_a_throttled_move_takes_its_time_and_a_lifted_throttle_ends_that(brokers
     assert log.log_end_offset == 200
 
 
-def test_leaders_hold_back_what_kafkas_own_tool_says_they_should(brokers: Brokers, tmp_path: Path) -> None:
+def test_leaders_throttle_the_replicas_that_kafkas_tool_configures(brokers: Brokers, tmp_path: Path) -> None:
     """It lists the replicas that exist as leaders to be throttled, and the new one as follower."""
     create(brokers, "orders", min_isr=1)
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "acks": "all", "batch.size": 10_000})

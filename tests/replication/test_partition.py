@@ -49,7 +49,7 @@ def test_the_high_watermark_waits_for_the_slowest_member_of_the_isr(
     assert partition.log.high_watermark == 2
 
 
-def test_a_producer_that_waits_is_told_when_its_record_is_committed(
+def test_waiting_producer_is_notified_when_its_record_is_committed(
     partition: Partition, batch: Batch
 ) -> None:
     partition.apply(state(isr=(1, 2)))
@@ -61,7 +61,7 @@ def test_a_producer_that_waits_is_told_when_its_record_is_committed(
     assert answers == [ErrorCode.NONE]
 
 
-def test_those_who_wait_are_told_when_the_leader_changes(partition: Partition, batch: Batch) -> None:
+def test_waiters_are_notified_of_a_leader_change(partition: Partition, batch: Batch) -> None:
     partition.apply(state(isr=(1, 2)))
     partition.append(batch(), NOW, ALL_REPLICAS)
     answers: list[ErrorCode] = []
@@ -85,14 +85,14 @@ def test_a_topic_cannot_need_more_replicas_in_sync_than_it_has(partition: Partit
 
 
 @pytest.mark.parametrize("older", [state(leader=2, epoch=4, version=9), state(leader=2, epoch=5, version=2)])
-def test_news_that_are_older_than_what_is_known_are_ignored(partition: Partition, older: object) -> None:
+def test_outdated_notifications_are_ignored(partition: Partition, older: object) -> None:
     partition.apply(state(epoch=5, version=3))
     partition.apply(older)  # type: ignore[arg-type]
     assert partition.is_leader
     assert partition.leader_epoch == 5
 
 
-def test_a_client_with_another_leader_epoch_is_told_which_side_is_behind(partition: Partition) -> None:
+def test_client_with_another_leader_epoch_learns_which_side_is_behind(partition: Partition) -> None:
     partition.apply(state(epoch=5))
     assert partition.leadership_error(-1) == ErrorCode.NONE
     assert partition.leadership_error(5) == ErrorCode.NONE
@@ -100,7 +100,7 @@ def test_a_client_with_another_leader_epoch_is_told_which_side_is_behind(partiti
     assert partition.leadership_error(6) == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_watcher_is_told_once_and_must_come_back(partition: Partition, batch: Batch) -> None:
+def test_watcher_is_notified_once_and_must_register_again(partition: Partition, batch: Batch) -> None:
     partition.apply(state(replicas=(1,)))
     watching = Watching()
     partition.watch(watching)
@@ -125,7 +125,7 @@ def test_nothing_is_counted_twice_for_a_batch_that_was_sent_twice(partition: Par
     assert partition.counters.messages_in.value == 1
 
 
-def test_a_retired_partition_wakes_everybody(partition: Partition, batch: Batch) -> None:
+def test_retired_partition_wakes_all_waiters(partition: Partition, batch: Batch) -> None:
     partition.apply(state(isr=(1, 2)))
     partition.append(batch(), NOW, ALL_REPLICAS)
     answers: list[ErrorCode] = []

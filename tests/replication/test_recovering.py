@@ -49,7 +49,7 @@ def test_it_refuses_clients_and_followers_with_an_error_that_is_tried_again(
     assert tiered.proposal is None
 
 
-def test_it_leads_once_it_has_recovered_and_tells_the_controller(tiered: Partition, batch: Batch) -> None:
+def test_recovered_broker_leads_and_reports_to_the_controller(tiered: Partition, batch: Batch) -> None:
     cluster = tiered._cluster = Asked()
     tiered.apply(unclean())
     tiered.recover()
@@ -84,7 +84,7 @@ def test_a_topic_that_is_not_tiered_waits_for_nothing(partition: Partition) -> N
     assert partition.is_leader
 
 
-def test_so_does_a_leader_whose_log_is_gone_but_not_one_that_has_followed_since(tiered: Partition) -> None:
+def test_leader_without_its_log_does_the_same_unless_it_has_followed_since(tiered: Partition) -> None:
     tiered.has_lost_log = True
     tiered.apply(state(epoch=1, version=1))
     assert tiered.is_recovering

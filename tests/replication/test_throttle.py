@@ -10,7 +10,7 @@ from barnabas.replication.throttle import FollowerThrottles, ReplicationQuota, i
 from tests.replication.conftest import state
 
 
-def test_a_throttle_gives_its_rate_and_lets_debts_be_paid() -> None:
+def test_throttle_limits_the_rate_and_repays_debts() -> None:
     clock = ManualClock()
     throttle = ReplicationQuota(clock.monotonic)
     throttle.rate = 1000

@@ -33,7 +33,7 @@ class SimpleLog(SimpleNamespace):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-def test_a_client_that_asks_again_and_again_for_what_is_on_its_way_adds_no_work() -> None:
+def test_repeated_requests_for_a_pending_object_add_no_work() -> None:
     async def scenario() -> None:
         part, log = SlowPart(), a_log()
         remote: Any = part

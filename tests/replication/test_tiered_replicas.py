@@ -108,7 +108,7 @@ def test_a_topic_is_tiered_only_when_no_older_broker_is_left(tmp_path: Path) -> 
         create(brokers, "clicks", replicas=2)
 
 
-def test_a_replica_that_moves_copies_only_what_is_not_in_the_store(brokers: Brokers, tmp_path: Path) -> None:
+def test_moving_replica_copies_only_uncopied_segments(brokers: Brokers, tmp_path: Path) -> None:
     create(brokers, "clicks", replicas=1)
     (first,) = brokers.state("clicks").replicas
     produce(brokers, "clicks", 0, 5000)
@@ -130,7 +130,7 @@ def test_a_replica_that_moves_copies_only_what_is_not_in_the_store(brokers: Brok
     assert len({name.leader_epoch for name in names if name}) == 2
 
 
-def test_after_a_leader_is_gone_the_next_one_has_everything_and_goes_on(brokers: Brokers) -> None:
+def test_next_leader_has_all_records_and_continues(brokers: Brokers) -> None:
     create(brokers, "clicks", replicas=2)
     first, second = brokers.state("clicks").replicas
     produce(brokers, "clicks", 0, 4000)
@@ -149,7 +149,7 @@ def test_after_a_leader_is_gone_the_next_one_has_everything_and_goes_on(brokers:
 
 @pytest.mark.parametrize("kept", [-1, 2 << 20])
 @pytest.mark.parametrize("from_tiered_end", [True, False])
-def test_a_new_replica_begins_at_the_tiered_end_or_as_a_setting_says_where_its_leader_does(
+def test_new_replica_starts_at_the_tiered_end_or_at_its_leaders_local_start_by_setting(
     brokers: Brokers, from_tiered_end: bool, kept: int
 ) -> None:
     create(brokers, "clicks", replicas=1, local_retention_bytes=str(kept))

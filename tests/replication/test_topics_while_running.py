@@ -49,7 +49,7 @@ def test_a_preferred_leader_that_is_back_leads_again_by_itself(brokers: Brokers)
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
 
 
-def test_a_topic_that_was_deleted_and_made_anew_while_a_broker_was_away_is_the_new_one_there(
+def test_topic_recreated_while_a_broker_was_down_is_the_new_one_there(
     brokers: Brokers, admin: AdminClient
 ) -> None:
     create(brokers, "orders")

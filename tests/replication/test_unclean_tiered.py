@@ -143,7 +143,7 @@ def test_a_clean_failover_asks_nothing_of_the_store(brokers: Brokers, store: Han
     assert numbers(brokers, TOPIC) == list(range(4500))
 
 
-def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on_at_its_end(
+def test_unclean_leader_is_offline_until_it_has_read_the_manifest_and_continues_at_its_end(
     brokers: Brokers, store: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
     second, _, tiered_end = lose_the_leader(brokers)
@@ -169,7 +169,7 @@ def test_an_unclean_leader_is_offline_until_it_has_read_the_manifest_and_goes_on
     assert numbers(brokers, TOPIC) == list(range(tiered_end + 2000))
 
 
-def test_an_operator_may_go_on_without_the_store_and_what_is_contradicted_is_put_into_quarantine(
+def test_operator_may_continue_without_the_store_and_contradicting_objects_are_quarantined(
     brokers: Brokers, store: Hanging, tmp_path: Path
 ) -> None:
     second, end, _ = lose_the_leader(brokers)

@@ -72,7 +72,7 @@ def test_the_level_is_raised_when_the_last_broker_knows_it_and_not_before(broker
     assert brokers.any.image.brokers[3].rack == "rack-3"
 
 
-def test_a_broker_that_is_too_old_for_its_cluster_says_so_and_ends(brokers: Brokers) -> None:
+def test_broker_too_old_for_its_cluster_logs_it_and_exits(brokers: Brokers) -> None:
     for number in (1, 2, 3):
         restart(brokers, number, NewerBroker)
     raise_level(brokers).check()

@@ -74,7 +74,7 @@ def other(cluster: EmbeddedCluster, topic: str) -> ReplicaState:
     return ReplicaState(broker_id, cluster.brokers[leader].broker.image.brokers[broker_id].epoch)
 
 
-def test_a_broker_of_an_earlier_life_or_one_that_nobody_knows_is_refused(
+def test_registration_of_an_earlier_or_unknown_broker_is_rejected(
     cluster: EmbeddedCluster, topic: str
 ) -> None:
     alive = other(cluster, topic)

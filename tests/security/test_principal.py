@@ -25,6 +25,6 @@ def test_a_principal_is_shown_as_kafka_shows_it() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x07" + ALICE[2:], ALICE[:-3]])
-def test_what_is_no_principal_is_refused(data: bytes) -> None:
+def test_invalid_principal_is_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         deserialized(data)

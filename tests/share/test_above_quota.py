@@ -30,7 +30,7 @@ def spans(answer: Any) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_what_is_not_sent_is_neither_acquired_nor_delivered(broker: EmbeddedBroker) -> None:
+def test_unsent_records_are_neither_acquired_nor_delivered(broker: EmbeddedBroker) -> None:
     quotas = Counting()
 
     async def talk() -> None:

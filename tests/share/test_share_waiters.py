@@ -37,7 +37,7 @@ class Member:
             self.queue.waiters.add(self)
 
 
-def test_one_record_is_news_for_the_one_who_waits_longest() -> None:
+def test_record_wakes_the_waiter_that_waits_longest() -> None:
     queue = Queue()
     members = [Member(queue) for _ in range(8)]
     queue.bring(1)
@@ -47,21 +47,21 @@ def test_one_record_is_news_for_the_one_who_waits_longest() -> None:
     assert len(queue.waiters) == 5
 
 
-def test_one_who_cannot_take_anything_does_not_keep_the_others_from_it() -> None:
+def test_blocked_reader_does_not_block_others() -> None:
     queue = Queue()
     unable, able = Member(queue, takes=0), Member(queue)
     queue.bring(1)
     assert (unable.asked, able.taken) == (1, 1)
 
 
-def test_nobody_is_asked_twice_about_the_same_news() -> None:
+def test_members_are_asked_once_about_the_same_change() -> None:
     queue = Queue()
     members = [Member(queue, takes=0) for _ in range(3)]
     queue.bring(1)
     assert [member.asked for member in members] == [1, 1, 1]
 
 
-def test_one_who_has_gone_is_not_asked() -> None:
+def test_disconnected_member_is_not_asked() -> None:
     queue = Queue()
     gone, there = Member(queue), Member(queue)
     queue.waiters.remove(gone)

@@ -61,7 +61,7 @@ WRITES = st.tuples(st.sampled_from(KEYS), st.lists(BATCHES, max_size=3), st.inte
 
 
 @given(st.lists(st.lists(WRITES, min_size=1, max_size=4), max_size=8))
-def test_a_replay_gives_what_was_in_memory(
+def test_replay_restores_the_state_in_memory(
     turns: list[list[tuple[SharePartitionKey, list[PersisterStateBatch], int]]],
 ) -> None:
     """Several writes of one turn of the loop are appended together, with a snapshot among them or not."""

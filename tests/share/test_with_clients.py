@@ -133,7 +133,7 @@ def test_two_members_share_the_records_of_a_partition(broker: EmbeddedBroker) ->
     assert sorted(taken[0] + taken[1]) == sorted(values)
 
 
-def test_what_is_released_comes_back_and_what_is_given_up_becomes_a_dead_letter(
+def test_released_records_are_redelivered_and_rejected_ones_become_dead_letters(
     broker: EmbeddedBroker, topic: str
 ) -> None:
     bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
@@ -192,7 +192,7 @@ def test_dead_letters_that_could_not_be_written_before_a_restart_are_written_aft
         consumer.close()
 
 
-def test_a_record_whose_lock_runs_out_is_given_to_somebody_else(broker: EmbeddedBroker) -> None:
+def test_record_with_an_expired_lock_is_acquired_by_another_member(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()  # of one partition, which both members read
     bootstrap, group = broker.bootstrap_servers, f"{topic}-crew"
     set_group(bootstrap, group, share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
@@ -247,7 +247,7 @@ def test_a_group_that_began_at_the_end_misses_nothing_while_it_has_no_members(br
     consumer.close()
 
 
-def test_a_group_goes_on_behind_records_that_were_deleted(broker: EmbeddedBroker) -> None:
+def test_group_continues_after_deleted_records(broker: EmbeddedBroker) -> None:
     bootstrap, topic = broker.bootstrap_servers, broker.create_topic()
     set_group(bootstrap, f"{topic}-crew", share_auto_offset_reset="earliest")
     publish(bootstrap, topic, [str(number) for number in range(20)])

@@ -26,7 +26,7 @@ BEGINS_AGAIN = 286
 """A seed whose followers know an open transaction below the log start when the mirror is promoted."""
 
 
-def test_a_mirror_is_a_prefix_of_what_its_source_once_had() -> None:
+def test_mirror_is_a_prefix_of_an_earlier_state_of_its_source() -> None:
     cuts = 0
     for seed in range(1, SCENARIOS + 1):
         scenario = MirrorScenario(seed)

@@ -34,7 +34,7 @@ def test_no_scenario_loses_a_record_takes_one_back_or_has_two_leaders() -> None:
     assert run(FIRST_SEED, LAST_SEED, seconds=SECONDS) > 0
 
 
-def test_what_a_child_has_found_is_reported_to_the_parent_and_ends_nothing() -> None:
+def test_finding_of_a_child_is_reported_to_the_parent_and_ends_nothing() -> None:
     seeds = range(1, MUTANT_SCENARIOS)
     with MUTANTS["divergence_goes_unnoticed"]():
         done, failures = _run(seeds, deadline=float("inf"))
@@ -77,7 +77,7 @@ def test_a_seed_gives_the_same_scenario_again() -> None:
 
 
 @pytest.mark.parametrize("name", [None, *MUTANTS])
-def test_checks_that_skip_what_has_not_changed_find_what_thorough_ones_find(name: str | None) -> None:
+def test_incremental_checks_equal_full_ones(name: str | None) -> None:
     with MUTANTS[name]() if name else nullcontext():
         for seed in range(1, 6):
             assert _outcome(Scenario(seed)) == _outcome(Scenario(seed, thorough=True))

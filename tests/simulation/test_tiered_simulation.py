@@ -59,7 +59,7 @@ def test_a_bug_of_tiering_put_in_on_purpose_is_found(name: str) -> None:
         assert any(_fails(Scenario(seed, tiered=True)) for seed in seeds), "the bug was not found"
 
 
-def test_what_was_copied_survives_an_unclean_election() -> None:
+def test_copied_records_survive_an_unclean_election() -> None:
     for seed in range(1, UNCLEAN_SCENARIOS + 1):
         Scenario(seed, tiered=True, unclean=True).run()
 
@@ -83,7 +83,7 @@ def test_nothing_is_left_of_a_topic_that_is_deleted() -> None:
         Scenario(seed, tiered=True, deleted=True).run()
 
 
-def test_a_controller_that_forgets_what_another_began_to_delete_is_found() -> None:
+def test_controller_that_forgets_a_started_deletion_is_detected() -> None:
     with only_the_first_controller_deletes():
         seeds = range(1, DELETED_SCENARIOS + 1)
         assert any(_fails(Scenario(seed, tiered=True, deleted=True)) for seed in seeds)

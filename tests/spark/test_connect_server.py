@@ -103,7 +103,7 @@ def test_the_lines_of_the_documentation_run_a_pipeline_without_a_jvm(server: str
         assert sorted(found) == sorted(VALUES)
 
 
-def test_what_needs_a_jvm_is_refused_by_name(server: str, tmp_path: Path) -> None:
+def test_features_that_need_a_jvm_are_rejected_by_name(server: str, tmp_path: Path) -> None:
     copy_template("activity", tmp_path / "clicks")
     done = run_pasted(pasted("Spark Connect", 1, {"sc://HOST:15002": server}), tmp_path, SECONDS)
     assert done.returncode == 1

@@ -94,7 +94,7 @@ def test_a_pattern_means_the_same_topics_to_both(spark: SparkSession, broker: Em
 
 
 @requires_connector
-def test_both_read_a_compacted_and_a_transactional_topic_alike(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_read_a_compacted_and_a_transactional_topic_equally(spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedBroker({"log.cleaner.backoff.ms": "100"}, data_dir=tmp_path) as compacting:
         address = compacting.bootstrap_servers
         compacted = compacting.create_topic(configs=COMPACTED)
@@ -168,7 +168,7 @@ def test_a_stream_is_restarted_from_its_checkpoint(
 
 
 @requires_connector
-def test_what_sparks_connector_writes_is_read_by_ours(spark: SparkSession, broker: EmbeddedBroker) -> None:
+def test_records_of_sparks_connector_are_read_by_ours(spark: SparkSession, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(partitions=2)
     frame = spark.range(200).select(F.col("id").cast("string").alias("key"), F.lit("x").alias("value"))
     writer = frame.write.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap_servers)
@@ -196,7 +196,7 @@ def test_streams_of_both_connectors_pass_records_on(
     assert streamed_by_spark(spark, address, topics[2]) == values
 
 
-def test_a_stream_whose_records_are_gone_stops_or_goes_on_as_it_is_told(
+def test_stream_with_deleted_records_stops_or_continues_by_option(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     """Retention overtakes it; then the topic is deleted and made anew."""
@@ -250,7 +250,7 @@ def test_typed_values_count_as_from_json_does(spark: SparkSession, broker: Embed
     assert sorted(with_bad.where("_corrupt_record IS NOT NULL").collect()) == [(0, "oops"), (1, '{"page":7')]
 
 
-def test_a_running_stream_takes_what_comes(spark: SparkSession, broker: EmbeddedBroker) -> None:
+def test_running_stream_reads_new_records(spark: SparkSession, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(partitions=2)
     values = stream(spark, broker.bootstrap_servers, topic, kafka_group_id="running").load()
     produce(broker.bootstrap_servers, topic, [b"0"] * 10, partition=0)
@@ -277,7 +277,7 @@ def test_a_running_stream_takes_what_comes(spark: SparkSession, broker: Embedded
     assert json.loads(progress["sources"][0]["endOffset"])[topic] == {"0": 20, "1": 10, "2": 5}
 
 
-def test_a_mistake_is_told_in_one_sentence(spark: SparkSession, broker: EmbeddedBroker) -> None:
+def test_usage_error_is_reported_in_one_line(spark: SparkSession, broker: EmbeddedBroker) -> None:
     with pytest.raises(
         Exception, match="unknown option 'startingoffset' of the source; did you mean 'startingOffsets'"
     ):

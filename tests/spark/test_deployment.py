@@ -112,7 +112,7 @@ def test_yarn_needs_its_configuration_and_a_resource_manager(
         require_reachable(_to("yarn"))
 
 
-def test_an_invalid_master_is_an_error_in_one_sentence() -> None:
+def test_invalid_master_is_an_error_in_one_line() -> None:
     with pytest.raises(PipelineError, match="Not a valid master: 'spark://node:port'"):
         require_reachable(_to("spark://node:port"))
 

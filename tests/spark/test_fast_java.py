@@ -45,7 +45,7 @@ def test_without_java_there_is_no_archive(home: Path, monkeypatch: pytest.Monkey
     assert archive_path() is None
 
 
-def test_a_java_that_shares_no_classes_says_so(home: Path) -> None:
+def test_java_without_class_sharing_is_reported(home: Path) -> None:
     assert shares_classes()
     _java(home, "#!/bin/sh\nexit 1\n")
     assert not shares_classes()

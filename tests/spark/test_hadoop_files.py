@@ -64,16 +64,14 @@ def test_a_text_that_is_replaced_is_never_missing_and_never_half_written(
     assert folder.read_text("note") == texts[-1]
 
 
-def test_what_was_written_aside_by_somebody_who_was_killed_is_not_listed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_temporary_files_of_a_killed_process_are_not_listed(spark: SparkSession, tmp_path: Path) -> None:
     folder = HadoopFolder(spark, f"file://{tmp_path}")
     folder.write_text("note", "text")
     (tmp_path / ".other.new").write_text("te")
     assert folder.names() == ["note"]
 
 
-def test_hidden_is_what_is_hidden_for_spark() -> None:
+def test_hidden_files_are_those_that_spark_ignores() -> None:
     shown = ["part-0", "_topic=a/part-0", "day=1/_time_hour=7/part-0", "a_b/part_0"]
     hidden = ["_SUCCESS", "_barnabas/note", "day=1/.part-0.crc", ".day=1/part-0", "_temporary/0/day=1/part-0"]
     assert [name for name in (*shown, *hidden) if not is_hidden(name)] == shown
@@ -113,7 +111,7 @@ def test_files_are_found_in_folders_of_any_name(
     assert folder.below("elsewhere").all_files() == []
 
 
-def test_a_folder_that_goes_while_all_files_are_listed_is_no_error(
+def test_folder_that_disappears_during_listing_is_not_an_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = HadoopFolder(spark, f"file://{tmp_path}")
@@ -140,9 +138,7 @@ def test_of_many_that_create_a_file_at_once_one_succeeds(spark: SparkSession, tm
             assert folder.read_text(name) == "abcdefgh"[won.index(True)]
 
 
-def test_a_file_that_somebody_has_moved_already_is_left_where_it_is(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_file_already_moved_by_another_process_is_left_in_place(spark: SparkSession, tmp_path: Path) -> None:
     folder = HadoopFolder(spark, f"file://{tmp_path}")
     folder.write_text("old", "text")
     folder.move("old", "hour=7/new")

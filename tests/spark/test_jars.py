@@ -7,7 +7,7 @@ from barnabas.spark.jars import EXCLUDES, LIBRARIES, PACKAGES, SETTING, with_lib
 from tests.support.spark.jars import requires_s3a, s3a_jars
 
 
-def test_a_name_becomes_packages_beside_those_that_are_named_already() -> None:
+def test_name_is_expanded_to_packages_in_addition_to_those_given() -> None:
     given = {SETTING: "s3a, postgres", PACKAGES: "a:b:1", EXCLUDES: "c:d", "spark.x": "y"}
     found = with_libraries(given)
     assert found["spark.x"] == "y"

@@ -22,7 +22,7 @@ RECORDS = 2000
 BATCHES_BEFORE_THE_END = 3
 
 
-def test_a_killed_stream_goes_on_without_loss_or_repetition(
+def test_killed_stream_continues_without_loss_or_duplicates(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     topic = broker.create_topic(partitions=2)

@@ -18,7 +18,7 @@ CLASSES = ("partition.assignment.strategy", "interceptor.classes", "key.deserial
 
 
 @pytest.mark.parametrize("value", [MODULE, f"{MODULE}.Plugin", "os.system"])
-def test_no_option_imports_what_it_names(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_option_imports_a_class(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / f"{MODULE}.py").write_text("class Plugin: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     names = {option.name for option in OPTIONS} | {

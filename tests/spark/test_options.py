@@ -45,7 +45,7 @@ def test_an_option_of_the_sink_is_unknown_to_the_source() -> None:
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "enable.auto.commit", "value.deserializer"])
-def test_what_would_break_sparks_promises_is_refused_as_spark_does(name: str) -> None:
+def test_operations_that_break_sparks_guarantees_are_rejected_as_in_spark(name: str) -> None:
     with pytest.raises(ClientSettingError, match=f"'kafka.{name}' is not supported"):
         settings(**{f"kafka.{name}": "x"})
 
@@ -96,7 +96,7 @@ def test_an_option_does_not_give_the_drivers_environment_away(monkeypatch: pytes
     assert settings(**referring).client.link["security"].sasl.password.text == "hush"
 
 
-def test_security_without_its_protocol_is_said_and_not_ignored() -> None:
+def test_security_settings_without_a_protocol_are_reported() -> None:
     with pytest.raises(ClientSettingError, match=r"has no effect unless security\.protocol says"):
         settings(**{"kafka.ssl.truststore.location": "/ca.pem"})
 
@@ -134,7 +134,7 @@ def test_values_that_cannot_be_are_refused(options: dict[str, str], text: str) -
         settings(**options)
 
 
-def test_progress_goes_to_a_group_that_the_caller_may_name() -> None:
+def test_progress_is_committed_to_a_configurable_group() -> None:
     assert settings().group == "spark-barnabas-orders"
     assert settings(groupIdPrefix="etl").group == "etl-orders"
     assert settings(**{"kafka.group.id": "mine"}).group == "mine"

@@ -65,7 +65,7 @@ def what_a_worker_leaves(folder: Path, task: str) -> str:
         return daemon.communicate(timeout=60)[1].decode()
 
 
-def test_a_worker_that_has_read_a_topic_goes_without_a_word(folder: Path) -> None:
+def test_worker_that_has_read_a_topic_exits_silently(folder: Path) -> None:
     assert what_a_worker_leaves(folder, "import pyspark_barnabas") == ""
 
 

@@ -102,7 +102,7 @@ def test_no_secret_is_in_a_plan(spark: SparkSession, secured_kafka: SecuredKafka
     assert "al=ice" not in shown
 
 
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_errors_are_reported_as_a_message(
     spark: SparkSession, secured_kafka: SecuredKafka, topic: str, tmp_path: Path
 ) -> None:
     wrong = {
@@ -171,7 +171,7 @@ def pipeline(secured_kafka: SecuredKafka, topic: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_pipeline_runs_with_a_password_that_stands_in_a_file(
+def test_pipeline_runs_with_a_password_from_a_file(
     spark: SparkSession, secured_kafka: SecuredKafka, topic: str, pipeline: Path, tmp_path: Path
 ) -> None:
     secrets = tmp_path / "secrets.properties"
@@ -195,7 +195,7 @@ def test_a_pipeline_runs_with_a_password_that_stands_in_a_file(
     assert len(found["dead"]) == sum(len(value) >= 9 for value in VALUES * 2)
 
 
-def test_a_pipeline_that_is_not_let_in_says_so_before_it_starts(
+def test_rejected_pipeline_reports_it_before_it_starts(
     spark: SparkSession, pipeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
@@ -210,7 +210,7 @@ def test_a_pipeline_that_is_not_let_in_says_so_before_it_starts(
 
 
 @requires_connector
-def test_a_broker_of_barnabas_serves_sparks_connector_and_ours_over_sasl_ssl(spark: SparkSession) -> None:
+def test_barnabas_broker_serves_both_spark_connectors_over_sasl_ssl(spark: SparkSession) -> None:
     with EmbeddedBroker(security="SASL_SSL", users={"alice": "secret"}) as broker:
         topic = broker.create_topic()
         clients = broker.clients_of("alice", "SCRAM-SHA-512")

@@ -48,7 +48,7 @@ def in_plain_environment(program: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_import_of_the_data_source_lets_spark_find_it_with_this_python() -> None:
+def test_import_of_the_data_source_makes_spark_find_it_in_this_python() -> None:
     program = "import pyspark_barnabas, shutil; print(shutil.which('python3'))"
     found = in_plain_environment(program)
     assert (Path(found.stdout.strip()).parent, found.stderr) == (Path(sys.executable).parent, "")

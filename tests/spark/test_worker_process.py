@@ -12,7 +12,7 @@ for _ in range(4):
 """
 
 
-def test_the_second_task_sets_aside_what_was_imported_and_no_later_one_does() -> None:
+def test_second_task_removes_imported_modules_and_later_ones_do_not() -> None:
     command = [sys.executable, "-c", SET_ASIDE]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     aside, left = zip(*(map(int, line.split()) for line in said.splitlines()), strict=True)

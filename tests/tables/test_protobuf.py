@@ -169,7 +169,7 @@ def test_every_kind_of_field_is_a_column(registered: EmbeddedBroker, order: Any)
     assert table.last.bad_values == 0
 
 
-def test_a_table_has_what_confluents_deserializer_reads(registered: EmbeddedBroker, order: Any) -> None:
+def test_table_equals_the_output_of_confluents_deserializer(registered: EmbeddedBroker, order: Any) -> None:
     topic, _ = topic_of(registered)
     sent = [
         order(**FULL),
@@ -204,9 +204,7 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def test_values_that_do_not_fit_are_null_with_the_reason_beside_them(
-    registered: EmbeddedBroker, order: Any
-) -> None:
+def test_values_that_do_not_fit_are_null_with_a_reason(registered: EmbeddedBroker, order: Any) -> None:
     topic, schema_id = topic_of(registered)
     good = by_confluent(registered, topic, order(id=5))
     with SchemaClient(registered.registry_url) as client:

@@ -99,7 +99,7 @@ def test_avro_of_several_writers_is_resolved_to_the_newest(registered: EmbeddedB
     assert table.last.bad_values == 3
 
 
-def test_sparks_source_looks_schemas_up_too(registered: EmbeddedBroker) -> None:
+def test_spark_source_looks_up_schemas(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
     old = avro(registered, topic, OLD, {"id": 1, "country": "DE"})
     new = avro(registered, topic, NEW, {"id": 2, "country": None, "amount": 2.5, "at": None})
@@ -185,7 +185,7 @@ def test_json_schema_gives_the_columns(registered: EmbeddedBroker) -> None:
     assert rows[1]["_error"].startswith("not a JSON object")
 
 
-def test_where_sees_what_schema_decodes(registered: EmbeddedBroker) -> None:
+def test_where_filters_decoded_values(registered: EmbeddedBroker) -> None:
     topic = registered.create_topic(partitions=1)
     values = [
         avro(registered, topic, NEW, {"id": number, "country": "DE", "amount": number / 2})

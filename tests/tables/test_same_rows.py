@@ -64,12 +64,12 @@ def test_a_table_has_the_rows_of_a_poll_loop(cluster: Cluster, plain: str) -> No
     assert table.last.bad_values == sum(bad) > 0
 
 
-def test_the_newest_of_each_key_is_what_a_poll_loop_finds(cluster: Cluster, plain: str) -> None:
+def test_newest_record_of_each_key_equals_a_poll_loop(cluster: Cluster, plain: str) -> None:
     found = {row["_key"]: row for row in table_of(cluster, plain).latest(COLUMNS).to_pylist()}
     assert found == newest(polled(cluster, plain))
 
 
-def test_sql_counts_what_a_poll_loop_counts(cluster: Cluster, plain: str) -> None:
+def test_sql_count_equals_a_poll_loop(cluster: Cluster, plain: str) -> None:
     expected: dict[Any, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for row in polled(cluster, plain):
         count, total = expected[row["country"]]

@@ -87,7 +87,7 @@ def test_ranges_that_a_filter_excludes_are_not_read(open_table: Open, condition:
     assert read <= most
 
 
-def test_what_running_a_query_takes_is_explained(open_table: Open) -> None:
+def test_query_costs_are_explained(open_table: Open) -> None:
     answer = query("select sum(amount) from orders where _partition = 1", open_table, explain=True)
     assert "amount" in answer.plan
     (read,) = answer.reads["orders"]
@@ -163,7 +163,7 @@ except Exception as error:
 """
 
 
-def test_a_process_ends_whatever_happened_to_its_scans(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_process_ends_whatever_the_state_of_its_scans(tmp_path: Path, broker: EmbeddedBroker) -> None:
     """Arrow waits for a generator that has raised, for ever, if its thread is not ended."""
     topic = broker.create_topic(partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.size": 200})

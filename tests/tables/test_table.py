@@ -65,7 +65,7 @@ def test_rows_are_those_of_a_poll_loop(broker: EmbeddedBroker, orders: str, tabl
     assert table.last.bad_values == sum(row["_error"] is not None for row in rows) > 0
 
 
-def test_a_value_that_does_not_fit_is_null_with_the_reason_beside_it(table: Table) -> None:
+def test_value_that_does_not_fit_is_null_with_a_reason(table: Table) -> None:
     found = table.to_arrow(["id", "country", "_error", "_corrupt_record"])
     bad = found.filter(pc.is_valid(found["_error"])).to_pylist()
     by_value = {row["_corrupt_record"]: row for row in bad}
@@ -75,7 +75,7 @@ def test_a_value_that_does_not_fit_is_null_with_the_reason_beside_it(table: Tabl
     assert by_value["no json"]["id"] is None
 
 
-def test_without_a_schema_it_is_inferred_and_said(broker: EmbeddedBroker, orders: str) -> None:
+def test_missing_schema_is_inferred_and_reported(broker: EmbeddedBroker, orders: str) -> None:
     said: list[str] = []
     found = barnabas.table(orders, bootstrap=broker.bootstrap_servers, notify=said.append)
     assert found.schema.field("id").type == pa.int64()
@@ -133,7 +133,7 @@ def test_a_folder_has_the_rows_of_the_sockets(broker: EmbeddedBroker, orders: st
     assert sorted_rows(folder.since(moment).to_arrow(columns)) == since
 
 
-def test_a_compacted_topic_has_what_is_left(broker: EmbeddedBroker) -> None:
+def test_compacted_topic_has_the_remaining_records(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic(
         configs={"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01"}
     )
@@ -176,7 +176,7 @@ def test_a_filter_is_evaluated_before_values_are_taken_apart(table: Table) -> No
     assert found.to_pylist() == expected != []
 
 
-def test_follow_gives_what_is_new_also_after_a_restart(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_follow_returns_new_rows_after_a_restart(broker: EmbeddedBroker, tmp_path: Path) -> None:
     topic = broker.create_topic(partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
@@ -243,7 +243,7 @@ def test_a_wrong_crc_names_the_file(broker: EmbeddedBroker, orders: str, tmp_pat
         ({"bootstrap": "BROKER", "format": "avro", "schema": "{"}, "not valid JSON"),
     ],
 )
-def test_bad_input_is_refused_with_what_to_do(
+def test_bad_input_is_rejected_with_a_remedy(
     broker: EmbeddedBroker, orders: str, options: dict[str, str], says: str
 ) -> None:
     known = {"BROKER": broker.bootstrap_servers, "DATA": str(broker.data_dir)}

@@ -46,7 +46,7 @@ def test_a_real_client_produces_and_consumes() -> None:
         assert message.value() == b"an order"
 
 
-def test_several_brokers_run_beside_each_other() -> None:
+def test_several_brokers_run_on_one_machine() -> None:
     with EmbeddedBroker() as one, EmbeddedBroker() as two:
         topic = one.create_topic()
         assert topics_of(one) == {topic}
@@ -80,7 +80,7 @@ def test_a_restart_keeps_data_and_port() -> None:
         assert topics_of(broker) == {topic}
 
 
-def test_errors_at_the_start_are_raised_where_it_was_asked_for(tmp_path: Path) -> None:
+def test_start_errors_are_raised_in_the_caller(tmp_path: Path) -> None:
     threads = set(threading.enumerate())
     with pytest.raises(ConfigError, match=r"log\.retension\.ms"):
         EmbeddedBroker({"log.retension.ms": "1"}).start()
@@ -115,7 +115,7 @@ def test_it_may_be_used_from_inside_an_event_loop() -> None:
     asyncio.run(main())
 
 
-def test_an_error_is_injected_as_often_as_asked() -> None:
+def test_error_is_injected_the_requested_number_of_times() -> None:
     with EmbeddedBroker() as broker:
         topic = broker.create_topic()
         broker.inject("CREATE_TOPICS", "POLICY_VIOLATION")
@@ -125,7 +125,7 @@ def test_an_error_is_injected_as_often_as_asked() -> None:
         assert topics_of(broker) == {topic, "accepted"}
 
 
-def test_using_it_before_the_start_says_what_to_do() -> None:
+def test_use_before_the_start_has_a_remedy() -> None:
     with pytest.raises(RuntimeError, match="`with` block"):
         EmbeddedBroker().create_topic()
 

@@ -23,7 +23,7 @@ def write(fs: FaultyFileSystem, path: str, data: bytes, *, sync: bool = False) -
         file.sync()
 
 
-def test_what_was_written_is_read(fs: FaultyFileSystem) -> None:
+def test_written_data_is_read_back(fs: FaultyFileSystem) -> None:
     write(fs, "/data/a", b"hello")
     assert fs.read_bytes("/data/a") == b"hello"
     assert fs.open("/data/a").read(3, 1) == b"ell"
@@ -132,7 +132,7 @@ def test_a_full_disk_refuses_a_write_and_leaves_the_file_as_it_was() -> None:
     assert fs.capacity("/")[1] == 10
 
 
-def test_missing_files_and_folders_are_told_apart(fs: FaultyFileSystem) -> None:
+def test_missing_files_and_folders_are_distinguished(fs: FaultyFileSystem) -> None:
     with pytest.raises(FileNotFoundError):
         fs.open("/data/none")
     with pytest.raises(IsADirectoryError):

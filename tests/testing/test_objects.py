@@ -111,7 +111,7 @@ def test_a_hanging_request_ends_with_its_caller_and_has_no_effect() -> None:
     assert run(scenario) == pytest.approx(60)
 
 
-def test_what_is_cut_is_half_and_what_is_corrupt_differs_in_one_bit() -> None:
+def test_truncated_input_is_half_and_corrupt_input_differs_in_one_bit() -> None:
     store = MemoryObjectStore()
 
     async def scenario() -> None:

@@ -51,7 +51,7 @@ def test_a_wrong_url_names_the_bucket_that_is_not_there(s3: dict[str, str]) -> N
     asyncio.run(main())
 
 
-def test_missing_rights_are_told_as_such() -> None:
+def test_missing_rights_are_reported() -> None:
     async def main(options: dict[str, str]) -> None:
         store = open_store(new_prefix(), options)
         for attempt in (copy(store), everything_in(store)):
@@ -87,9 +87,7 @@ def test_a_bucket_may_hold_other_clusters_and_a_manifest_of_one_is_left_alone(s3
 @pytest.mark.parametrize(
     "damaged", [b"", b"<html>not here</html>", None], ids=["empty", "foreign", "truncated"]
 )
-def test_an_object_that_is_not_what_was_written_is_named_and_kept(
-    s3: dict[str, str], damaged: bytes | None
-) -> None:
+def test_modified_object_is_named_and_kept(s3: dict[str, str], damaged: bytes | None) -> None:
     async def main() -> None:
         store = open_store(new_prefix(), s3)
         leader = await copy(store)
@@ -123,7 +121,7 @@ def test_a_damaged_manifest_stops_writing_and_stays_as_it_is(s3: dict[str, str])
     asyncio.run(main())
 
 
-def test_a_full_bucket_is_told_as_such_and_what_was_copied_stays(s3: dict[str, str]) -> None:
+def test_full_bucket_is_reported_and_copied_segments_stay(s3: dict[str, str]) -> None:
     async def main(full: dict[str, str]) -> None:
         url = new_prefix()
         store = open_store(url, s3)

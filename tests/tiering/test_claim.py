@@ -62,7 +62,7 @@ def test_a_damaged_manifest_is_not_overwritten() -> None:
     assert store.contents(FOLDER.manifest) == b'{"crc": 1, "body": {}}'
 
 
-def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody() -> None:
+def test_earlier_epoch_cannot_claim_and_a_deleted_topic_rejects_all() -> None:
     store = store_with(manifest_of(0, 10))
     for writer in (
         ManifestWriter(0, 4, "old"),
@@ -75,7 +75,7 @@ def test_an_earlier_epoch_cannot_claim_and_a_deleted_topic_nobody() -> None:
         claimed(store_with(mark_deleted(manifest_of(0, 10))), view(30))
 
 
-def test_a_restored_cluster_fences_the_old_one_whatever_its_epochs() -> None:
+def test_restored_cluster_fences_the_old_one_regardless_of_epochs() -> None:
     store = store_with(manifest_of(0, 10))
     assert claimed(store, view(10), ManifestWriter(1, 0, "restored")).decision is Decision.KEEP
     with pytest.raises(FencedError):
@@ -90,13 +90,13 @@ def test_the_larger_log_start_counts() -> None:
     assert [each.base for each in claim.file.manifest.garbage] == [0, 10]
 
 
-def test_a_log_that_is_behind_goes_on_at_the_tiered_end() -> None:
+def test_lagging_log_continues_at_the_tiered_end() -> None:
     store = store_with(manifest_of(0, 10, 20, 30))
     claim = claimed(store, view(17))
     assert (claim.decision, claim.start_at, claim.cut_at) == (Decision.START_AT, 30, None)
 
 
-def test_an_empty_log_goes_on_at_the_tiered_end() -> None:
+def test_empty_log_continues_at_the_tiered_end() -> None:
     claim = claimed(store_with(manifest_of(0, 10, 20)), view(0, epochs=()))
     assert (claim.decision, claim.start_at) == (Decision.START_AT, 20)
 

@@ -157,11 +157,11 @@ async def chaos(seed: int, kind: type[Leader] = Leader) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_from_a_seed_what_is_listed_is_the_log_of_one_moment(seed: int) -> None:
+def test_listing_from_a_seed_equals_the_log_at_one_time(seed: int) -> None:
     run(chaos(seed))
 
 
-def test_the_state_would_be_wrong_if_a_leader_did_not_wait_for_what_it_inherited() -> None:
+def test_leader_that_does_not_wait_for_inherited_records_corrupts_the_state() -> None:
     class Hasty(Leader):
         def inherited(self, view: LogView) -> int:
             return 0
@@ -176,7 +176,7 @@ def test_the_state_would_be_wrong_if_a_leader_did_not_wait_for_what_it_inherited
     assert any(is_wrong(seed) for seed in range(40))
 
 
-def test_a_leader_that_starts_again_copies_nothing_anew() -> None:
+def test_restarted_leader_copies_no_segment_again() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
@@ -232,7 +232,7 @@ def test_an_empty_log_does_not_take_the_place_of_its_copy() -> None:
     run(scenario())
 
 
-def test_a_lost_log_is_told_to_take_over_the_copy() -> None:
+def test_lost_log_makes_the_copy_take_over() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)
@@ -249,7 +249,7 @@ def test_a_lost_log_is_told_to_take_over_the_copy() -> None:
     run(scenario())
 
 
-def test_what_an_unclean_leader_lacks_is_put_into_quarantine() -> None:
+def test_objects_missing_in_an_unclean_leader_are_quarantined() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         first = Leader(store, Replica(5), 1)

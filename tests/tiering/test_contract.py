@@ -55,7 +55,7 @@ def run(make_store: MakeStore, scenario: Scenario) -> None:
     asyncio.run(main())
 
 
-def test_what_is_created_is_read_with_the_version_that_was_told(make_store: MakeStore) -> None:
+def test_created_objects_are_read_with_the_returned_version(make_store: MakeStore) -> None:
     async def scenario(store: ObjectStore) -> None:
         version = await store.create("a/b/manifest", b"first")
         assert await store.get("a/b/manifest") == (b"first", version)
@@ -204,7 +204,7 @@ def test_a_cancelled_upload_leaves_nothing(make_store: MakeStore) -> None:
     run(make_store, scenario)
 
 
-def test_what_is_not_there_can_be_deleted(make_store: MakeStore) -> None:
+def test_missing_objects_can_be_deleted(make_store: MakeStore) -> None:
     async def scenario(store: ObjectStore) -> None:
         await store.put("a/b/object", b"")
         for _ in range(2):

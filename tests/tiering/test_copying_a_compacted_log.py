@@ -113,7 +113,7 @@ def test_a_segment_of_which_nothing_is_left_is_covered_by_its_neighbour(tmp_path
     assert [part.end for part in parts[:-1]] == [part.base for part in parts[1:]]
 
 
-def test_what_was_read_while_it_was_compacted_is_not_used(tmp_path: Path) -> None:
+def test_reads_concurrent_with_a_compaction_are_discarded(tmp_path: Path) -> None:
     log = filled(tmp_path)
     part = whole_parts(log)[0]
     chosen = to_copy(log, part)

@@ -90,7 +90,7 @@ def iterate_end(data: bytes) -> int:
     return max((header.next_offset for _, header in iterate_headers(data)), default=0)
 
 
-def test_what_two_leaders_copy_is_the_log_byte_for_byte(tmp_path: Path) -> None:
+def test_segments_copied_by_two_leaders_equal_the_log_byte_for_byte(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "store").mkdir()
         store = FolderStore(str(tmp_path / "store"))

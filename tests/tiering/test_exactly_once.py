@@ -231,7 +231,7 @@ def test_from_a_seed_leaders_zombies_and_faults_lose_nothing_and_leave_nothing(s
     run(chaos(seed))
 
 
-def test_an_unclean_leader_goes_on_where_its_history_parts_and_nothing_is_deleted() -> None:
+def test_unclean_leader_continues_where_its_history_diverges_and_nothing_is_deleted() -> None:
     async def scenario() -> None:
         store, truth = MemoryStore(), Truth()
         first = Leader(store, Replica(truth, 5), 1)

@@ -164,7 +164,7 @@ def test_garbage_that_a_snapshot_keeps_is_paged(monkeypatch: pytest.MonkeyPatch)
     run(scenario())
 
 
-def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader() -> None:
+def test_full_sweep_deletes_only_old_unlisted_objects_of_earlier_leaders() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20, epoch=5)
@@ -180,7 +180,7 @@ def test_a_full_sweep_takes_only_what_is_old_unlisted_and_of_an_earlier_leader()
     run(scenario())
 
 
-def test_a_sweep_looks_only_above_its_mark() -> None:
+def test_sweep_lists_only_above_its_mark() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20, epoch=5)
@@ -246,7 +246,7 @@ def test_another_incarnation_of_the_cluster_does_not_delete() -> None:
     run(scenario())
 
 
-def test_a_restored_cluster_goes_on_with_a_deletion_that_had_begun() -> None:
+def test_restored_cluster_continues_a_started_deletion() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 20)

@@ -71,7 +71,7 @@ def test_processes_that_race_create_each_object_once_and_lose_no_update(tmp_path
     assert list((tmp_path / WRITING).iterdir()) == []
 
 
-def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_is_not(
+def test_unfinished_files_of_a_killed_process_are_removed_and_those_of_a_live_one_are_not(
     tmp_path: Path,
 ) -> None:
     subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
@@ -118,7 +118,7 @@ def test_an_object_is_its_bytes_and_nothing_else(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "manifest").read_bytes() == b"{}"
 
 
-def test_a_version_is_new_even_if_the_clock_goes_back(tmp_path: Path) -> None:
+def test_version_is_new_even_if_the_clock_is_set_back(tmp_path: Path) -> None:
     files = FolderFiles(str(tmp_path))
     first = files.write("object", b"1", always)
     in_a_day = os.stat(tmp_path / "object").st_mtime_ns + 86_400 * 10**9
@@ -153,9 +153,7 @@ def test_keys_cannot_leave_the_folder_or_meet_its_own_files(tmp_path: Path, key:
         (errno.ENOENT, MissingObjectError, "is not in"),
     ],
 )
-def test_errors_of_the_disk_say_what_to_do(
-    tmp_path: Path, number: int, kind: type[StoreError], advice: str
-) -> None:
+def test_disk_errors_have_a_remedy(tmp_path: Path, number: int, kind: type[StoreError], advice: str) -> None:
     described = FolderFiles(str(tmp_path)).described(OSError(number, os.strerror(number)), "a/object")
     assert type(described) is kind
     assert advice in described.message

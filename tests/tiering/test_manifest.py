@@ -64,7 +64,7 @@ def test_an_entry_is_found_by_offset() -> None:
     assert manifest.tiered_end == 20
 
 
-def test_every_damaged_byte_is_noticed_and_the_message_says_what_to_do() -> None:
+def test_every_damaged_byte_is_detected_and_the_message_has_a_remedy() -> None:
     data = encode(manifest_of(0, 10))
     for position in range(len(data)):
         damaged = bytearray(data)
@@ -122,7 +122,7 @@ def test_a_later_epoch_claims_and_an_earlier_one_cannot() -> None:
         claim(claim(claimed, ManifestWriter(1, 0, "restored")), ManifestWriter(0, 99, "old cluster"))
 
 
-def test_what_lies_below_the_log_start_becomes_garbage() -> None:
+def test_segments_below_the_log_start_become_garbage() -> None:
     manifest = raise_log_start(manifest_of(0, 10, 20, 30), 25, NOW)
     assert [(each.base, each.end, each.since_ms) for each in manifest.garbage] == [
         (0, 10, NOW),
@@ -244,7 +244,7 @@ def test_epochs_of_a_part_are_those_its_records_have() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "raise", "cut", "page"]), st.integers(0, 120)), max_size=25)
 )
-def test_whatever_changes_come_every_offset_is_listed_once(changes: list[tuple[str, int]]) -> None:
+def test_every_offset_is_listed_once_with_any_changes(changes: list[tuple[str, int]]) -> None:
     with patch.object(manifest_changes, "PAGE_ENTRIES", 3):
         manifest, pages, ever = changed(changes)
     assert named(manifest, pages) == ever

@@ -105,7 +105,7 @@ def test_a_missing_bucket_is_not_a_missing_object(
         ("409 Conflict", "ConditionalRequestConflict", ObjectExistsError, "already exists"),
     ],
 )
-def test_each_refusal_says_what_to_do(status: str, code: str, kind: type[StoreError], advice: str) -> None:
+def test_each_rejection_has_a_remedy(status: str, code: str, kind: type[StoreError], advice: str) -> None:
     async def main() -> None:
         async with served(answering(status, code)) as port:
             with told(kind, advice, "s3://bucket"):
@@ -220,14 +220,14 @@ def unfinished_uploads(options: dict[str, str]) -> str:
         ("gs", {}, False),
     ],
 )
-def test_what_is_uploaded_to_s3_is_hashed_only_without_tls(
+def test_uploads_to_s3_are_hashed_only_without_tls(
     scheme: str, options: dict[str, str], unsigned: bool
 ) -> None:
     given = obstore_store._for_uploads(BucketUrl(scheme, BUCKET, ""), options)
     assert (given.get("unsigned_payload", given.get("aws_unsigned_payload")) == "true") is unsigned
 
 
-def test_s3_takes_what_is_not_hashed(s3: dict[str, str]) -> None:
+def test_s3_accepts_unhashed_payloads(s3: dict[str, str]) -> None:
     async def test() -> None:
         store = ObstoreStore(BucketUrl("s3", BUCKET, uuid.uuid4().hex), {**s3, "unsigned_payload": "true"})
         parts = [bytes([number]) * (16 << 20) for number in (1, 2)]

@@ -46,7 +46,7 @@ def test_a_url_names_a_store_and_its_prefix(tmp_path: Path) -> None:
         ("file:///no/such/folder", "Create it, or mount its disk"),
     ],
 )
-def test_a_bad_url_is_refused_with_advice_and_without_what_is_secret(url: str, advice: str) -> None:
+def test_invalid_url_is_rejected_with_a_hint_and_without_secrets(url: str, advice: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         open_store(url, {})
     assert advice in str(refusal.value)
@@ -71,7 +71,7 @@ def test_an_option_that_the_store_does_not_have_is_named(options: dict[str, str]
     assert "Debug source" not in str(refusal.value)
 
 
-def test_without_the_extra_one_is_told_how_to_install_it() -> None:
+def test_missing_extra_is_reported_with_the_command() -> None:
     program = """
 import sys
 sys.modules["obstore"] = None

@@ -58,7 +58,7 @@ class KeepsWhatIsDeleted(MemoryObjectStore):
         (KeepsWhatIsDeleted, "still exists"),
     ],
 )
-def test_a_store_that_lies_is_refused(kind: type[MemoryObjectStore], told: str) -> None:
+def test_inconsistent_store_is_rejected(kind: type[MemoryObjectStore], told: str) -> None:
     store = kind()
     with pytest.raises(UnsoundStoreError, match=told) as refusal:
         asyncio.run(probe(store))

@@ -106,7 +106,7 @@ def test_a_clock_that_jumps_ahead_begins_no_full_sweep(monkeypatch: pytest.Monke
     world.run(scenario)
 
 
-def test_what_is_sealed_is_copied_and_what_expires_is_deleted() -> None:
+def test_sealed_segments_are_copied_and_expired_ones_deleted() -> None:
     world = World()
 
     async def scenario(task: asyncio.Task[None]) -> None:
@@ -379,7 +379,7 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("is_busy", [True, False])
-def test_a_leader_whose_manifest_was_made_anew_claims_that_by_itself(is_busy: bool) -> None:
+def test_leader_whose_manifest_was_recreated_claims_it_automatically(is_busy: bool) -> None:
     world = World()
 
     async def scenario(task: asyncio.Task[None]) -> None:

@@ -43,7 +43,7 @@ async def repaired(store: MemoryStore) -> Any:
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
-def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_missing: bool) -> None:
+def test_manifest_is_rebuilt_from_footers_and_used_by_the_leader(is_missing: bool) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 40)
@@ -67,7 +67,7 @@ def test_a_manifest_is_made_from_the_footers_and_the_leader_goes_on_with_it(is_m
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
-def test_a_manifest_that_somebody_has_written_meanwhile_is_not_replaced(is_missing: bool) -> None:
+def test_concurrently_changed_manifest_is_not_replaced(is_missing: bool) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 40)
@@ -98,7 +98,7 @@ def test_with_pages_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario())
 
 
-def test_a_damaged_segment_is_left_out_and_named_and_what_lies_before_it_is_kept_aside() -> None:
+def test_damaged_segment_is_skipped_and_named_and_earlier_ones_are_kept() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
@@ -124,7 +124,7 @@ def test_a_chain_has_no_gap_and_no_overlap_and_reaches_the_highest_offset() -> N
 
 @pytest.mark.parametrize("written", [7, 37], ids=["less than was cut", "more than was cut"])
 @pytest.mark.parametrize("cut_at", [20, 23], ids=["between segments", "in a segment"])
-def test_what_an_unclean_election_has_cut_stays_cut(written: int, cut_at: int) -> None:
+def test_records_cut_by_an_unclean_election_stay_cut(written: int, cut_at: int) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 40)
@@ -144,7 +144,7 @@ def test_what_an_unclean_election_has_cut_stays_cut(written: int, cut_at: int) -
     run(scenario())
 
 
-def test_snapshots_and_clones_keep_what_they_read() -> None:
+def test_snapshots_and_clones_keep_the_objects_they_read() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)

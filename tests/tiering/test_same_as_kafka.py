@@ -125,7 +125,7 @@ def is_copied(subject: Subject) -> bool:
     return local == tiered + 1 and local > RECORDS - 2 * (1 << 20) // RECORD_BYTES
 
 
-def test_kafka_get_offsets_tells_the_same_of_both_tiers(both: Both) -> None:
+def test_kafka_get_offsets_returns_the_same_for_both_tiers(both: Both) -> None:
     for moment in ("earliest", "latest", "earliest-local", "latest-tiered", "max-timestamp"):
         assert both.barnabas.offset(moment) == both.kafka.offset(moment), moment
 
@@ -159,7 +159,7 @@ def test_offsets_by_time_are_the_same(both: Both) -> None:
         assert (first.offset, late.offset) == (0, -1)
 
 
-def test_kafka_delete_records_and_retention_move_the_log_start_alike(both: Both, tmp_path: Path) -> None:
+def test_kafka_delete_records_and_retention_move_the_log_start_equally(both: Both, tmp_path: Path) -> None:
     wanted = {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 100}], "version": 1}
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps(wanted))

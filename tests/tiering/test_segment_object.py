@@ -50,7 +50,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
-def test_what_is_built_is_read_back() -> None:
+def test_built_records_are_read_back() -> None:
     open_transactions = (OpenTransaction(7, 1, 110, True), OpenTransaction(8, 0, 190, None))
     segment = sealed(
         100, 200, epochs=((1, 0), (3, 150)), aborted=b"x" * 34, open_transactions=open_transactions
@@ -158,7 +158,7 @@ def test_the_first_batch_may_begin_below_the_base() -> None:
     assert footer.chunk_at(7) == 0
 
 
-def test_a_segment_that_is_not_what_it_should_be_is_not_copied() -> None:
+def test_invalid_segment_is_not_copied() -> None:
     for segment in (
         sealed(0, 30, batches(0, 30)[:-3]),  # torn
         sealed(0, 30, batches(0, 31)),  # too long

@@ -102,7 +102,7 @@ def test_names_are_given_once_and_are_plain() -> None:
     run(scenario())
 
 
-def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself() -> None:
+def test_clone_reads_segments_that_its_source_has_deleted_until_it_deletes_them() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await leader_with(store, 40)
@@ -133,7 +133,7 @@ def test_a_clone_reads_what_its_source_has_dropped_until_it_drops_it_itself() ->
     run(scenario())
 
 
-def test_a_deleted_clone_lets_its_source_go_and_a_deleted_source_waits_for_its_clone() -> None:
+def test_deleted_clone_releases_its_source_and_a_deleted_source_waits_for_its_clone() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)
@@ -168,7 +168,7 @@ def test_a_clone_of_a_clone_keeps_the_first_source() -> None:
     run(scenario())
 
 
-def test_a_topic_that_is_deleted_while_a_snapshot_keeps_it_goes_with_the_snapshot() -> None:
+def test_topic_deleted_while_a_snapshot_keeps_it_is_removed_with_the_snapshot() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await leader_with(store, 20)

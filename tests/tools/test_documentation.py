@@ -47,7 +47,7 @@ def test_the_page_of_apis_has_every_key_of_the_newest_kafka_with_its_versions_or
             assert versions == f"{first} to {last or first}"
 
 
-def test_what_is_served_needs_no_reason_why_not() -> None:
+def test_implemented_feature_has_no_unsupported_reason() -> None:
     assert not NOT_SERVED.keys() & {handler.request_class.api_key for handler in HANDLERS}
 
 

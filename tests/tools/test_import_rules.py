@@ -36,7 +36,7 @@ def test_the_server_may_use_sockets(src: Path) -> None:
     assert not complaints(src, "barnabas.network.listener", "import asyncio\nimport socket\n")
 
 
-def test_a_name_that_only_begins_alike_is_no_complaint(src: Path) -> None:
+def test_name_with_a_common_prefix_is_not_a_finding(src: Path) -> None:
     assert not complaints(src, "barnabas.log.log", "import socketserver_like\n")
 
 
@@ -68,7 +68,7 @@ def test_code_that_a_value_names_is_not_run(src: Path, call: str) -> None:
     "assignment",
     ["partition.log.config = 1", "log.folder = ''", "log.offsets.end += 1", "self._log.disk, x = 1, 2"],
 )
-def test_nobody_but_a_log_assigns_to_its_attributes(src: Path, assignment: str) -> None:
+def test_only_a_log_assigns_to_its_attributes(src: Path, assignment: str) -> None:
     (found,) = complaints(src, "barnabas.replication.follower", f"{assignment}\n")
     assert "only a log assigns" in found
     assert not complaints(src, "barnabas.log.truncation", f"{assignment}\n")

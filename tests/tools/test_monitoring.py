@@ -36,7 +36,7 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
     assert f"{len(ALARMS)} rules found" in done.stdout
 
 
-def test_prometheus_understands_what_the_boards_ask(tmp_path: Path) -> None:
+def test_prometheus_parses_the_queries_of_the_dashboards(tmp_path: Path) -> None:
     """As recording rules, which promtool parses."""
     lines = ["groups:", "  - name: boards", "    rules:"]
     for number, expression in enumerate(each for area in Area for each in _targets(area)):
@@ -70,7 +70,7 @@ def test_boards_ask_for_metrics_that_there_are() -> None:
                 assert name.removesuffix("_bucket") in sources, name
 
 
-def test_a_selector_keeps_what_it_had() -> None:
+def test_selector_keeps_its_registrations() -> None:
     at = 'job=~"$job",instance=~"$instance"'
     assert chosen('kafka_brokers > sum(barnabas_x{state="a"}[5m])') == (
         f'kafka_brokers{{{at}}} > sum(barnabas_x{{{at},state="a"}}[5m])'

@@ -53,7 +53,7 @@ def test_there_is_a_bound_in_all_and_one_for_each_prefix() -> None:
     )
 
 
-def test_only_what_is_open_and_has_no_timeout_counts() -> None:
+def test_only_open_transactions_without_a_timeout_count() -> None:
     assert len(opened("a-1", "a-2", timeout_ms=TIMEOUT_MS).shard.without_timeout) == 0
     journal = opened("a-1", "a-2")
     journal.end(True, name="a-1")

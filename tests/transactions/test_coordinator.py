@@ -326,7 +326,7 @@ def test_a_batch_does_not_overtake_one_that_must_be_sent_again(embedded: Embedde
 
 
 @pytest.mark.parametrize("version", [V1_PRODUCE, V2_PRODUCE])
-def test_a_coordinator_on_another_broker_is_asked_through_peers(
+def test_coordinator_on_another_broker_is_queried_through_peers(
     embedded: EmbeddedBroker, version: int
 ) -> None:
     broker = embedded.broker
@@ -379,7 +379,7 @@ def test_a_batch_waits_for_a_coordinator_that_moves(embedded: EmbeddedBroker, ve
 
 
 @pytest.mark.parametrize("version", [V1_PRODUCE, V2_PRODUCE])
-def test_a_fenced_broker_sends_producers_to_look_for_the_leader(
+def test_fenced_broker_sends_producers_to_the_new_leader(
     embedded: EmbeddedBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot ask the coordinator either, but a client that hears of that alone comes back for ever."""

@@ -170,7 +170,7 @@ def test_a_v2_producer_that_missed_the_end_of_its_transaction_recovers() -> None
     assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
-def test_a_producer_whose_id_was_forgotten_begins_anew() -> None:
+def test_producer_with_a_dropped_id_starts_over() -> None:
     journal = Journal()
     assert code_of(lambda: journal.initialize(ProducerIdAndEpoch(7, 3))) is ErrorCode.NONE
     assert journal.instance() == ProducerIdAndEpoch(100, 0)
@@ -188,7 +188,7 @@ def test_partitions_join_the_transaction(state: TransactionState) -> None:
     assert journal.get().started_ms == (NOW if state is S.ONGOING else NOW + 1)
 
 
-def test_adding_what_is_there_writes_nothing() -> None:
+def test_adding_existing_entries_writes_nothing() -> None:
     journal = journal_at(S.ONGOING)
     journal.add(TP)
     assert len(journal.log) == 1
@@ -221,7 +221,7 @@ def test_other_instances_are_refused(
     assert len(journal.log) == 1
 
 
-def test_an_unknown_id_is_told_so() -> None:
+def test_unknown_id_is_reported() -> None:
     journal = Journal()
     unknown = ProducerIdAndEpoch(1, 1)
     assert code_of(lambda: journal.add(TP, instance=unknown)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -230,7 +230,7 @@ def test_an_unknown_id_is_told_so() -> None:
         journal.shard.verify(NAME, unknown, [TP])
 
 
-def test_verification_tells_which_partitions_are_in_the_transaction() -> None:
+def test_verification_returns_the_partitions_of_the_transaction() -> None:
     journal = journal_at(S.ONGOING)
     assert journal.shard.verify(NAME, journal.instance(), [TP, OTHER]) == {
         TP: ErrorCode.NONE,
@@ -238,7 +238,7 @@ def test_verification_tells_which_partitions_are_in_the_transaction() -> None:
     }
 
 
-def test_the_epoch_that_fences_the_last_one_belongs_to_nobody() -> None:
+def test_epoch_that_fences_the_last_producer_is_not_assigned() -> None:
     journal = journal_at(S.EMPTY, epoch=LAST_EPOCH + 1)
     assert code_of(lambda: journal.add(TP)) is ErrorCode.PRODUCER_FENCED
 
@@ -318,7 +318,7 @@ def check_end(
         assert (journal.get().state, journal.get().epoch) == (expected, epoch)
 
 
-def test_v2_goes_on_with_another_producer_id_after_the_last_epoch() -> None:
+def test_v2_continues_with_another_producer_id_after_the_last_epoch() -> None:
     journal = journal_at(S.ONGOING, epoch=LAST_EPOCH, version=V2)
     last = journal.instance()
     journal.end(True, last, V2)
@@ -330,7 +330,7 @@ def test_v2_goes_on_with_another_producer_id_after_the_last_epoch() -> None:
     assert code_of(lambda: journal.end(False, last, V2)) is BAD
 
 
-def test_nobody_goes_on_with_the_epoch_that_fenced_the_last_one() -> None:
+def test_fencing_epoch_of_the_last_producer_is_not_reused() -> None:
     journal = journal_at(S.ONGOING, epoch=LAST_EPOCH, version=V2)
     last = journal.instance()
     journal.now_ms = NOW + TIMEOUT_MS + 1
@@ -355,7 +355,7 @@ def test_a_transaction_times_out_after_its_timeout_and_not_before() -> None:
     assert (aborted.state, aborted.epoch) == (S.PREPARE_ABORT, 4)
 
 
-def test_a_v2_producer_may_abort_what_has_timed_out_and_go_on() -> None:
+def test_v2_producer_may_abort_a_timed_out_transaction_and_continue() -> None:
     journal = journal_at(S.ONGOING, version=V2)
     late = journal.instance()
     journal.run(journal.shard.abort_timed_out(NAME, V2, NOW + TIMEOUT_MS + 1))
@@ -365,7 +365,7 @@ def test_a_v2_producer_may_abort_what_has_timed_out_and_go_on() -> None:
     assert journal.instance() == ProducerIdAndEpoch(7, 4)
 
 
-def test_completing_something_else_than_what_was_decided_does_nothing() -> None:
+def test_completing_a_different_outcome_has_no_effect() -> None:
     journal = journal_at(S.PREPARE_COMMIT)
     decided = journal.get()
     journal.complete()

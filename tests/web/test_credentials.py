@@ -43,7 +43,7 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_user_with_its_password_and_the_bearer_of_a_token_are_let_in(users: Path, tokens: Path) -> None:
+def test_user_with_a_password_and_bearer_of_a_token_are_authenticated(users: Path, tokens: Path) -> None:
     credentials = HttpCredentials(str(users), str(tokens))
     assert credentials.accept(head(basic(f"prometheus:{PASSWORD}")))
     assert credentials.accept(head(basic("bob:second").replace("Basic", "bAsIc")))
@@ -80,12 +80,12 @@ def test_cve_2025_61673_an_absent_or_wrong_credential_is_refused(
     assert not HttpCredentials(str(users), str(tokens)).accept(head(*authorizations))
 
 
-def test_a_scheme_without_its_file_lets_nobody_in(users: Path, tokens: Path) -> None:
+def test_scheme_without_its_file_authenticates_no_user(users: Path, tokens: Path) -> None:
     assert not HttpCredentials(users_file=str(users)).accept(head(f"Bearer {TOKEN}"))
     assert not HttpCredentials(tokens_file=str(tokens)).accept(head(basic(f"prometheus:{PASSWORD}")))
 
 
-def test_a_file_that_changes_is_read_again_and_one_that_is_gone_lets_nobody_in(users: Path) -> None:
+def test_changed_file_is_reloaded_and_a_missing_one_authenticates_no_user(users: Path) -> None:
     credentials = HttpCredentials(str(users))
     users.write_text("prometheus:another one\n")
     assert not credentials.accept(head(basic(f"prometheus:{PASSWORD}")))
@@ -99,9 +99,7 @@ def test_a_file_that_changes_is_read_again_and_one_that_is_gone_lets_nobody_in(u
 
 
 @pytest.mark.parametrize("content", [None, "", "# nobody\n"])
-def test_a_file_that_is_missing_or_empty_stops_the_start_with_a_sentence(
-    tmp_path: Path, content: str | None
-) -> None:
+def test_missing_or_empty_file_fails_the_start_with_a_message(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "tokens"
     if content is not None:
         path.write_text(content)

@@ -113,7 +113,7 @@ def test_anything_else_is_refused(request_bytes: bytes, status: int) -> None:
 
 
 @scenario
-async def test_a_client_that_says_nothing_does_not_hold_up_the_stop() -> None:
+async def test_silent_client_does_not_delay_the_stop() -> None:
     async with monitoring(limits=MetricsServerLimits(request_seconds=3600)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await async_until(lambda: bool(server._open))
@@ -178,7 +178,7 @@ async def test_answers_for_slow_readers_are_not_kept_in_many_copies() -> None:
 
 
 @scenario
-async def test_those_who_ask_together_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
     rendered = []
 
     def render(registry: Registry) -> list[str]:

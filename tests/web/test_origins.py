@@ -47,5 +47,5 @@ def test_a_change_comes_from_our_own_pages_or_from_no_browser(headers: dict[str,
         ("", False),
     ],
 )
-def test_a_name_that_somebody_points_at_this_machine_is_not_this_machine(host: str, ours: bool) -> None:
+def test_foreign_name_of_this_machine_is_not_local(host: str, ours: bool) -> None:
     assert is_loopback_host(host) is ours

@@ -129,7 +129,7 @@ def folders_of(data: Path, topic: str) -> list[str]:
     return [path.name for path in data.glob(f"{topic}*") if partition_of_folder(path.name) is not None]
 
 
-def test_clients_are_told_the_host_at_which_they_have_reached_the_node(tmp_path: Path) -> None:
+def test_clients_get_the_host_through_which_they_connected(tmp_path: Path) -> None:
     with Node(tmp_path / "data", host="0.0.0.0").start(2) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
         brokers = admin.list_topics(timeout=30).brokers.values()

@@ -56,7 +56,7 @@ def test_any_free_port_stays_any_free_port() -> None:
         (257, {}, "choose from 1 to 256"),
     ],
 )
-def test_what_cannot_run_together_is_refused(count: int, settings: dict[str, str], words: str) -> None:
+def test_incompatible_options_are_rejected(count: int, settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         node(count, **settings)
 

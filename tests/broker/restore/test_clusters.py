@@ -16,7 +16,7 @@ from tests.support.zookeeper import require_zookeeper
 RECORDS = 2500
 
 
-def test_brokers_with_empty_folders_serve_what_was_copied(tmp_path: Path) -> None:
+def test_brokers_with_empty_folders_serve_copied_records(tmp_path: Path) -> None:
     require_zookeeper()
     (tmp_path / "bucket").mkdir()
     store = Store(f"file://{tmp_path}/bucket")

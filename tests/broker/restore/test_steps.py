@@ -69,7 +69,7 @@ def restore(store: Store, data: Path, die_at: RestoreStep | None = None, visit: 
         (RestoreStep.STATE_WRITTEN, 1),
     ],
 )
-def test_a_death_at_each_step_is_mended_by_running_it_again(
+def test_repeating_the_command_repairs_a_crash_at_each_step(
     lost: tuple[Lost, Path], store: Store, tmp_path: Path, step: RestoreStep, visit: int
 ) -> None:
     data = tmp_path / "new"
@@ -134,7 +134,7 @@ def test_a_topic_that_only_the_store_knows_is_adopted(store: Store, tmp_path: Pa
         assert len(taken) > 1000
 
 
-def test_a_broker_without_the_store_does_not_lead_what_was_restored(store: Store, tmp_path: Path) -> None:
+def test_broker_without_the_store_does_not_lead_restored_partitions(store: Store, tmp_path: Path) -> None:
     restore(store, tmp_path / "new")
     with EmbeddedBroker(data_dir=tmp_path / "new") as broker:
         partition = broker.broker.replicas.by_name["clicks"][0]

@@ -53,7 +53,7 @@ def errors(broker: EmbeddedBroker, *names: str) -> dict[str, int]:
     return {topic.name: topic.error_code for topic in answer.topics}
 
 
-def test_what_no_acl_allows_is_denied_until_one_does(broker: EmbeddedBroker) -> None:
+def test_actions_are_denied_until_an_acl_allows_them(broker: EmbeddedBroker) -> None:
     assert errors(broker, "orders") == {"orders": DENIED}
     create, see = on_topic("orders", Operation.CREATE), on_topic("orders", Operation.DESCRIBE)
     change(broker, see)

@@ -66,7 +66,7 @@ def told(written: AuditLog) -> list[tuple[str, bool]]:
     return seen(written)
 
 
-def test_denials_and_changes_are_events_unless_the_settings_say_otherwise() -> None:
+def test_denials_and_changes_are_events_by_default() -> None:
     assert told(log()) == [("WRITE", False), ("CREATE", True), ("CREATE", False)]
     assert told(log(events=frozenset({"admin"}))) == [("CREATE", True)]
     assert len(told(log(events=frozenset({"allowed", "denied"})))) == 4
@@ -77,7 +77,7 @@ def test_denials_and_changes_are_events_unless_the_settings_say_otherwise() -> N
     assert len(told(log(principals=Selection.of(["User:alice", "User:bob"])))) == 3
 
 
-def test_what_brokers_do_for_each_other_is_no_event() -> None:
+def test_requests_between_brokers_are_not_audited() -> None:
     written = log(events=frozenset({"allowed"}))
     broker = RequestContext(Principal("User", "broker"), "BROKERS", "10.0.0.2", is_privileged=True)
     written.decided(broker, "Produce", Action(Operation.WRITE, ResourceType.TOPIC, TOPIC), True)
@@ -87,7 +87,7 @@ def test_what_brokers_do_for_each_other_is_no_event() -> None:
     assert len(written.take()) == 1
 
 
-def test_what_does_not_fit_is_counted_and_told() -> None:
+def test_oversized_values_are_counted_and_reported() -> None:
     written = log(limit=2)
     for _ in range(5):
         written.decided(ALICE, "Produce", WRITE, False)
@@ -145,7 +145,7 @@ def events_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_who_did_what_is_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBroker, Path]) -> None:
+def test_audit_events_are_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBroker, Path]) -> None:
     broker, path = audited
     logged_in(broker.port, "alice", "guessed-" + PASSWORD).close()
     with logged_in(broker.port, "admin") as admin:
@@ -176,7 +176,7 @@ def test_who_did_what_is_in_the_file_and_in_the_topic(audited: tuple[EmbeddedBro
     assert PASSWORD.encode() not in segment.read_bytes()
 
 
-def test_what_has_just_happened_is_written_by_a_broker_that_stops(tmp_path: Path) -> None:
+def test_latest_events_are_written_by_a_stopping_broker(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     with EmbeddedBroker({"authorizer.class.name": STANDARD, "barnabas.audit.file": str(path)}) as broker:
         with RawConnection(broker.port) as connection:

@@ -39,7 +39,7 @@ def test_each_listener_with_sasl_offers_its_mechanisms() -> None:
     }
 
 
-def test_a_session_is_as_long_as_the_nearest_setting_says() -> None:
+def test_session_length_comes_from_the_most_specific_setting() -> None:
     made = authentication(
         **{
             "connections.max.reauth.ms": "3000",
@@ -53,7 +53,7 @@ def test_a_session_is_as_long_as_the_nearest_setting_says() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAYN", "plain"])
-def test_a_mechanism_that_nobody_knows_is_refused(mechanism: str) -> None:
+def test_unknown_mechanism_is_rejected(mechanism: str) -> None:
     text = refusal(**{"sasl.enabled.mechanisms": mechanism})
 
     assert f"The listener SASL_PLAINTEXT offers {mechanism} (sasl.enabled.mechanisms)" in text

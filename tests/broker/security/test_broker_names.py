@@ -32,7 +32,7 @@ def asks(name: str, listener: str = "IN", client_id: str | None = None) -> Reque
     return RequestContext(principal, listener, "127.0.0.1", client_id, is_privileged=True)
 
 
-def test_who_has_the_brokers_own_name_or_is_a_super_user_is_a_broker() -> None:
+def test_brokers_principal_and_super_users_are_brokers() -> None:
     settings = config(**{"super.users": "User:admin;User:other"})
     judge = judge_of(settings)
 
@@ -43,7 +43,7 @@ def test_who_has_the_brokers_own_name_or_is_a_super_user_is_a_broker() -> None:
     ]
 
 
-def test_who_may_do_cluster_action_is_a_broker() -> None:
+def test_principal_with_cluster_action_is_a_broker() -> None:
     settings = config(**{"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"})
     authorizer = authorizer_from(settings, frozenset())
     assert authorizer is not None
@@ -70,7 +70,7 @@ def test_while_the_listener_is_changed_brokers_are_known_on_both() -> None:
     assert not judge_of(settings)(asks("alice"))
 
 
-def test_where_nothing_tells_brokers_from_others_everybody_is_one() -> None:
+def test_all_certificates_are_of_brokers_without_a_rule() -> None:
     settings = config(**{"inter.broker.listener.name": "OUT"})
 
     assert judge_of(settings)(asks("alice"))
@@ -104,20 +104,20 @@ def test_a_broker_knows_its_own_name_by_its_certificate(tmp_path: Path) -> None:
     assert not own_names(with_certificates(tmp_path, **{"ssl.client.auth": "none"})).principals
 
 
-def test_super_users_say_which_certificates_are_of_brokers(tmp_path: Path) -> None:
+def test_super_users_determine_the_certificates_of_brokers(tmp_path: Path) -> None:
     judge = judge_of(with_certificates(tmp_path, **{"super.users": "User:CN=two.example"}))
     wanted = ["CN=one.example", "CN=two.example"]
     assert [name for name in (*wanted, "CN=alice") if judge(asks(name, "SSL"))] == wanted
 
 
-def test_the_authorizer_says_which_certificates_are_of_brokers(tmp_path: Path) -> None:
+def test_authorizer_determines_the_certificates_of_brokers(tmp_path: Path) -> None:
     settings = with_certificates(tmp_path, **STANDARD)
     authorizer = authorizer_from(settings, own_names(settings).principals)
     judge = judge_of(settings, authorizer)
     assert [name for name in ("CN=one.example", "CN=alice") if judge(asks(name, "SSL"))] == ["CN=one.example"]
 
 
-def test_certificates_of_any_name_are_of_brokers_where_nothing_says_which(tmp_path: Path) -> None:
+def test_certificates_of_any_name_are_of_brokers_without_a_rule(tmp_path: Path) -> None:
     """Each broker may have one in its own name, and the others do not know it."""
     assert judge_of(with_certificates(tmp_path))(asks("CN=two.example", "SSL"))
 
@@ -135,14 +135,14 @@ def test_no_client_id_makes_a_broker(client_id: str) -> None:
     assert not names_of(clear).is_authenticated_broker(asks("", "OUT", client_id))
 
 
-def test_who_comes_where_only_brokers_come_is_one() -> None:
+def test_connection_on_the_broker_listener_is_a_broker() -> None:
     apart = config(**{"inter.broker.listener.name": "OUT"})
     assert names_of(apart).is_authenticated_broker(asks("", "OUT"))
     unprivileged = asks("", "OUT").unprivileged()
     assert not names_of(apart).is_authenticated_broker(unprivileged)
 
 
-def test_nobody_without_a_name_is_surely_a_broker_whatever_it_may_do() -> None:
+def test_certificate_without_a_name_is_not_a_broker_whatever_its_rights() -> None:
     """`User:ANONYMOUS` has to be a super user where brokers do not authenticate, and is everybody."""
     settings = config(
         **{

@@ -153,6 +153,6 @@ def test_metrics_have_no_secret(running: Running) -> None:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_a_message_that_is_printed_hides_what_is_secret_in_it(message: object) -> None:
+def test_printed_message_hides_its_secrets(message: object) -> None:
     assert MARK not in repr(message)
     assert "<hidden>" in repr(message)

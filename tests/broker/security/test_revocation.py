@@ -38,7 +38,7 @@ def test_a_token_is_neither_its_owners_password_nor_another_token() -> None:
     assert not revoked_by([DELETED]).was_used_in(login(SHA_256, owner, "t1"))
 
 
-def test_who_is_about_to_log_in_begins_again() -> None:
+def test_connection_before_its_login_starts_over() -> None:
     """The broker may have shown it the salt of the old password."""
     revoked = revoked_by([DELETED])
     assert revoked.was_used_in(login(SHA_512, None))

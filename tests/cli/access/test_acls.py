@@ -42,9 +42,7 @@ def test_a_star_alone_means_everything_and_hosts_may_be_networks(cli: Cli, guard
     }
 
 
-def test_rules_are_listed_by_what_they_decide_and_removed_as_they_were_made(
-    cli: Cli, guarded: EmbeddedBroker
-) -> None:
+def test_rules_are_listed_by_effect_and_removed_as_created(cli: Cli, guarded: EmbeddedBroker) -> None:
     cli.ok("acls", "allow", "User:alice", "read,write", "--topic", "orders.*", "--topic", "payments")
     cli.ok("acls", "deny", "User:eve", "read", "--topic", "*")
     about = cli.ok("acls", "list", "--topic", "orders.eu", "-o", "json").json
@@ -78,7 +76,7 @@ def test_rules_are_listed_by_what_they_decide_and_removed_as_they_were_made(
         (("explain", "User:alice", "read"), "the name of the topic is missing"),
     ],
 )
-def test_wrong_use_says_what_to_write(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+def test_usage_errors_have_a_remedy(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     ended = cli("acls", *arguments)
     assert (ended.code, words in ended.err) == (2, True), ended
 
@@ -112,7 +110,7 @@ def test_a_decision_is_explained_by_the_rule_behind_it(cli: Cli) -> None:
     assert "denied: " in cli.ok("acls", "explain", "User:bob", "write", "orders.eu").err
 
 
-def test_without_an_authorizer_the_command_says_so(broker: EmbeddedBroker) -> None:
+def test_missing_authorizer_is_reported(broker: EmbeddedBroker) -> None:
     ended = Cli(broker.bootstrap_servers)("acls", "allow", "User:alice", "read", "--topic", "x")
     assert ended.code == 1
     assert "authorizer.class.name" in ended.err

@@ -66,7 +66,7 @@ def test_rates_are_read_as_people_write_them(text: str, bytes_a_second: float) -
         (("set", "--user", "a", "--requests", "half"), "not a valid percentage"),
     ],
 )
-def test_wrong_use_says_what_to_write(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
+def test_usage_errors_have_a_remedy(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     ended = cli("quotas", *arguments)
     assert (ended.code, words in ended.err) == (2, True), ended
 

@@ -48,7 +48,7 @@ def test_a_token_is_made_listed_renewed_and_ended(
     assert "No visible tokens" in cli.ok("tokens", "list", *alice).err
 
 
-def test_refusals_say_what_to_do(cli: Cli, alice: list[str]) -> None:
+def test_rejections_have_a_remedy(cli: Cli, alice: list[str]) -> None:
     assert "log in as a user" in cli("tokens", "create").err
     assert "unknown token" in cli("tokens", "renew", "AAAA", *alice).err
     assert "base64" in cli("tokens", "expire", "what?", *alice).err

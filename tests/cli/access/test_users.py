@@ -78,7 +78,7 @@ def test_a_missing_user_is_an_error(cli: Cli, command: tuple[str, ...], message:
     assert (ended.code, message in ended.err) == (1, True)
 
 
-def test_wrong_use_says_what_to_write(cli: Cli, tmp_path: Path) -> None:
+def test_usage_errors_have_a_remedy(cli: Cli, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
     cases = {

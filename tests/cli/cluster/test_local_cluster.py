@@ -252,7 +252,7 @@ def test_a_node_alone_grows_into_a_cluster_with_its_topics_and_records(
             end(process)
 
 
-def test_what_is_no_node_alone_cannot_be_adopted(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
+def test_cluster_without_a_single_node_cannot_be_adopted(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
     ended = run("cluster", "adopt", "--data", str(tmp_path), "--zookeeper", f"{zookeeper.address}/x")
     assert ended.returncode == 1
     assert "there is nothing to adopt" in ended.stderr

@@ -62,7 +62,9 @@ def records(cli: Cli, topic: str) -> set[str]:
 ALL_RECORDS = {f"record {number}" for number in range(60)}
 
 
-def test_the_status_counts_what_brokers_hold_and_lead(cluster: EmbeddedCluster, cli: Cli, topic: str) -> None:
+def test_status_counts_replicas_and_leaders_of_brokers(
+    cluster: EmbeddedCluster, cli: Cli, topic: str
+) -> None:
     until(lambda: cli.ok("cluster", "status", "-o", "json").json["under_replicated"] == [])
     status = cli.ok("cluster", "status", "-o", "json").json
     assert status["controller_id"] == cluster.controller()
@@ -110,7 +112,7 @@ def test_a_drained_broker_holds_nothing(cli: Cli, topic: str) -> None:
     assert cli.ok("cluster", "drain", "3").err.startswith("Broker 3 has no replicas left")
 
 
-def test_a_broker_that_nobody_can_replace_is_not_drained(cli: Cli, topic: str) -> None:
+def test_broker_without_a_replacement_is_not_drained(cli: Cli, topic: str) -> None:
     cli.ok("cluster", "move", topic, "--to", "1,2,3", "--yes")
     refused = cli("cluster", "drain", "3", "--yes")
     assert refused.code == 1

@@ -75,7 +75,7 @@ def test_topics_records_and_offsets_come_back(cli: Cli, store: Store, lost: Lost
         assert committed_offsets(broker) == bounded
 
 
-def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
+def test_impossible_restores_are_reported(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "photo.jpg").write_bytes(b"not ours")
@@ -119,7 +119,7 @@ def test_what_cannot_be_restored_is_said(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
-def test_a_bucket_that_is_missing_is_said(cli: Cli, store: Store, tmp_path: Path) -> None:
+def test_missing_bucket_is_reported(cli: Cli, store: Store, tmp_path: Path) -> None:
     new = ("--data", str(tmp_path / "new"), "--yes")
     missing = cli("cluster", "restore", "s3://no-such-bucket", *new, *store.arguments)
     assert (missing.code, "does not exist" in missing.err) == (1, True), missing

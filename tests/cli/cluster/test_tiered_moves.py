@@ -33,7 +33,7 @@ def remote_size(log: Log) -> int:
     return log.remote.size_bytes
 
 
-def test_a_plan_says_what_is_copied_and_what_stays_in_the_store(brokers: Brokers) -> None:
+def test_plan_lists_copied_and_remaining_objects(brokers: Brokers) -> None:
     cli = Cli(brokers.bootstrap_servers)
     create(brokers, "clicks", replicas=1)
     (first,) = brokers.state("clicks").replicas

@@ -135,7 +135,7 @@ def test_nothing_is_changed_without_consent_or_without_need(cli: Cli, data: Path
     assert (data / "orders-0" / f"{0:020d}.log").read_bytes() == before
 
 
-def test_a_dump_stops_at_damage_and_says_so(cli: Cli, data: Path) -> None:
+def test_dump_stops_at_damage_and_reports_it(cli: Cli, data: Path) -> None:
     damage(data, 2)
     dumped = cli("log", "dump", str(data / "orders-0"))
     assert dumped.code == 1

@@ -40,7 +40,7 @@ def test_broken_yaml_ends_a_run_before_spark_starts(cli: Cli, tmp_path: Path) ->
     assert not (tmp_path / "x" / "storage").exists()
 
 
-def test_feeding_writes_what_the_generator_makes(cli: Cli, tmp_path: Path) -> None:
+def test_feeding_writes_the_generated_records(cli: Cli, tmp_path: Path) -> None:
     cli.ok("pipeline", "init", str(tmp_path / "x"), "-t", "enrich")
     settings = ("-X", f"barnabas.bootstrap.servers={cli.bootstrap}")
     said = cli.ok("pipeline", "feed", str(tmp_path / "x"), "--records", "300", *settings).err

@@ -132,7 +132,7 @@ def for_sparks_runner(name: str, folder: Path, servers: str) -> Workbench:
     return bench
 
 
-def test_a_run_of_ours_goes_on_until_it_is_told_to_end(cli: Cli, make: Callable[..., Path]) -> None:
+def test_own_run_continues_until_it_is_stopped(cli: Cli, make: Callable[..., Path]) -> None:
     folder = make("our-runner")
     cli.ok("pipeline", "feed", str(folder), "--records", str(RECORDS))
     command = [str(PROGRAMS / "barnabas"), "pipeline", "run", str(folder), "--continuous"]
@@ -173,7 +173,7 @@ def rows_of_traffic(cli: Cli, folder: Path) -> int:
         ("127.0.0.1:1", "No broker answers at 127.0.0.1:1."),
     ],
 )
-def test_what_a_pipeline_cannot_read_is_said_in_a_sentence(
+def test_unreadable_pipeline_input_is_reported(
     cli: Cli, make: Callable[..., Path], servers: str | None, sentence: str
 ) -> None:
     folder = make("not-there", servers or cli.bootstrap)

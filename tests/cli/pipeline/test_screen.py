@@ -13,7 +13,7 @@ from barnabas.pipelines.running.status import StatusFile
 SPEC = "{name: shop, storage: 'file:///tmp/shop', libraries: [{glob: {include: transformations/**}}]}"
 
 
-def test_status_names_what_fires_from_the_first_moment_to_the_end(tmp_path: Path) -> None:
+def test_status_names_a_firing_alarm_from_start_to_end(tmp_path: Path) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
     firing = ["slow requests of cart"]
     with _StatusScreen(read_pipeline(tmp_path)) as screen:
@@ -29,7 +29,7 @@ def test_status_names_what_fires_from_the_first_moment_to_the_end(tmp_path: Path
     assert (ended.state, ended.alarms) == ("stopped", [])
 
 
-def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
+def test_status_shows_late_records(tmp_path: Path) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
     with _StatusScreen(read_pipeline(tmp_path)) as screen:
         screen.show([FlowProgress("traffic", rows=1_500, late=37)])
@@ -38,7 +38,7 @@ def test_status_shows_what_came_too_late(tmp_path: Path) -> None:
     assert [line.split()[-1] for line in shown.splitlines()[:2]] == ["LATE", "37"]
 
 
-def test_a_run_says_at_its_end_what_it_left_out() -> None:
+def test_run_reports_skipped_tests_at_its_end() -> None:
     flows = [FlowProgress("traffic", rows=1_500, late=37), FlowProgress("pages", rows=900)]
     assert last_words("shop", flows) == [
         "shop: 2 flows are done, the largest with 1,500 rows.",

@@ -37,7 +37,7 @@ def test_a_job_that_was_accepted_is_not_given_out_again(cli: Cli, topic: str, gr
     assert not_done(cli, topic, group) == 0
 
 
-def test_a_new_group_begins_with_the_oldest_job_unless_it_is_told_otherwise(cli: Cli, topic: str) -> None:
+def test_new_group_starts_with_the_oldest_job_by_default(cli: Cli, topic: str) -> None:
     cli.ok("queue", "publish", topic, "old")
     number = next(_numbers)
     assert take(cli, topic, f"new-{number}", "--then", "accept")[0]["value"] == "old"
@@ -51,7 +51,7 @@ def test_a_job_that_was_given_back_is_delivered_once_more(cli: Cli, topic: str, 
     assert take(cli, topic, group, "--then", "accept")[0]["deliveries"] == 2
 
 
-def test_who_has_the_receipt_answers_for_a_held_job(cli: Cli, topic: str, group: str) -> None:
+def test_holder_of_the_receipt_acknowledges_a_held_job(cli: Cli, topic: str, group: str) -> None:
     cli.ok("queue", "publish", topic, "held")
     receipt = str(take(cli, topic, group)[0]["receipt"])
     assert cli("queue", "take", topic, "-g", group, "-w", "100ms").code == 1
@@ -88,7 +88,7 @@ def test_a_status_names_the_members_of_the_group(cli: Cli, topic: str, group: st
     assert group in cli.ok("queue", "status", topic, "-g", group).out
 
 
-def test_wrong_use_is_told_from_failure(cli: Cli, topic: str, group: str) -> None:
+def test_usage_errors_are_distinguished_from_failures(cli: Cli, topic: str, group: str) -> None:
     assert cli("queue", "ack", "no receipt").code == 2
     assert cli("queue", "take", topic, "-w", "soon").code == 2
     assert cli("queue", "take", topic, "--then", "accept", "--exec", "true").code == 2

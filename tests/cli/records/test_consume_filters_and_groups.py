@@ -36,7 +36,7 @@ def test_a_filter_that_is_none_is_refused_with_its_column(cli: Cli, topic: str) 
     assert "column 22: expected an expression, found the end" in refused.err
 
 
-def test_a_group_goes_on_behind_what_was_written(cli: Cli, topic: str, new_name: Callable[[], str]) -> None:
+def test_group_continues_after_written_records(cli: Cli, topic: str, new_name: Callable[[], str]) -> None:
     group = new_name()
     cli.ok("produce", topic, "-p", "0", stdin="1\n2\n3\n")
     arguments = ("consume", topic, "--group", group, "-s", "beginning")
@@ -47,7 +47,7 @@ def test_a_group_goes_on_behind_what_was_written(cli: Cli, topic: str, new_name:
     assert described["lag"] == 0
 
 
-def test_a_group_with_a_filter_commits_what_it_has_looked_at(
+def test_group_with_a_filter_commits_scanned_offsets(
     cli: Cli, topic: str, new_name: Callable[[], str]
 ) -> None:
     group = new_name()

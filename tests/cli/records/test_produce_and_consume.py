@@ -58,7 +58,7 @@ def test_files_are_sent_line_by_line_or_whole(cli: Cli, topic: str, tmp_path: Pa
     ("start", "expected"),
     [("beginning", "abc"), ("end", ""), ("1", "bc"), ("-1", "c"), ("2020-01-01", "abc")],
 )
-def test_reading_starts_where_it_is_told_to(cli: Cli, topic: str, start: str, expected: str) -> None:
+def test_reading_starts_at_the_requested_position(cli: Cli, topic: str, start: str, expected: str) -> None:
     cli.ok("produce", topic, "-v", "a", "-v", "b", "-v", "c", "-p", "0")
     assert cli.ok("consume", topic, "-p", "0", "--from", start, "-e", "-f", "%v").out == expected
 

@@ -30,7 +30,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize(("kind", "text"), [("AVRO", AVRO), ("JSON", JSON), ("PROTOBUF", PROTOBUF)])
-def test_what_produce_encodes_consume_decodes(broker: EmbeddedBroker, kind: str, text: str) -> None:
+def test_produce_and_consume_formats_round_trip(broker: EmbeddedBroker, kind: str, text: str) -> None:
     topic, cli = broker.create_topic(), Cli(broker.bootstrap_servers)
     with SchemaClient(broker.registry_url) as client:
         client.register(f"{topic}-value", Schema(kind, text))

@@ -38,7 +38,7 @@ def test_rows_come_as_a_table_json_csv_or_parquet(cli: Cli, orders: str) -> None
     assert rows == [{name: str(value) for name, value in row.items()} for row in expected]
 
 
-def test_parquet_goes_to_a_file(broker: EmbeddedBroker, orders: str, tmp_path: Path) -> None:
+def test_parquet_is_written_to_a_file(broker: EmbeddedBroker, orders: str, tmp_path: Path) -> None:
     query = QUERY.format(topic=orders)
     command = [
         sys.executable,
@@ -75,7 +75,7 @@ def test_a_schema_may_be_given_and_bad_values_are_counted(cli: Cli, orders: str)
     assert found.err == "1 value did not fit the schema: their fields are null, _error says why.\n"
 
 
-def test_explain_says_what_was_read(cli: Cli, orders: str) -> None:
+def test_explain_lists_the_ranges_read(cli: Cli, orders: str) -> None:
     found = cli.ok("sql", f'select sum(amount) from "{orders}" where _partition = 0', "--explain")
     last = found.out.splitlines()[-1]
     assert last.startswith(f"{orders}: ")
@@ -83,7 +83,7 @@ def test_explain_says_what_was_read(cli: Cli, orders: str) -> None:
     assert f"{orders}-1[" not in last
 
 
-def test_what_cannot_be_asked_is_refused_in_a_sentence(cli: Cli, orders: str, tmp_path: Path) -> None:
+def test_impossible_queries_are_rejected_with_a_message(cli: Cli, orders: str, tmp_path: Path) -> None:
     for query, says in (
         ("selec", "not a query over topics: syntax error"),
         ("select * from nothing", "nothing"),

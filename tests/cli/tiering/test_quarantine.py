@@ -30,7 +30,7 @@ def cut_in_half(tiered: Tiered, topic: str) -> Manifest:
     return after
 
 
-def test_what_is_in_quarantine_is_shown_and_stays(cli: Cli, tiered: Tiered) -> None:
+def test_quarantined_objects_are_listed_and_stay(cli: Cli, tiered: Tiered) -> None:
     topic = tiered.topic()
     store = ("--store", tiered.url)
     assert f"Nothing of {topic} is in quarantine" in cli.ok("tier", "quarantine", topic, *store).err

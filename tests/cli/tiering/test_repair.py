@@ -28,7 +28,7 @@ def copied(tiered: Tiered, tmp_path: Path) -> Tiered:
     return Tiered(tiered.broker, Path(shutil.copytree(tiered.bucket, tmp_path / "copy")))
 
 
-def test_damaged_and_lost_manifests_are_mended_and_the_topic_is_readable_again(tiered: Tiered) -> None:
+def test_damaged_and_lost_manifests_are_repaired_and_the_topic_is_readable_again(tiered: Tiered) -> None:
     topic = tiered.topic(partitions=2)
     cli = Cli(tiered.broker.bootstrap_servers)
     damaged, lost = tiered.manifest(topic, 0), tiered.manifest(topic, 1)

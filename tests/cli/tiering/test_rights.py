@@ -32,7 +32,7 @@ def allow(kind: ResourceType, name: str, operation: Operation) -> AclBinding:
     return AclBinding(kind, name, PatternType.LITERAL, EVERYBODY, "*", operation, Permission.ALLOW)
 
 
-def test_a_topic_and_brokers_are_shown_to_those_who_may_describe_them(broker: EmbeddedBroker) -> None:
+def test_topic_and_brokers_are_shown_to_users_who_may_describe_them(broker: EmbeddedBroker) -> None:
     cli = Cli(broker.bootstrap_servers)
     creating = [
         allow(ResourceType.TOPIC, "clicks", operation) for operation in (Operation.CREATE, Operation.DESCRIBE)

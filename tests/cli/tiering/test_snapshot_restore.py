@@ -82,7 +82,7 @@ def test_readers_of_committed_records_see_the_same_in_a_clone(cli: Cli, tiered: 
     assert [r[1] for r in read(tiered.broker, "paid", isolation_level="read_committed")[-3:]] == [0, 1, 2]
 
 
-def test_an_interrupted_restore_goes_on(
+def test_interrupted_restore_continues(
     cli: Cli, tiered: Tiered, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from barnabas.cli.tiering import cloning
@@ -112,7 +112,7 @@ def test_an_interrupted_restore_goes_on(
     cli.ok("snapshot", "delete", "third", *store_of(tiered), "--yes")
 
 
-def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(cli: Cli, tiered: Tiered, topic: str, tmp_path: Path) -> None:
     cli.ok("snapshot", "create", "fourth", "--topics", topic, *store_of(tiered))
     restore = ("snapshot", "restore", "fourth")
     refusals = {

@@ -16,7 +16,7 @@ def topic(tiered: Tiered) -> str:
     return tiered.topic()
 
 
-def test_what_a_snapshot_keeps_outlives_its_topic_until_the_snapshot_is_deleted(
+def test_objects_kept_by_a_snapshot_outlive_their_topic_until_the_snapshot_is_deleted(
     cli: Cli, tiered: Tiered
 ) -> None:
     topic = tiered.topic()
@@ -36,7 +36,7 @@ def test_what_a_snapshot_keeps_outlives_its_topic_until_the_snapshot_is_deleted(
     assert "No snapshots." in cli.ok("snapshot", "list", *store).err
 
 
-def test_copying_goes_on_after_a_snapshot(cli: Cli, tiered: Tiered, topic: str) -> None:
+def test_copying_continues_after_a_snapshot(cli: Cli, tiered: Tiered, topic: str) -> None:
     before = len(tiered.segments(topic))
     cli.ok("snapshot", "create", "all", "--store", tiered.url)
     tiered.produce(topic)
@@ -44,7 +44,7 @@ def test_copying_goes_on_after_a_snapshot(cli: Cli, tiered: Tiered, topic: str) 
     cli.ok("snapshot", "delete", "all", "--store", tiered.url, "--yes")
 
 
-def test_what_cannot_be_done_is_said(cli: Cli, tiered: Tiered, topic: str, tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(cli: Cli, tiered: Tiered, topic: str, tmp_path: Path) -> None:
     create = ("snapshot", "create", "twice", "--topics", topic)
     cli.ok(*create, "--store", tiered.url)
     refusals = {

@@ -49,7 +49,7 @@ def test_where_the_records_of_tiered_topics_lie_is_shown(cli: Cli, tiered: Tiere
     assert "1.0 GiB" in shown.out
 
 
-def test_a_topic_that_is_not_tiered_or_not_there_is_said_to_be_so(cli: Cli, tiered: Tiered) -> None:
+def test_untiered_or_missing_topic_is_reported(cli: Cli, tiered: Tiered) -> None:
     plain = tiered.broker.create_topic()
     refused = cli("tier", "status", plain)
     assert refused.code == 1
@@ -61,7 +61,7 @@ def test_a_topic_that_is_not_tiered_or_not_there_is_said_to_be_so(cli: Cli, tier
     ("local_start", "tiered_end", "records", "size"),
     [(0, 0, 10, 700), (4, 4, 6, 700), (4, 6, 4, None), (4, 10, 0, 0)],
 )
-def test_bytes_to_be_copied_are_told_only_where_they_are_known(
+def test_bytes_to_copy_are_reported_only_where_known(
     local_start: int, tiered_end: int, records: int, size: int | None
 ) -> None:
     tiers = PartitionTiers(TP, 1, 0, local_start, tiered_end, 10, 700)
@@ -83,7 +83,7 @@ def test_a_partition_without_a_leader_is_counted_as_offline() -> None:
     }
 
 
-def test_the_cache_of_each_broker_is_told(cli: Cli, tiered: Tiered) -> None:
+def test_cache_of_each_broker_is_reported(cli: Cli, tiered: Tiered) -> None:
     topic = tiered.topic()
     tiered.read(topic)
     (told,) = cli.ok("tier", "status", topic, "-o", "json").json["brokers"]
@@ -95,9 +95,7 @@ def test_the_cache_of_each_broker_is_told(cli: Cli, tiered: Tiered) -> None:
     assert (told["error"], told["store_down"], told["downloads_waiting"]) == (None, False, 0)
 
 
-def test_what_went_wrong_with_copying_is_told_since_when_and_no_longer_once_it_is_over(
-    cli: Cli, tiered: Tiered
-) -> None:
+def test_copy_error_is_reported_with_its_start_and_cleared_afterwards(cli: Cli, tiered: Tiered) -> None:
     topic = tiered.topic()
     folder = tiered.manifest(topic).parent
     before = folder.stat().st_mode

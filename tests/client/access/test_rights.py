@@ -72,6 +72,6 @@ def test_a_wrong_password_is_an_authentication_error(broker: EmbeddedBroker) -> 
 
 
 @pytest.mark.parametrize("header", ["", "Basic", "Basic !!", "Digest x", "Bearer ", "Basic " + "A" * 20_000])
-def test_a_header_that_says_nothing_is_refused_before_a_broker_is_asked(header: str) -> None:
+def test_malformed_header_is_rejected_before_a_broker_is_asked(header: str) -> None:
     with pytest.raises(AuthenticationError):
         logins.login_from(header, parse_security({}))

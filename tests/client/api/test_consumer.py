@@ -172,7 +172,7 @@ def test_members_share_partitions_and_take_over(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_confluents_members_share_a_group_with_ours(
+def test_confluents_members_share_a_group_with_barnabas_members(
     bootstrap: str, new_name: NewName, protocol: Protocol
 ) -> None:
     topic, group = filled(bootstrap, new_name(), 0, 4), new_name()

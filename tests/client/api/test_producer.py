@@ -124,7 +124,7 @@ def test_a_long_list_comes_back_as_a_few_runs(
         assert positions == {(record.partition, record.offset) for record in found}
 
 
-def test_a_partitioner_is_asked_for_every_record(embedded: EmbeddedBroker, new_name: NewName) -> None:
+def test_partitioner_is_called_for_every_record(embedded: EmbeddedBroker, new_name: NewName) -> None:
     topic, wanted = created(embedded.bootstrap_servers, new_name(), partitions=3), [None, 2]
     with Producer(embedded.bootstrap_servers, partitioner=lambda *_: wanted[0]) as producer:
         producer.send(topic, b"anywhere")

@@ -36,7 +36,7 @@ def take(consumer: ShareConsumer, count: int) -> list[ShareRecord]:
     return [next(records) for _ in range(count)]
 
 
-def test_records_are_accepted_when_the_next_one_is_asked_for(bootstrap: str, new_name: NewName) -> None:
+def test_records_are_accepted_by_the_next_poll(bootstrap: str, new_name: NewName) -> None:
     group = new_name()
     earliest(bootstrap, group)
     topic = filled(bootstrap, new_name(), 6)
@@ -52,7 +52,7 @@ def test_records_are_accepted_when_the_next_one_is_asked_for(bootstrap: str, new
         assert [record.value for record in take(consumer, 3)] == [b"3", b"4", b"5"]
 
 
-def test_explicit_answers_decide_what_is_delivered_again(bootstrap: str, new_name: NewName) -> None:
+def test_explicit_acknowledgements_decide_redelivery(bootstrap: str, new_name: NewName) -> None:
     group = new_name()
     earliest(bootstrap, group)
     topic = filled(bootstrap, new_name(), 3)

@@ -11,17 +11,17 @@ def test_ranges_are_neighbours_and_the_first_members_get_the_rest() -> None:
     assert found == {"a": partitions("t", 0, 1) + partitions("u", 0), "b": partitions("t", 2)}
 
 
-def test_in_turn_passes_over_members_that_do_not_want_the_topic() -> None:
+def test_round_robin_skips_members_without_the_topic() -> None:
     found = assign_in_turn({"a": ["t"], "b": ["t", "u"]}, {"t": 3, "u": 2})
     assert found == {"a": partitions("t", 0, 2), "b": partitions("t", 1) + partitions("u", 0, 1)}
 
 
-def test_a_topic_that_nobody_wants_is_left_out() -> None:
+def test_unselected_topic_is_left_out() -> None:
     assert assign_ranges({"a": ["t"]}, {"t": 1, "u": 1}) == {"a": partitions("t", 0)}
     assert assign_in_turn({"a": ["t"]}, {"t": 1, "u": 1}) == {"a": partitions("t", 0)}
 
 
-def test_sticky_withholds_what_moves_until_its_owner_has_revoked_it() -> None:
+def test_sticky_withholds_moving_partitions_until_their_owner_has_revoked_them() -> None:
     subscriptions, counts = {"a": ["t"], "b": ["t"]}, {"t": 4}
     owned = {"a": partitions("t", 0, 1, 2, 3), "b": []}
     first = assign_sticky(subscriptions, counts, owned)

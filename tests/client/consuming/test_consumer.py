@@ -54,7 +54,7 @@ def protocol(
     return ClassicGroupMembership
 
 
-def test_it_goes_on_behind_what_it_has_used(
+def test_position_continues_after_used_offsets(
     bootstrap: str, new_name: NewName, protocol: type[membership.GroupMembership]
 ) -> None:
     async def main() -> None:
@@ -179,7 +179,7 @@ def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, their
         thread.join()
 
 
-def test_a_partition_without_a_commit_begins_where_it_is_told(embedded: Any, new_name: NewName) -> None:
+def test_partition_without_a_commit_starts_at_the_given_position(embedded: Any, new_name: NewName) -> None:
     async def main() -> None:
         topic, group = new_name(), new_name()
         async with Client(embedded.bootstrap_servers) as client:

@@ -17,7 +17,7 @@ from barnabas.testing import EmbeddedBroker
 from tests.support.sasl import login, sasl_settings
 
 
-def test_without_read_on_the_group_nobody_joins() -> None:
+def test_joining_requires_read_on_the_group() -> None:
     settings = sasl_settings(
         **{
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -68,7 +68,7 @@ def test_a_plan_keeps_the_number_of_replicas_and_never_names_a_broker_twice(
 
 
 @given(clusters())
-def test_brokers_hold_alike_after_the_fewest_copies_that_can_do_it(
+def test_brokers_are_balanced_with_the_fewest_copies(
     cluster: tuple[Assignment, list[Site]],
 ) -> None:
     assignment, sites = cluster
@@ -110,7 +110,7 @@ def test_no_partition_gets_more_crowded_in_hosts_or_racks(cluster: tuple[Assignm
 
 
 @given(clusters(places=True), st.integers(1, 6))
-def test_a_drained_broker_holds_nothing_and_others_keep_what_they_had(
+def test_drained_broker_has_no_replicas_and_others_keep_theirs(
     cluster: tuple[Assignment, list[Site]], leaving: int
 ) -> None:
     assignment, sites = cluster
@@ -127,7 +127,7 @@ def test_a_drained_broker_holds_nothing_and_others_keep_what_they_had(
 
 
 @given(st.integers(1, 60), st.integers(3, 6))
-def test_what_a_drained_broker_held_and_led_is_shared_out_evenly(count: int, brokers: int) -> None:
+def test_replicas_and_leaders_of_a_drained_broker_are_distributed_evenly(count: int, brokers: int) -> None:
     sites = [Site(broker) for broker in range(1, brokers + 1)]
     assignment: Assignment = {TopicPartition("t", index): (1,) for index in range(count)}
     after = apply(assignment, drain(assignment, sites, 1))
@@ -136,7 +136,7 @@ def test_what_a_drained_broker_held_and_led_is_shared_out_evenly(count: int, bro
     assert spread(leads(after, staying)) <= 1
 
 
-def test_a_drained_replica_goes_to_a_rack_without_one() -> None:
+def test_drained_replica_moves_to_a_rack_without_one() -> None:
     sites = [Site(1, rack="a"), Site(2, rack="b"), Site(3, rack="b"), Site(4, rack="a")]
     assignment: Assignment = {
         TopicPartition("t", 0): (1, 2),
@@ -160,6 +160,6 @@ def test_brokers_that_are_down_keep_their_replicas() -> None:
     assert all(9 in replicas for replicas in after.values())
 
 
-def test_draining_without_a_broker_to_take_over_says_what_to_do() -> None:
+def test_draining_without_another_broker_reports_a_remedy() -> None:
     with pytest.raises(NoPlanError, match="start another broker"):
         drain({TopicPartition("t", 0): (1, 2)}, [Site(1), Site(2)], 1)

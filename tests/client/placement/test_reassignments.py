@@ -42,7 +42,7 @@ def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(
     asyncio.run(work())
 
 
-def test_what_cannot_be_moved_or_called_off_is_refused_with_the_partition(
+def test_impossible_moves_and_cancellations_are_rejected_with_the_partition(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     async def work() -> None:

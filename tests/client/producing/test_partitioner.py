@@ -28,6 +28,6 @@ def test_hashes_are_those_of_kafka_python(key: bytes) -> None:
 
 
 @given(st.binary(min_size=1, max_size=64), st.integers(1, 1000))
-def test_a_key_goes_to_the_partition_that_aiokafka_chooses(key: bytes, count: int) -> None:
+def test_key_maps_to_the_same_partition_as_in_aiokafka(key: bytes, count: int) -> None:
     partitions = list(range(count))
     assert partition_for_key(key, count) == DefaultPartitioner()(key, partitions, partitions)

@@ -157,21 +157,21 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "https://id"}, "client.id is missing"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_to_do(given: dict[str, str], text: str) -> None:
+def test_wrong_setting_is_named_with_a_remedy(given: dict[str, str], text: str) -> None:
     with pytest.raises(SecuritySettingError, match=text) as caught:
         parse_security(given)
     assert "hush" not in str(caught.value)
 
 
-def test_what_only_tunes_java_is_accepted() -> None:
+def test_java_tuning_options_are_accepted() -> None:
     assert parse_security({**JAVAS, "ssl.protocol": "TLSv1.3", "sasl.kerberos.service.name": "kafka"})
 
 
-def test_an_explicit_protocol_leaves_what_it_does_not_need_alone() -> None:
+def test_explicit_protocol_leaves_unrelated_settings_alone() -> None:
     assert parse_security({**LIBRDKAFKAS, "security.protocol": "PLAINTEXT"}) == PLAINTEXT
 
 
-def test_values_may_stand_in_the_environment_or_in_a_file(
+def test_values_may_be_in_the_environment_or_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "hush")

@@ -82,7 +82,7 @@ def test_the_exchange_itself_does_not_wait() -> None:
     run(work)
 
 
-def test_a_client_that_is_not_believed_any_more_is_told_and_nothing_is_written() -> None:
+def test_client_with_an_outdated_epoch_gets_an_error_and_nothing_is_written() -> None:
     async def work(broker: Broker) -> None:
         broker.refuses = True
         assert broker.session.holds(FETCH, [0])

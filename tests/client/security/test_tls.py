@@ -39,7 +39,7 @@ def test_a_trust_store_may_be_pem_or_pkcs12(tmp_path: Path) -> None:
     assert len(context(ssl_ca_pem=AUTHORITY.pem.replace("\n", "\\n")).get_ca_certs()) == 1
 
 
-def test_nobody_but_the_given_authority_is_trusted(tmp_path: Path) -> None:
+def test_only_the_given_authority_is_trusted(tmp_path: Path) -> None:
     made = context(ssl_ca_location=written(tmp_path / "ca.pem", AUTHORITY.pem))
 
     assert made.verify_mode is ssl.CERT_REQUIRED
@@ -75,7 +75,7 @@ def test_the_key_of_a_pkcs12_store_is_nowhere_afterwards(
     assert [path.name for path in tmp_path.iterdir()] == ["both.p12"]
 
 
-def test_what_is_wrong_with_a_store_is_said(tmp_path: Path) -> None:
+def test_store_errors_are_reported(tmp_path: Path) -> None:
     stranger = Authority("other").sign("client")
     p12 = written(tmp_path / "s.p12", AUTHORITY.trust_store("hush"))
     locked = written(tmp_path / "locked.pem", OURS.key_pem("hush") + OURS.certificate_pem)

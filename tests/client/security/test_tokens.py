@@ -100,7 +100,7 @@ def test_a_token_comes_over_https_or_from_this_machine(url: str, problem: str | 
     assert (found is None) == (problem is None)
 
 
-def test_a_file_is_no_token_unless_the_owner_of_the_process_says_so(
+def test_file_is_used_as_token_only_if_its_owner_configures_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
@@ -113,7 +113,7 @@ def test_a_file_is_no_token_unless_the_owner_of_the_process_says_so(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed_and_the_secret_goes_nowhere_else(status: int) -> None:
+def test_redirect_is_not_followed_and_the_secret_is_not_forwarded(status: int) -> None:
     with Server(give_token) as other:
         target = other.endpoint().url
         with Server(lambda request: send(request, status, Location=target)) as server:
@@ -155,7 +155,7 @@ def test_a_huge_answer_is_not_read() -> None:
         fetch_token(server.endpoint())
 
 
-def test_nonsense_instead_of_http_is_an_error_of_ours() -> None:
+def test_garbage_instead_of_http_is_a_typed_error() -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(b"nonsense\r\n\r\n")
 
@@ -166,7 +166,7 @@ def test_nonsense_instead_of_http_is_an_error_of_ours() -> None:
         fetch_token(server.endpoint())
 
 
-def test_a_proxy_is_not_told_what_goes_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_this_machine_bypass_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(give_token) as proxy, Server(give_token) as server:
         monkeypatch.setenv("http_proxy", proxy.endpoint("").url)
         assert fetch_token(server.endpoint()).access_token == "good"

@@ -58,7 +58,7 @@ def test_every_job_is_answered_for_once(bootstrap: str, new_name: Callable[[], s
     asyncio.run(run())
 
 
-def test_what_was_not_answered_for_goes_to_the_next_member(
+def test_unacknowledged_records_are_delivered_to_the_next_member(
     bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     async def run() -> None:

@@ -16,7 +16,7 @@ from barnabas.records.delays import REJECTED, DeadLetterOrigin, dead_letters
 from barnabas.records.record import Record
 
 
-def test_what_was_sent_back_out_of_order_is_remembered_until_the_rest_is() -> None:
+def test_acknowledgements_out_of_order_are_remembered_until_all_arrived() -> None:
     redriven = RedrivenOffsets(10)
     for offset in (12, 13, 17):
         redriven.add(offset)
@@ -33,7 +33,7 @@ def test_more_than_a_commit_can_hold_is_refused() -> None:
         RedrivenOffsets(0, set(range(1, 10_000, 2))).metadata()
 
 
-def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
+def test_dead_letter_has_its_origin_and_keeps_its_headers() -> None:
     given_up = DeadLetterOrigin("workers", TopicPartition("jobs", 3), 5, REJECTED)
     (record,) = dead_letters(given_up, [Record(42, 0, b"k", b"v", (("a", b"b"),))], 7, copied=True)
     letter = read_letter(ConsumedRecord("dlq.jobs", 0, *record))
@@ -44,7 +44,7 @@ def test_a_letter_tells_where_it_comes_from_and_keeps_its_own_headers() -> None:
     assert not DeadLetterFilter(["reason=*exceeded*"])(letter)
 
 
-def test_a_record_that_somebody_wrote_by_hand_is_a_letter_of_another_kind() -> None:
+def test_manually_written_record_is_a_dead_letter_of_another_kind() -> None:
     letter = read_letter(ConsumedRecord("dlq.jobs", 0, 1, 0, None, b"written by hand", (("a", b"b"),)))
     assert letter.is_of_another_kind
     assert (letter.kind, letter.origin.topic, letter.headers) == ("other", "", (("a", b"b"),))
@@ -92,7 +92,7 @@ def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named()
         asyncio.run(redrive(Client("127.0.0.1:1"), "dlq", [letter]))
 
 
-def test_numbers_that_somebody_else_committed_take_no_more_room_than_the_partition_has() -> None:
+def test_committed_offsets_of_others_are_limited_to_the_partition_size() -> None:
     """Whoever may commit for the group could else take all memory of who looks at it."""
     redriven = RedrivenOffsets.read(2, "0-99999999999999 ² 1-x 7-3 " + "9" * 4000, 10)
     assert redriven.beyond == set(range(2, 10))

@@ -88,7 +88,7 @@ def test_a_repository_without_the_jars_is_named(
         install_jars("ftp://x", tmp_path / "jars")
 
 
-def test_without_a_repository_and_maven_the_message_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_repository_and_maven_are_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(REPOSITORY_VARIABLE, raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NoZooKeeperError, match=REPOSITORY_VARIABLE):
@@ -103,13 +103,13 @@ def test_maven_downloads_the_same_jars(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list((tmp_path / "jars").iterdir())) == len(JARS)
 
 
-def test_jars_are_looked_for_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_jars_are_found_through_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "zookeeper-3.9.5.jar").touch()
     monkeypatch.setenv(LIBS_VARIABLE, str(tmp_path))
     assert find_jars() == tmp_path
 
 
-def test_without_jars_the_message_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jars_are_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_jars, "_candidates", lambda: iter(()))
     with pytest.raises(NoZooKeeperError, match=f"`barnabas zookeeper install`.*{LIBS_VARIABLE}"):
         find_jars()

@@ -67,7 +67,7 @@ def test_a_restart_that_is_faster_than_the_old_session_takes_over_its_node(root:
     asyncio.run(scenario())
 
 
-def test_a_broker_waits_for_a_former_one_to_be_gone(root: str) -> None:
+def test_broker_waits_until_its_previous_session_has_ended(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as other:
             async with member(root, 1) as former:
@@ -164,9 +164,7 @@ def test_a_copy_of_a_data_folder_does_not_fight_for_the_node_forever(root: str) 
     asyncio.run(scenario())
 
 
-def test_who_hears_nothing_is_fenced_before_the_others_take_over(
-    zookeeper: ZooKeeperProcess, root: str
-) -> None:
+def test_isolated_broker_is_fenced_before_others_take_over(zookeeper: ZooKeeperProcess, root: str) -> None:
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with member(behind(proxy, root), 1) as cut_off, member(root, 2) as two:
@@ -236,7 +234,7 @@ def test_deleting_the_controller_node_makes_for_another_election(root: str) -> N
     asyncio.run(scenario())
 
 
-def test_a_controller_that_steps_down_lets_others_try_first_and_stands_again(root: str) -> None:
+def test_resigning_controller_lets_others_try_first_and_becomes_a_candidate_again(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one:
             first = await one.be_elected()
@@ -252,7 +250,7 @@ def test_a_controller_that_steps_down_lets_others_try_first_and_stands_again(roo
     asyncio.run(scenario())
 
 
-def test_a_controller_whose_session_expires_resigns_and_stands_again(root: str) -> None:
+def test_controller_with_an_expired_session_resigns_and_becomes_a_candidate_again(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one:
             await one.join()

@@ -16,20 +16,20 @@ from barnabas.cluster.zookeeper.process import (
 )
 
 
-def test_it_serves_and_is_gone_after_stop(own_zookeeper: ZooKeeperProcess) -> None:
+def test_console_serves_until_stop(own_zookeeper: ZooKeeperProcess) -> None:
     with own_zookeeper as process:
         assert answers(process.host, process.port)
     assert not answers(process.host, process.port)
 
 
-def test_a_server_that_cannot_start_shows_what_it_said(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
+def test_output_of_a_server_that_cannot_start_is_shown(zookeeper: ZooKeeperProcess, tmp_path: Path) -> None:
     second = ZooKeeperProcess(tmp_path, zookeeper.port + 1, settings={"clientPort": "no number"})
     with pytest.raises(NoZooKeeperError, match=r"Output:\n(?s:.*)no number"):
         second.start()
     assert not second.is_running
 
 
-def test_without_java_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -37,7 +37,7 @@ def test_without_java_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyP
         find_java()
 
 
-def test_nobody_listens_on_the_port_and_no_connection_will_get_it() -> None:
+def test_port_is_reserved_without_a_listener_or_connections() -> None:
     port = lasting_port()
     assert port < 32_768
     with socket.socket() as listening:

@@ -72,7 +72,7 @@ async def _nobody_else_reads(root: str) -> None:
                 await stranger.get(f"/barnabas/log/{name}")
 
 
-def test_what_a_cluster_made_before_is_protected_by_a_command(root: str, tmp_path: Path) -> None:
+def test_existing_nodes_of_a_cluster_are_protected_by_a_command(root: str, tmp_path: Path) -> None:
     open_settings = {"zookeeper.connect": root, "zookeeper.session.timeout.ms": "3000"}
     with EmbeddedBroker(data_dir=tmp_path / "data", settings=open_settings) as running:
         running.create_topic("orders")

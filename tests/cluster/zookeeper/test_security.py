@@ -80,7 +80,7 @@ def tls_address(secure: ZooKeeperProcess) -> str:
     return f"127.0.0.1:{secure._settings['secureClientPort']}/tls"
 
 
-def test_nodes_of_a_broker_with_credentials_can_be_changed_by_nobody_else(root: str) -> None:
+def test_nodes_of_a_broker_with_credentials_are_writable_only_by_it(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1, digest=DIGEST, set_acl=True) as one, session(root) as stranger:
             await one.store.load()

@@ -87,7 +87,7 @@ def test_ephemeral_nodes_go_with_their_session_at_once(root: str) -> None:
     asyncio.run(scenario())
 
 
-def test_the_timeout_is_what_the_server_grants(root: str) -> None:
+def test_timeout_is_the_one_granted_by_the_server(root: str) -> None:
     async def scenario() -> None:
         async with session(root, 60) as zk:
             assert await zk.exists("/nothing") is None
@@ -96,9 +96,7 @@ def test_the_timeout_is_what_the_server_grants(root: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_short_cut_keeps_the_session_and_wakes_up_who_watched(
-    zookeeper: ZooKeeperProcess, root: str
-) -> None:
+def test_fast_path_keeps_the_session_and_wakes_waiters(zookeeper: ZooKeeperProcess, root: str) -> None:
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with session(root_behind(proxy, root), 5) as zk:
@@ -140,7 +138,7 @@ def test_time_counts_while_the_machine_is_suspended(root: str, monkeypatch: pyte
     asyncio.run(scenario())
 
 
-def test_whoever_hears_nothing_is_cut_off_by_his_own_clock(zookeeper: ZooKeeperProcess, root: str) -> None:
+def test_isolated_broker_expires_by_its_own_clock(zookeeper: ZooKeeperProcess, root: str) -> None:
     """kazoo calls a session lost only when a server says so: behind a link that passes nothing on, nobody does."""
 
     async def scenario() -> None:
@@ -203,7 +201,7 @@ def test_sessions_survive_a_restart_of_zookeeper(own_zookeeper: ZooKeeperProcess
     asyncio.run(scenario())
 
 
-def test_a_server_that_accepts_and_says_nothing_does_not_cost_the_session(root: str) -> None:
+def test_silent_server_does_not_cost_the_session(root: str) -> None:
     """kazoo would wait for its answer as long as the session lasts. Seen once when ZooKeeper restarted."""
 
     async def scenario() -> None:
@@ -236,7 +234,7 @@ def test_an_unreachable_zookeeper_is_named_in_the_error() -> None:
     asyncio.run(scenario())
 
 
-def test_a_closed_session_answers_nobody(root: str) -> None:
+def test_closed_session_does_not_respond(root: str) -> None:
     async def scenario() -> None:
         async with session(root) as zk:
             pass

@@ -46,7 +46,7 @@ def behind(proxy: Proxy, root: str) -> str:
     return f"{proxy.address}/{root.partition('/')[2]}"
 
 
-def test_what_one_controller_appends_every_broker_follows_in_order(root: str) -> None:
+def test_every_broker_applies_the_entries_of_a_controller_in_order(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one, member(root, 2) as two:
             assert (await two.store.load()).offset == 0
@@ -63,7 +63,7 @@ def test_what_one_controller_appends_every_broker_follows_in_order(root: str) ->
     asyncio.run(scenario())
 
 
-def test_a_controller_hears_of_its_own_entries_once_and_before_append_returns(root: str) -> None:
+def test_controller_sees_its_own_entries_once_and_before_append_returns(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one:
             await one.store.load()
@@ -108,7 +108,7 @@ def test_a_zombie_controller_is_refused(root: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_controller_that_is_elected_again_goes_on(root: str) -> None:
+def test_reelected_controller_continues(root: str) -> None:
     """It remembers what its last write was bound to, which is over: that must not hold it up for ever."""
 
     async def scenario() -> None:
@@ -173,7 +173,7 @@ def test_a_controller_that_is_cut_off_gives_up_its_write(zookeeper: ZooKeeperPro
     asyncio.run(scenario())
 
 
-def test_what_was_written_while_a_broker_was_away_is_made_up_for(
+def test_records_written_while_a_broker_was_down_are_caught_up(
     zookeeper: ZooKeeperProcess, root: str
 ) -> None:
     """Watches that fired meanwhile are gone."""
@@ -210,7 +210,7 @@ def test_a_connection_that_breaks_while_the_metadata_are_loaded_is_no_failure(
     asyncio.run(scenario())
 
 
-def test_following_goes_on_in_a_new_session(root: str) -> None:
+def test_following_continues_in_a_new_session(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one, member(root, 2) as two:
             await two.store.load()
@@ -332,7 +332,7 @@ def test_a_log_with_a_hole_is_refused_and_not_followed(root: str, caplog: pytest
     asyncio.run(scenario())
 
 
-def test_the_cluster_id_lies_where_kafka_has_it(root: str) -> None:
+def test_cluster_id_is_in_kafkas_node(root: str) -> None:
     async def scenario() -> None:
         async with member(root, 1) as one:
             await one.store.load()

@@ -115,7 +115,7 @@ def connected(broker: EmbeddedBroker) -> Iterator[RawConnection]:
         yield connection
 
 
-def test_what_is_led_is_served_while_the_link_is_down_and_not_when_the_session_may_be_over(
+def test_led_partitions_are_served_during_a_link_failure_until_the_session_may_have_expired(
     pair: Pair,
 ) -> None:
     epoch = pair.leader.broker.broker_epoch

@@ -93,7 +93,7 @@ def test_only_documents_that_the_server_was_too_busy_for_are_sent_again(
     assert (sending.written, sending.known, len(search.requests)) == (5, 0, 3)
 
 
-def test_the_newest_version_stays_whatever_is_sent_again(search: BulkServer, server: HttpSession) -> None:
+def test_newest_version_stays_after_a_resend(search: BulkServer, server: HttpSession) -> None:
     changes = [document(row, name=f"k{row % 7}", version=row) for row in range(100)]
     chance = random.Random(1)
     for _ in range(10):
@@ -117,9 +117,7 @@ def test_refused_documents_come_back_with_the_servers_reason(search: BulkServer,
     assert set(search.bodies("orders")) == {"d0"}
 
 
-def test_bodies_are_bounded_and_what_is_too_large_alone_is_refused(
-    search: BulkServer, server: HttpSession
-) -> None:
+def test_bodies_are_bounded_and_oversized_ones_are_rejected(search: BulkServer, server: HttpSession) -> None:
     search.largest = 3_000
     documents = [document(row, text="x" * 500) for row in range(20)] + [document(20, text="x" * 5_000)]
     (refused,) = sender(server, max_bytes=4_000).send(documents)
@@ -136,9 +134,7 @@ def test_a_server_that_takes_nothing_for_long_stops_the_connector(
         sender(server, seconds=0).send([document(1)])
 
 
-def test_a_server_that_refuses_the_user_says_which_rights_are_needed(
-    search: BulkServer, server: HttpSession
-) -> None:
+def test_denied_user_gets_a_message_with_the_required_rights(search: BulkServer, server: HttpSession) -> None:
     search.faults = [lambda handler, _: handler.answer(401, {}) is None]  # type: ignore[func-returns-value]
     with pytest.raises(BulkError, match=r"check `user`.*rights.*write.*create_index"):
         sender(server).send([document(1)])
@@ -161,7 +157,7 @@ class TestGuard:
         patience = ProgressTimeout(10, sleep=lambda _: None)
         return TopicGuard("shop", server, lambda topics: dict.fromkeys(topics, now), patience)
 
-    def test_a_topic_that_is_the_same_goes_on(self, server: HttpSession) -> None:
+    def test_unchanged_topic_continues(self, server: HttpSession) -> None:
         for _ in range(2):
             self.guard(server, TopicIdentity("a", 3)).check({"orders", "lines"})
 

@@ -136,7 +136,7 @@ def test_a_batch_that_is_written_again_is_written_once(
 
 
 @pytest.mark.parametrize("when", ["before a command", "before EXEC", "after EXEC"])
-def test_whatever_breaks_off_the_batch_is_there_once_in_the_end(
+def test_batch_is_written_once_whatever_process_fails(
     spark: SparkSession, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis itself is killed, and started again."""
@@ -201,7 +201,7 @@ def test_redis_over_tls_is_trusted_by_its_authority(spark: SparkSession, tmp_pat
             writer(server, tmp_path).write(rows(spark, (1, "a")), "q", 1)
 
 
-def test_what_redis_refuses_is_told(spark: SparkSession, server: RedisServer, tmp_path: Path) -> None:
+def test_redis_errors_are_reported(spark: SparkSession, server: RedisServer, tmp_path: Path) -> None:
     some = rows(spark, (1, "a"))
     with pytest.raises(PipelineError, match="check `user` and `password`"):
         writer(server, tmp_path, password=Secret("wrong")).write(some, "q", 0)
@@ -233,7 +233,7 @@ def test_what_redis_refuses_is_told(spark: SparkSession, server: RedisServer, tm
         ({"key": "nothing"}, "no key field nothing"),
     ],
 )
-def test_settings_that_cannot_be_are_told(
+def test_impossible_settings_are_reported(
     server: RedisServer, tmp_path: Path, settings: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(PipelineError, match=sentence):

@@ -38,7 +38,7 @@ def sizes(assignments: dict[str, Assignment]) -> dict[str, int]:
 
 
 @given(groups(), st.sampled_from(sorted(CONSUMER_ASSIGNORS)))
-def test_every_partition_goes_to_one_subscriber(
+def test_every_partition_has_one_subscriber(
     group: tuple[dict[str, MemberSpec], dict[bytes, int]], name: str
 ) -> None:
     members, counts = group
@@ -57,7 +57,7 @@ def test_every_partition_goes_to_one_subscriber(
 
 
 @given(groups(alike=True))
-def test_uniform_gives_everybody_the_same_number(
+def test_uniform_assigns_equal_numbers(
     group: tuple[dict[str, MemberSpec], dict[bytes, int]],
 ) -> None:
     members, counts = group

@@ -43,7 +43,7 @@ COUNTS = dict.fromkeys(TOPIC_IDS, 2)
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
 @pytest.mark.parametrize("kinds", [1, 3])
-def test_a_subscription_that_many_members_share_is_looked_at_a_few_times(name: str, kinds: int) -> None:
+def test_subscription_shared_by_many_members_is_resolved_a_few_times(name: str, kinds: int) -> None:
     shared = [Counting(frozenset(TOPIC_IDS[kind:])) for kind in range(kinds)]
     members = {f"m{number:03}": MemberSpec(shared[number % kinds], {}) for number in range(MEMBERS)}
     first = CONSUMER_ASSIGNORS[name](members, COUNTS)
@@ -55,7 +55,7 @@ def test_a_subscription_that_many_members_share_is_looked_at_a_few_times(name: s
     assert sum(one.steps for one in shared) < 20 * kinds * TOPICS < MEMBERS * TOPICS
 
 
-def test_a_subscription_that_members_of_a_share_group_share_is_looked_at_a_few_times() -> None:
+def test_subscription_shared_by_share_group_members_is_resolved_a_few_times() -> None:
     shared = Counting(frozenset(TOPIC_IDS))
     partitions = dict.fromkeys(TOPIC_IDS, frozenset({0, 1}))
     targets = share.assign({f"m{number:03}": shared for number in range(MEMBERS)}, partitions, {})

@@ -245,7 +245,7 @@ def test_a_static_member_that_comes_back_causes_no_rebalance(simulation: Simulat
     simulation.check_that_replay_equals_memory()
 
 
-def test_a_static_leader_that_comes_back_is_told_to_skip_the_assignment(simulation: Simulation) -> None:
+def test_returning_static_leader_skips_the_assignment(simulation: Simulation) -> None:
     (leader,) = settle(simulation, simulation.join(join_request(GROUP, instance="one", **TIMES)))
     back = simulation.join(join_request(GROUP, instance="one", **TIMES), version=9).response
     assert (back.skip_assignment, back.leader) == (True, back.member_id)
@@ -272,7 +272,7 @@ def _instance(simulation: Simulation, member: str) -> str | None:
     return simulation.group.members[member].instance_id
 
 
-def test_a_fenced_process_that_still_waits_is_told(simulation: Simulation) -> None:
+def test_fenced_process_gets_an_error_for_its_pending_request(simulation: Simulation) -> None:
     old = simulation.join(join_request(GROUP, instance="one", **TIMES))
     new = simulation.join(join_request(GROUP, instance="one", **TIMES))
     assert old.error is ErrorCode.FENCED_INSTANCE_ID
@@ -324,7 +324,7 @@ def test_answers_wait_until_the_assignment_is_safe(simulation: Simulation) -> No
 # -- restarts --------------------------------------------------------------------------------------------
 
 
-def test_a_stable_group_goes_on_after_the_coordinator_moved(simulation: Simulation) -> None:
+def test_stable_group_continues_after_the_coordinator_moved(simulation: Simulation) -> None:
     leader, other = pair(simulation)
     simulation.commit(7, leader, 1)
     simulation.restart()
@@ -346,7 +346,7 @@ def test_members_that_wait_when_the_coordinator_moves_are_sent_to_the_new_one(
 # -- history ---------------------------------------------------------------------------------------------
 
 
-def test_the_log_tells_why_there_was_each_generation(simulation: Simulation) -> None:
+def test_reason_of_each_generation_is_logged(simulation: Simulation) -> None:
     leader, other = pair(simulation)
     simulation.leave(other)
     again = simulation.join(join_request(GROUP, leader, **TIMES))
@@ -391,7 +391,7 @@ def subscription(*names: bytes) -> bytes:
     return b"\0\1" + len(names).to_bytes(4, "big") + parts
 
 
-def test_a_member_says_the_same_under_each_protocol_and_is_read_once() -> None:
+def test_equal_metadata_under_each_protocol_is_decoded_once() -> None:
     names = [b"topic-%d" % number for number in range(MAX_NAMES)]
     said = subscription(*names)
     found = subscribed_topics([said + b"user data", said + b"other data"])

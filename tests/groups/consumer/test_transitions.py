@@ -36,7 +36,7 @@ def test_the_first_member_gets_everything_at_once(simulation: ConsumerSimulation
     simulation.check_that_replay_equals_memory()
 
 
-def test_a_member_without_news_is_told_nothing(simulation: ConsumerSimulation) -> None:
+def test_member_without_changes_gets_an_empty_response(simulation: ConsumerSimulation) -> None:
     simulation.joins("a", "orders")
     end = simulation.log.log_end_offset
     answer = simulation.beats("a", 2)
@@ -69,7 +69,7 @@ def test_an_unaffected_member_moves_on_without_giving_up_anything() -> None:
     assert (answer.member_epoch, told(answer)) == (3, None)
 
 
-def test_a_member_that_does_not_let_go_is_fenced(simulation: ConsumerSimulation) -> None:
+def test_member_that_does_not_revoke_is_fenced(simulation: ConsumerSimulation) -> None:
     simulation.joins("a", "orders")
     simulation.joins("b", "orders")
     simulation.beats("a", 2)
@@ -101,7 +101,7 @@ def test_the_session_timeout_of_the_group_counts(simulation: ConsumerSimulation)
     assert not simulation.consumer_group.members
 
 
-def test_the_heartbeat_interval_of_the_group_is_told(simulation: ConsumerSimulation) -> None:
+def test_heartbeat_interval_of_the_group_is_returned(simulation: ConsumerSimulation) -> None:
     simulation.overrides["consumer.heartbeat.interval.ms"] = "7000"
     assert simulation.joins("a", "orders").heartbeat_interval_ms == 7000
 
@@ -183,7 +183,7 @@ def test_most_votes_choose_the_assignor(simulation: ConsumerSimulation) -> None:
     assert targets == {"a": {ORDERS: {0, 1, 2}, BILLS: {0}}, "b": {ORDERS: {3, 4}, BILLS: {1}}}
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_full_group_rejects_new_members() -> None:
     simulation = ConsumerSimulation({"orders": 1}, consumer_max_size=1)
     simulation.joins("a", "orders")
     answer = simulation.joins("b", "orders")
@@ -225,7 +225,7 @@ def test_a_static_member_that_stays_away_is_fenced(simulation: ConsumerSimulatio
 # -- offsets --------------------------------------------------------------------------------------------
 
 
-def test_an_old_epoch_may_commit_what_the_member_has_had_since_then(simulation: ConsumerSimulation) -> None:
+def test_old_epoch_may_commit_partitions_owned_since_then(simulation: ConsumerSimulation) -> None:
     simulation.joins("a", "orders")
     simulation.joins("b", "orders")
     simulation.beats("a", 2)
@@ -261,7 +261,7 @@ def test_a_pattern_finds_new_topics_after_a_few_seconds(simulation: ConsumerSimu
     assert told(simulation.beats("a", 2)) == {ORDERS: {0, 1, 2, 3}, topic_id("oranges"): {0}}
 
 
-def test_a_pattern_goes_with_its_last_subscriber(simulation: ConsumerSimulation) -> None:
+def test_pattern_is_dropped_with_its_last_subscriber(simulation: ConsumerSimulation) -> None:
     for name in ("a", "b"):
         simulation.joins(name, subscribed_topic_names=None, subscribed_topic_regex="orders")
     simulation.beats("a", -1)
@@ -316,7 +316,7 @@ def test_sessions_and_revocations_are_timed_again_after_a_restart(simulation: Co
     assert simulation.consumer_group.state is ModernGroupState.EMPTY
 
 
-def test_topics_that_changed_while_nobody_coordinated_are_noticed(simulation: ConsumerSimulation) -> None:
+def test_topic_changes_without_a_coordinator_are_detected(simulation: ConsumerSimulation) -> None:
     simulation.joins("a", "orders")
     simulation.coordinator.stop()
     simulation.create("orders", 5)

@@ -47,7 +47,7 @@ def test_members_with_the_same_topics_share_evenly(
 
 
 @given(SUBSCRIPTIONS, PARTITIONS)
-def test_what_is_balanced_stays_as_it_is(
+def test_balanced_assignment_is_unchanged(
     subscriptions: dict[str, set[Uuid]], partitions: dict[Uuid, frozenset[int]]
 ) -> None:
     targets = assign(subscriptions, partitions, {})

@@ -29,11 +29,11 @@ def again(
     return assign(specs, subtopologies, standbys)
 
 
-def test_nobody_gets_nothing() -> None:
+def test_no_members_get_no_partitions() -> None:
     assert assign({}, {"0": STATELESS}, 1) == {}
 
 
-def test_a_lone_member_gets_every_task() -> None:
+def test_only_member_gets_every_task() -> None:
     assert assign(members(a="p"), {"0": STATEFUL, "1": STATELESS}, 0) == {
         "a": role("0-0 0-1 0-2 0-3 1-0 1-1 1-2 1-3")
     }
@@ -51,7 +51,7 @@ def test_a_member_that_joins_takes_only_its_share() -> None:
     assert len(after["a"].active) == len(after["b"].active) == 2
 
 
-def test_what_a_leaver_had_is_shared_out_and_the_rest_stays() -> None:
+def test_partitions_of_a_leaving_member_are_distributed_and_others_stay() -> None:
     before = assign(members(a="p", b="q", c="r"), {"0": SubtopologySpec(9, False)}, 0)
     after = again(
         {name: before[name] for name in "ab"}, {"a": "p", "b": "q"}, {"0": SubtopologySpec(9, False)}

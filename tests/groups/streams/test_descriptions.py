@@ -71,7 +71,7 @@ def test_one_member_at_a_time_is_asked_for_the_description(simulation: StreamsSi
     assert simulation.beat("a", first).topology_description_required
 
 
-def test_members_of_version_zero_are_not_asked() -> None:
+def test_members_with_version_zero_are_not_asked() -> None:
     simulation = StreamsSimulation()
     epoch = simulation.arrive("a").member_epoch
     answer = simulation.beat("a", epoch)
@@ -79,7 +79,7 @@ def test_members_of_version_zero_are_not_asked() -> None:
     assert answer.task_offset_interval_ms == 0
 
 
-def test_a_member_with_an_older_topology_is_not_asked(simulation: StreamsSimulation) -> None:
+def test_member_with_an_older_topology_is_not_asked(simulation: StreamsSimulation) -> None:
     simulation.arrive("a", topology=word_count(epoch=1))
     assert not simulation.arrive("b", topology=word_count(epoch=0)).topology_description_required
 
@@ -102,7 +102,7 @@ def test_a_description_is_shown_and_outlives_a_restart(simulation: StreamsSimula
     assert plain.assignor_name == "sticky"
 
 
-def test_what_is_sent_twice_is_written_once(simulation: StreamsSimulation) -> None:
+def test_resent_record_is_written_once(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     describe(simulation)
     end = simulation.log.log_end_offset
@@ -110,7 +110,7 @@ def test_what_is_sent_twice_is_written_once(simulation: StreamsSimulation) -> No
     assert simulation.log.log_end_offset == end
 
 
-def test_a_description_goes_with_its_group(simulation: StreamsSimulation) -> None:
+def test_description_is_deleted_with_its_group(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     describe(simulation)
     simulation.depart("a")
@@ -131,7 +131,7 @@ def test_only_members_describe_the_topology_that_the_group_has(simulation: Strea
     assert shown(simulation) == (TopologyAvailability.NOT_STORED, None)
 
 
-def test_one_that_is_too_long_is_refused_and_not_asked_for_again() -> None:
+def test_oversized_message_is_rejected_without_a_retry() -> None:
     simulation = of_version_one(streams_description_max_bytes=50)
     epoch = simulation.arrive("a").member_epoch
     code, why = describe(simulation)
@@ -140,7 +140,7 @@ def test_one_that_is_too_long_is_refused_and_not_asked_for_again() -> None:
     assert not simulation.beat("a", epoch).topology_description_required
 
 
-def test_nobody_is_asked_where_descriptions_are_not_kept() -> None:
+def test_members_are_not_asked_where_descriptions_are_not_kept() -> None:
     simulation = of_version_one(streams_description_max_bytes=0)
     epoch = simulation.arrive("a").member_epoch
     assert not simulation.beat("a", epoch).topology_description_required
@@ -158,7 +158,7 @@ def test_an_update_names_group_and_member(group: str, member: str) -> None:
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_descriptions_count_as_what_members_say(simulation: StreamsSimulation) -> None:
+def test_descriptions_count_as_member_metadata(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     before = simulation.streams_group.weight().size
     describe(simulation)
@@ -174,7 +174,7 @@ def offsets(text: str, offset: int) -> list[TaskOffset]:
     return [TaskOffset(task.subtopology_id, task.partition, offset) for task in sorted(tasks(text))]
 
 
-def test_tasks_of_a_new_group_go_to_who_has_their_state() -> None:
+def test_tasks_of_a_new_group_are_assigned_to_members_with_their_state() -> None:
     simulation = of_version_one()
     simulation.overrides["streams.initial.rebalance.delay.ms"] = "3000"
     mine, others = "0-2 1-0 1-2", "0-0 0-1 1-1"
@@ -187,7 +187,7 @@ def test_tasks_of_a_new_group_go_to_who_has_their_state() -> None:
     simulation.check_that_replay_equals_memory()
 
 
-def test_state_that_nobody_can_use_changes_nothing(simulation: StreamsSimulation) -> None:
+def test_unusable_state_changes_nothing(simulation: StreamsSimulation) -> None:
     answer = simulation.arrive("a", task_offsets=offsets("7-9 0-99", 5), task_end_offsets=[])
     assert assigned(answer) == role("0-0 0-1 0-2 1-0 1-1 1-2")
 

@@ -148,7 +148,7 @@ StreamsGroupModel.TestCase.settings = steps(50)
 TestStreamsGroupModel = StreamsGroupModel.TestCase
 
 
-def test_a_thread_keeps_what_it_has_until_it_has_revoked() -> None:
+def test_thread_keeps_its_tasks_until_it_has_revoked() -> None:
     """The model itself: a client does not drop tasks by hearing that it shall."""
     thread = Thread("a", "p")
     thread.has = thread.told = StreamsTasks(frozenset({StreamsTask("0", 0)}))

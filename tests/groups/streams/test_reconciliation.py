@@ -54,7 +54,7 @@ def test_tasks_are_given_up_before_anything_is_gained() -> None:
 
 
 @pytest.mark.parametrize("says", [None, role("0-0 0-1"), role("0-0", standby="1-0")])
-def test_a_member_that_has_not_let_go_yet_is_waited_for(says: StreamsTasks | None) -> None:
+def test_unrevoked_member_is_waited_for(says: StreamsTasks | None) -> None:
     one = member(
         "a",
         held("0-0"),
@@ -64,7 +64,7 @@ def test_a_member_that_has_not_let_go_yet_is_waited_for(says: StreamsTasks | Non
     assert reconcile(one, StreamsTarget(5, role("0-0")), owners(one), says) is one
 
 
-def test_when_it_has_let_go_it_gets_the_rest() -> None:
+def test_member_gets_the_rest_after_it_has_revoked() -> None:
     one = member("a", held("0-0"), state=StreamsMemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
     moved = reconcile(one, StreamsTarget(5, role("0-0 0-2")), owners(one), role("0-0"))
     assert (moved.member_epoch, moved.state) == (5, StreamsMemberState.STABLE)
@@ -109,7 +109,7 @@ def test_a_process_does_not_get_a_second_copy_of_a_task() -> None:
     ).assigned.standby == tasks("0-0")
 
 
-def test_a_member_that_says_it_has_none_of_them_need_not_give_them_up() -> None:
+def test_member_that_reports_no_partitions_need_not_revoke_them() -> None:
     back = member("a", held("0-0 0-1"))
     moved = reconcile(back, StreamsTarget(5, role("0-0")), owners(back), role())
     assert (moved.member_epoch, moved.state) == (5, StreamsMemberState.STABLE)
@@ -128,7 +128,7 @@ def test_a_member_in_a_state_of_a_newer_version_starts_over() -> None:
     )
 
 
-def test_a_member_that_goes_takes_its_claims_with_it() -> None:
+def test_leaving_member_releases_its_partitions() -> None:
     gone = member("a", held("0-0", standby="1-0"), pending_revocation=held("0-1"))
     index = owners(gone)
     assert index.active(*tasks("0-1")) == "a"

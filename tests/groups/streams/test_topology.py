@@ -39,7 +39,7 @@ def test_the_largest_topic_that_is_read_decides() -> None:
     assert configured.missing == (InternalTopic("state", 5, BROKER_DEFAULT, {"cleanup.policy": "compact"}),)
 
 
-def test_missing_internal_topics_are_listed_with_what_it_takes_to_create_them() -> None:
+def test_missing_internal_topics_are_listed_with_their_configuration() -> None:
     asked = topology(
         subtopology("0", "lines", writes=["words"]),
         subtopology("1", reads=[internal("words", 6, 3, retention_ms="-1")]),
@@ -71,7 +71,7 @@ def test_a_loop_of_repartition_topics_cannot_be_sized() -> None:
     assert failure.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
-def test_a_repartition_topic_that_nobody_writes_cannot_be_sized() -> None:
+def test_repartition_topic_without_a_writer_cannot_be_sized() -> None:
     with pytest.raises(KafkaError, match="never used as a sink"):
         configure(topology(subtopology("0", "lines", reads=[internal("a")])), {"lines": 1}, 0)
 
@@ -191,6 +191,6 @@ def test_a_changelog_must_not_come_with_a_size() -> None:
     check_topology(word_count())
 
 
-def test_a_topology_knows_who_reads_a_topic_and_what_it_depends_on() -> None:
+def test_topology_knows_the_readers_and_inputs_of_a_topic() -> None:
     assert COUNTING.readers == {"lines": "0", "words": "1"}
     assert COUNTING.required_topics == {"lines", "words", "counts"}

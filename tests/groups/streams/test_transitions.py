@@ -50,7 +50,7 @@ def test_the_first_member_gets_every_task(simulation: StreamsSimulation) -> None
     assert (quiet.member_epoch, assigned(quiet)) == (2, None)
 
 
-def test_a_second_member_waits_until_the_first_has_let_go(simulation: StreamsSimulation) -> None:
+def test_second_member_waits_until_the_first_has_revoked(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     joined = simulation.arrive("b")
     assert (joined.member_epoch, assigned(joined)) == (3, role())
@@ -64,7 +64,7 @@ def test_a_second_member_waits_until_the_first_has_let_go(simulation: StreamsSim
     assert simulation.streams_group.state is ModernGroupState.STABLE  # type: ignore[comparison-overlap]
 
 
-def test_what_a_leaver_had_goes_to_the_others_with_their_next_heartbeat(
+def test_partitions_of_a_leaving_member_are_assigned_in_the_next_heartbeats(
     simulation: StreamsSimulation,
 ) -> None:
     epoch, _ = two_members(simulation)
@@ -88,7 +88,7 @@ def test_a_group_with_members_is_not_deleted(simulation: StreamsSimulation) -> N
     assert simulation.delete() is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_a_full_group_takes_nobody_new_but_keeps_its_own() -> None:
+def test_full_group_rejects_new_members_and_keeps_its_own() -> None:
     simulation = StreamsSimulation(streams_max_size=1)
     simulation.arrive("a")
     assert simulation.arrive("b").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -127,7 +127,7 @@ def test_a_silent_member_is_dropped_after_its_session_timeout(simulation: Stream
     assert set(simulation.streams_group.members) == {"a"}
 
 
-def test_a_member_that_does_not_let_go_is_dropped_after_its_rebalance_timeout(
+def test_member_that_does_not_revoke_is_removed_after_its_rebalance_timeout(
     simulation: StreamsSimulation,
 ) -> None:
     simulation.arrive("a")
@@ -180,7 +180,7 @@ def test_missing_internal_topics_are_handed_to_the_broker_and_awaited() -> None:
     assert (statuses(ready), assigned(ready)) == ([], EVERYTHING)
 
 
-def test_members_give_up_their_tasks_when_a_topic_is_gone(simulation: StreamsSimulation) -> None:
+def test_members_give_up_tasks_of_a_deleted_topic(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     simulation.remove_topic("lines")
     told = simulation.beat("a", 2, EVERYTHING)
@@ -191,7 +191,7 @@ def test_members_give_up_their_tasks_when_a_topic_is_gone(simulation: StreamsSim
     assert assigned(simulation.beat("a", waits.member_epoch, role())) == EVERYTHING
 
 
-def test_a_member_may_still_have_tasks_that_are_gone_with_partitions(simulation: StreamsSimulation) -> None:
+def test_member_may_still_own_tasks_of_removed_partitions(simulation: StreamsSimulation) -> None:
     epoch = simulation.arrive("a").member_epoch
     for name in ("lines", "words", "counts"):
         simulation.remove_topic(name)
@@ -208,7 +208,7 @@ def test_a_member_may_still_have_tasks_that_are_gone_with_partitions(simulation:
     )
 
 
-def test_a_change_of_topics_is_not_forgotten_when_a_member_goes(simulation: StreamsSimulation) -> None:
+def test_changed_topics_are_not_forgotten_when_a_member_leaves(simulation: StreamsSimulation) -> None:
     epoch, _ = two_members(simulation)
     simulation.remove_topic("lines")
     simulation.depart("b")
@@ -244,7 +244,7 @@ def test_standbys_come_and_go_with_the_setting_of_the_group(simulation: StreamsS
     assert simulation.streams_group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
 
 
-def test_everybody_is_told_to_stop_until_the_group_is_empty(simulation: StreamsSimulation) -> None:
+def test_all_members_must_stop_until_the_group_is_empty(simulation: StreamsSimulation) -> None:
     _, second = two_members(simulation)
     simulation.depart("a", shutdown_application=True)
     assert StreamsStatus.SHUTDOWN_APPLICATION in statuses(simulation.beat("b", second, GIVEN))
@@ -252,7 +252,7 @@ def test_everybody_is_told_to_stop_until_the_group_is_empty(simulation: StreamsS
     assert statuses(simulation.arrive("c")) == []
 
 
-def test_endpoints_are_told_when_they_change(simulation: StreamsSimulation) -> None:
+def test_changed_endpoints_are_announced(simulation: StreamsSimulation) -> None:
     simulation.arrive("a", user_endpoint=Endpoint("here", 1))
     simulation.arrive("b", user_endpoint=Endpoint("there", 2))
     simulation.beat("a", 2, EVERYTHING)
@@ -287,7 +287,7 @@ def test_a_commit_may_be_an_epoch_behind_for_tasks_held_since_then(simulation: S
     assert simulation.commit_of("b", moved, "lines") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_had_a_task_before_cannot_commit_for_it(simulation: StreamsSimulation) -> None:
+def test_former_owner_of_a_task_cannot_commit_for_it(simulation: StreamsSimulation) -> None:
     first, _ = two_members(simulation)
     assert simulation.commit_of("a", first - 1, "lines", 0) is ErrorCode.NONE
     assert simulation.commit_of("a", first - 1, "lines", 2) is ErrorCode.STALE_MEMBER_EPOCH
@@ -317,7 +317,7 @@ def test_offsets_are_read_with_the_present_epoch(simulation: StreamsSimulation) 
 # -- the log
 
 
-def test_another_coordinator_goes_on_where_the_first_one_was(simulation: StreamsSimulation) -> None:
+def test_another_coordinator_continues_at_the_same_state(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     simulation.arrive("b")
     simulation.beat("a", 2, EVERYTHING)

@@ -49,7 +49,7 @@ def test_batches_keep_offsets_epochs_and_bytes(target: Target) -> None:
     assert (told.source_high_watermark, told.state) == (12, MirrorState.ACTIVE)
 
 
-def test_what_is_there_already_is_acknowledged_and_not_written(target: Target) -> None:
+def test_existing_records_are_acknowledged_and_not_written(target: Target) -> None:
     first, second = batch(0, 3), batch(3, 2)
     target.append(first)
     answer = target.append(first, second)
@@ -112,7 +112,7 @@ def test_an_empty_log_starts_where_the_source_does_and_its_start_follows(target:
     assert target.append(source_log_start_offset=-1).log_start_offset == 105
 
 
-def test_a_log_whose_start_lies_in_a_batch_takes_the_batch_whole(target: Target) -> None:
+def test_log_whose_start_is_inside_a_batch_accepts_the_complete_batch(target: Target) -> None:
     answer = target.append(batch(90, 20), source_log_start_offset=100)
     assert (answer.error_code, answer.log_start_offset, answer.log_end_offset) == (0, 100, 110)
 
@@ -186,9 +186,7 @@ def test_an_ordinary_topic_takes_no_mirrored_batches(broker: EmbeddedBroker, tar
 
 
 @pytest.mark.parametrize("action", [MirrorAction.PAUSE, MirrorAction.FAIL])
-def test_a_mirror_that_does_not_run_says_why_until_it_is_resumed(
-    target: Target, action: MirrorAction
-) -> None:
+def test_stopped_mirror_reports_the_reason_until_it_is_resumed(target: Target, action: MirrorAction) -> None:
     target.alter(action, reason="moving house")
     answer = target.append(batch(0))
     assert answer.error_code == ErrorCode.POLICY_VIOLATION

@@ -149,7 +149,7 @@ def test_promotion_ends_open_transactions_and_makes_the_topic_writable(target: T
     assert target.alter(MirrorAction.PROMOTE).state == MirrorState.STOPPED, "once more is no error"
 
 
-def test_producers_of_the_source_are_forgotten_so_that_ours_may_have_the_same_ids(
+def test_producers_of_the_source_are_dropped_so_that_their_ids_can_be_reused(
     broker: EmbeddedBroker, target: Target
 ) -> None:
     target.create()

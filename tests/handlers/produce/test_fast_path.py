@@ -277,7 +277,7 @@ def test_an_answer_waits_for_the_disk_where_it_has_to() -> None:
             assert log.offsets.recovery_point == number
 
 
-def test_an_error_that_was_asked_for_is_given_to_a_known_request() -> None:
+def test_injected_error_is_returned_for_a_known_request() -> None:
     with EmbeddedBroker() as broker:
         topic = created(broker, "injected")
         frames = [request(topic, 8, batch())] * 2
@@ -306,7 +306,7 @@ def test_a_topic_that_is_deleted_and_created_again_is_another_one() -> None:
             assert struct.pack(">hq", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) in answer
 
 
-def test_records_that_must_be_looked_into_are() -> None:
+def test_records_that_need_inspection_are_inspected() -> None:
     with EmbeddedBroker() as broker, RawConnection(broker.port) as connection:
         topic = created(broker, "compacted", **{"cleanup.policy": "compact"})
         keyless = bytes(build_batch([Record(0, NOW, None, b"value")]))

@@ -62,7 +62,7 @@ def known(cluster: Brokers, condition: Any) -> None:
     cluster.run(bystander(cluster).metadata.until(condition))
 
 
-def test_what_another_broker_forwards_is_decided_and_known_everywhere(cluster: Brokers) -> None:
+def test_forwarded_request_is_decided_and_known_on_all_brokers(cluster: Brokers) -> None:
     assert not ask(cluster, CreateAclsRequest([rule()]), 3).results[0].error_code
     assert (
         not ask(cluster, *altering(quota([("user", "alice")], ("request_percentage", 50.0))))

@@ -117,7 +117,7 @@ def test_kafka_acls_adds_lists_and_removes_rules(broker: EmbeddedBroker) -> None
     assert not broker.broker.image.acls
 
 
-def test_kafka_delegation_tokens_creates_renews_and_expires_what_logs_in(
+def test_kafka_delegation_tokens_creates_renews_and_expires_tokens(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     configured(broker, *of_user("carol"), "--alter", "--add-config", "SCRAM-SHA-256=[password=secret]")

@@ -238,7 +238,7 @@ ALICE = Principal("User", "alice")
 
 
 @pytest.mark.parametrize(("message", "version"), TOKEN_REQUESTS, ids=lambda value: type(value).__name__)
-def test_tokens_are_for_those_who_have_authenticated_otherwise(
+def test_tokens_are_only_for_clients_authenticated_otherwise(
     broker: EmbeddedBroker, message: Message, version: int
 ) -> None:
     refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -20,7 +20,7 @@ STARTS = {0: 0, 1: 0, HIGHEST: 0}
 
 
 @scenario
-async def test_the_lag_behind_any_start_offset_can_be_told(tmp_path: Path) -> None:
+async def test_lag_after_any_start_offset_is_known(tmp_path: Path) -> None:
     rows = [AlterShareGroupOffsetsRequestPartition(index, start) for index, start in enumerate(STARTS)]
     topic = AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=rows)
     alter = AlterShareGroupOffsetsRequest(group_id="g", topics=[topic])

@@ -85,7 +85,7 @@ class Telemetry:
         }
 
 
-def test_a_client_is_asked_for_what_all_subscriptions_that_match_it_name() -> None:
+def test_client_is_asked_for_the_union_of_its_matching_subscriptions() -> None:
     telemetry = Telemetry(
         producers={"metrics": "org.apache.kafka.producer.", "interval.ms": "5000", "match": "client_id=sh.*"},
         java={"metrics": "org.apache.kafka.consumer.", "match": "client_software_name=apache-kafka-java"},
@@ -102,7 +102,7 @@ def test_without_a_subscription_a_client_asks_again_after_five_minutes_and_pushe
     assert telemetry.get().wanted == ((), 300_000)
 
 
-def test_what_a_client_pushes_is_shown_until_it_is_silent_for_three_intervals() -> None:
+def test_pushed_client_metrics_are_shown_for_three_silent_intervals() -> None:
     telemetry = Telemetry()
     client = telemetry.get()
     assert telemetry.push(client) is ErrorCode.NONE
@@ -127,7 +127,7 @@ def test_a_client_may_ask_and_push_once_in_an_interval_and_push_once_more_when_i
     assert telemetry.push(client) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_client_with_an_old_subscription_is_told_and_may_ask_at_once() -> None:
+def test_client_with_an_old_subscription_gets_an_error_and_may_ask_again_immediately() -> None:
     telemetry = Telemetry()
     client = telemetry.get()
     telemetry.subscribe(other={"metrics": "org.apache.kafka.consumer."})
@@ -159,7 +159,7 @@ def test_bad_pushes_get_the_errors_of_kafka(metrics: bytes, codec: int, error: E
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_cve_2026_111073_what_comes_out_of_a_compressed_push_is_bounded(codec: Codec) -> None:
+def test_cve_2026_111073_decompressed_size_of_a_push_is_bounded(codec: Codec) -> None:
     telemetry = Telemetry()
     bomb = compress(codec, bytes(100_000))
     telemetry.manager.limits = LIMITS._replace(push_bytes=len(bomb))
@@ -181,7 +181,7 @@ def test_more_points_than_allowed_are_too_large() -> None:
     assert telemetry.push(telemetry.get(), points) is ErrorCode.TELEMETRY_TOO_LARGE
 
 
-def test_a_push_without_a_subscription_is_told_to_ask_again() -> None:
+def test_push_without_a_subscription_must_ask_again() -> None:
     """INVALID_REQUEST, or taking it, would be for ever and for nothing."""
     telemetry = Telemetry()
     telemetry.subscribe()
@@ -191,7 +191,7 @@ def test_a_push_without_a_subscription_is_told_to_ask_again() -> None:
     assert telemetry.get(client.id, sender=client.sender).wanted.metrics == ()
 
 
-def test_the_rate_is_that_of_a_connection_whatever_instance_id_it_names() -> None:
+def test_rate_applies_to_a_connection_regardless_of_the_instance_id() -> None:
     telemetry = Telemetry()
     sender = telemetry.connect()
     codes = []
@@ -250,7 +250,7 @@ def test_clients_and_series_are_bounded() -> None:
     assert not telemetry.shown(), "the one that was silent longest made room, with its series"
 
 
-def test_names_from_clients_cannot_break_the_page_or_take_a_name_of_ours() -> None:
+def test_names_from_clients_cannot_break_the_page_or_reserve_names() -> None:
     telemetry = Telemetry()
     names = ('barnabas_x{} 1\n"', "barnabas.x.. 1...", "9")
     metrics = metrics_data(*(gauge(name, point(1, **{"client id": "a", "client_id": "b"})) for name in names))

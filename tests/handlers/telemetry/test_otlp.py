@@ -32,7 +32,7 @@ def test_gauges_and_sums_are_read_with_their_attributes() -> None:
     ]
 
 
-def test_fields_that_nobody_knows_are_skipped() -> None:
+def test_unknown_fields_are_skipped() -> None:
     unknown = field(99, b"x") + bytes([5 << 3 | 5, 1, 2, 3, 4])
     assert read(unknown + metrics_data(gauge("a", point(1)), field(11, b"a summary"))) == [
         MetricPoint("a", (), 1, False)
@@ -51,7 +51,7 @@ def test_fields_that_nobody_knows_are_skipped() -> None:
         ),  # a double of two bytes
     ],
 )
-def test_what_is_no_metric_is_refused_with_a_reason(data: bytes) -> None:
+def test_invalid_metric_is_rejected_with_a_reason(data: bytes) -> None:
     with pytest.raises(MalformedError):
         read(data)
 

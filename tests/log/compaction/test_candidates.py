@@ -36,7 +36,7 @@ def test_everything_below_the_active_segment_is_dirty_at_first(log: Log) -> None
     assert found.dirty_ratio == 1
 
 
-def test_the_ratio_counts_what_was_compacted_before(log: Log) -> None:
+def test_ratio_includes_earlier_compactions(log: Log) -> None:
     found = candidate(log, cleaned_upto=1)
     assert found is not None
     assert found.dirty_ratio == pytest.approx(2 / 3)
@@ -54,13 +54,13 @@ def test_a_log_that_is_not_compacted_is_left_alone(log: Log) -> None:
     assert candidate(log) is None
 
 
-def test_what_is_not_yet_on_the_disk_waits(log: Log) -> None:
+def test_unflushed_records_wait(log: Log) -> None:
     assert examine(log, None, NOW) is None
     log.flush()
     assert examine(log, None, NOW) is not None
 
 
-def test_what_is_not_yet_committed_waits() -> None:
+def test_uncommitted_records_wait() -> None:
     log = new_log("/orders-0", COMPACTED, FaultyFileSystem())
     put(log, (b"a", b"1"))
     log.roll()

@@ -254,7 +254,7 @@ def test_aborted_records_go_and_do_not_push_out_committed_ones(log: Log) -> None
     assert final_values(committed(log)) == {b"a": b"committed", b"b": b"1"}
 
 
-def test_an_abort_marker_goes_after_its_records_and_a_delay(log: Log) -> None:
+def test_abort_marker_is_removed_after_its_records_and_a_delay(log: Log) -> None:
     transaction(log, 7, (b"a", b"aborted"), committed=False)
     transaction(log, 7, (b"b", b"committed"), committed=True, sequence=1)
     put(log, (b"c", b"1"))
@@ -326,7 +326,7 @@ def controls(log: Log) -> list[int]:
 # -- bounds and trouble -----------------------------------------------------------------------------
 
 
-def test_without_memory_for_all_keys_it_is_compacted_as_far_as_it_goes(log: Log) -> None:
+def test_compaction_with_too_little_memory_covers_a_part(log: Log) -> None:
     for number in range(30):
         put(log, (b"key-%d" % (number % 10), b"%d" % number))
     log.roll()

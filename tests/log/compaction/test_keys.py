@@ -109,7 +109,7 @@ def test_records_are_kept_by_key(
     st.lists(st.integers(1, 90), min_size=1, max_size=4),
     st.sampled_from([0, 1, 63, 64, 9000]),
 )
-def test_runs_of_records_that_look_alike_are_noted_as_others_are(
+def test_runs_of_equal_records_are_recorded_like_others(
     kinds: list[tuple[bytes | None, bytes | None]], lengths: list[int], step: int
 ) -> None:
     """Parts of a batch that look alike, of any length, with anything in between."""

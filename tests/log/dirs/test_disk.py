@@ -13,7 +13,7 @@ from barnabas.testing.files import FaultyFileSystem
 from tests.support.builders.logs import NOW, PARTITION, TOPIC_ID, append, batch, managed
 
 
-def test_a_full_disk_is_told_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_full_disk_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     files = FaultyFileSystem(space=100)
     files.make_folders("/data")
@@ -54,7 +54,7 @@ def test_a_clock_that_is_set_back_does_not_keep_an_append_from_looking_at_the_di
         append(log, batch(b"a", timestamp=1), set_back)
 
 
-def test_while_the_clock_goes_on_housekeeping_makes_no_append_look_more_often() -> None:
+def test_periodic_tasks_do_not_add_checks_to_appends() -> None:
     files = FaultyFileSystem()
     files.make_folders("/data")
     disk = Disk(files, "/data", reserve_bytes=1)

@@ -92,7 +92,7 @@ def test_logs_may_come_and_go_while_a_round_is_under_way() -> None:
     assert len(late.segments) == 1, "it is a part of the next round"
 
 
-def test_a_log_that_was_cut_between_two_steps_keeps_what_it_has_got_since() -> None:
+def test_log_truncated_between_two_steps_keeps_later_records() -> None:
     logs = managed(FaultyFileSystem(), settings=AT_ONCE)
     log = with_segments(logs, 0, 3 * SEGMENTS_AT_ONCE)
     steps = logs.housekeeping_steps(NOW + HOUR)

@@ -76,7 +76,7 @@ def test_a_cut_below_the_log_start_leaves_nothing_that_a_kill_would_bring_back()
 @pytest.mark.parametrize(
     ("boot", "stop"), [("boot-1", ShutdownKind.KILLED), ("boot-2", ShutdownKind.CRASHED)]
 )
-def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
+def test_boot_id_distinguishes_a_kill_from_a_crash_without_the_marker(
     tmp_path: Path, boot: str, stop: ShutdownKind
 ) -> None:
     logs = manager(tmp_path)
@@ -95,7 +95,7 @@ def test_without_the_marker_the_boot_id_tells_a_kill_from_a_crash(
     again.close()
 
 
-def test_a_crash_is_found_out_again_until_others_have_been_told_of_it(tmp_path: Path) -> None:
+def test_crash_is_detected_again_until_the_controller_knows_it(tmp_path: Path) -> None:
     """Killed before it could tell that power was lost, a broker must not start as if it had only been killed."""
     first = manager(tmp_path, boot="boot-1")
     first.load(expect_all)
@@ -206,7 +206,7 @@ def test_a_partition_in_two_log_dirs_stops_the_start(tmp_path: Path) -> None:
         both.load(expect_all)
 
 
-def test_nothing_is_created_in_the_place_of_what_may_be_on_an_offline_disk(tmp_path: Path) -> None:
+def test_partition_possibly_on_an_offline_disk_is_not_created(tmp_path: Path) -> None:
     fs = FaultyFileSystem()
     config = BrokerConfig.load({"log.dirs": "/a,/b", "barnabas.disk.reserve.bytes": "0"})
     logs = LogManager(fs, ["/a", "/b"], ManualClock(), config)

@@ -91,7 +91,7 @@ def test_a_folder_that_is_put_back_is_served_again(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_what_is_deleted_with_its_topic_is_noted_no_more(tmp_path: Path) -> None:
+def test_partitions_deleted_with_their_topic_leave_the_checkpoint(tmp_path: Path) -> None:
     logs = filled(tmp_path)
     logs.close()
     lose(logs)
@@ -125,7 +125,7 @@ def test_an_accepted_loss_counts_once(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_an_acceptance_goes_when_the_folder_is_back(tmp_path: Path) -> None:
+def test_acceptance_is_removed_when_the_folder_is_restored(tmp_path: Path) -> None:
     logs = filled(tmp_path)
     logs.close()
     accept_losses(logs.dirs[0], {PARTITION})
@@ -168,7 +168,7 @@ def test_a_log_that_was_deleted_just_before_a_crash_is_not_missed(tmp_path: Path
     logs.close()
 
 
-def test_the_folder_of_a_deleted_log_goes_after_its_note(tmp_path: Path) -> None:
+def test_folder_of_a_deleted_log_is_removed_after_its_checkpoint_entry(tmp_path: Path) -> None:
     logs = filled(tmp_path)
     logs.delete(PARTITION)
     logs.housekeeping(NOW)

@@ -190,7 +190,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_the_log_goes_on_in_the_other_dir(scene: Scene) -> None:
+def test_log_continues_in_the_other_dir(scene: Scene) -> None:
     before = read_all(scene.log)
     move = scene.begin()
     take_over(scene.logs, move)
@@ -203,7 +203,7 @@ def test_the_log_goes_on_in_the_other_dir(scene: Scene) -> None:
     assert [name for name in scene.fs.list("/a") if "orders" in name] == []
 
 
-def test_what_is_cut_from_the_log_is_cut_from_its_copy(scene: Scene) -> None:
+def test_truncation_of_the_log_truncates_its_copy(scene: Scene) -> None:
     move = scene.begin()
     copy_all(move)
     scene.log.truncate_to(5)
@@ -214,7 +214,7 @@ def test_what_is_cut_from_the_log_is_cut_from_its_copy(scene: Scene) -> None:
     assert [offset for offset, _ in read_all(scene.log)] == list(range(14))
 
 
-def test_a_log_that_begins_anew_is_copied_from_there(scene: Scene) -> None:
+def test_restarted_log_is_copied_from_its_new_start(scene: Scene) -> None:
     move = scene.begin()
     copy_all(move)
     scene.log.truncate_fully_and_start_at(3)
@@ -297,7 +297,7 @@ def test_a_copy_is_kept_while_the_disk_of_its_partition_may_come_back(scene: Sce
     assert len([name for name in scene.fs.list("/b") if name.endswith(names.FUTURE_FOLDER)]) == 1
 
 
-def test_a_new_partition_is_created_where_it_was_asked_for(scene: Scene) -> None:
+def test_new_partition_is_created_in_the_requested_dir(scene: Scene) -> None:
     other = TopicPartition("other", 3)
     scene.logs.placement.prefer(other, scene.logs.dirs[2])
     assert scene.logs.create(other, TOPIC_ID, SMALL).folder == "/c/other-3"
@@ -307,7 +307,7 @@ def test_a_new_partition_is_created_where_it_was_asked_for(scene: Scene) -> None
     ("path", "code"),
     [("/nowhere", ErrorCode.LOG_DIR_NOT_FOUND), ("/c", ErrorCode.INVALID_REPLICA_ASSIGNMENT)],
 )
-def test_a_dir_that_is_not_ours_or_is_cordoned_is_refused(scene: Scene, path: str, code: ErrorCode) -> None:
+def test_unknown_or_cordoned_dir_is_rejected(scene: Scene, path: str, code: ErrorCode) -> None:
     scene.logs.use_config(BrokerConfig.load({"log.dirs": ",".join(DIRS), "cordoned.log.dirs": "/c"}))
     with pytest.raises(KafkaError) as refused:
         scene.logs.placement.dir_named(path)

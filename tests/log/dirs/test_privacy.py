@@ -33,7 +33,7 @@ def test_a_data_folder_that_others_could_read_is_closed_at_the_start(tmp_path: P
         assert {mode(path) for path in paths if path.is_file()} == {0o600}
 
 
-def test_what_is_not_a_brokers_keeps_its_rights_and_links_are_not_followed(tmp_path: Path) -> None:
+def test_foreign_files_keep_their_permissions_and_links_are_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     (folder / "orders-0").mkdir(parents=True)
     (folder / "bin").mkdir()
@@ -53,7 +53,7 @@ def test_what_is_not_a_brokers_keeps_its_rights_and_links_are_not_followed(tmp_p
     assert [mode(folder), mode(elsewhere), mode(elsewhere / "file")] == [0o700, 0o755, 0o644]
 
 
-def test_a_folder_that_is_closed_costs_one_look(tmp_path: Path) -> None:
+def test_inaccessible_folder_costs_one_check(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0").chmod(0o755)
     os.chmod(tmp_path, 0o700)

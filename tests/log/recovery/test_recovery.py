@@ -94,7 +94,7 @@ def test_a_tail_of_zeros_or_garbage_is_cut(tail: bytes, boot: str) -> None:
     assert report.recovered[PARTITION].cut_bytes == len(tail)
 
 
-def test_cut_batches_are_counted_where_they_can_be_told_apart() -> None:
+def test_cut_batches_are_counted_where_distinguishable() -> None:
     fs = written(5)
     contents = bytearray(fs.read_bytes(FIRST_LOG))
     contents[batch_starts(fs)[2] + 70] ^= 1

@@ -44,9 +44,7 @@ def one_by_one(entries: list[AbortedTransaction], start: int, end: int) -> list[
 
 @settings(deadline=None)
 @given(histories(), st.integers(0, 90), st.integers(0, 90))
-def test_a_search_finds_what_looking_at_all_finds(
-    entries: list[AbortedTransaction], start: int, end: int
-) -> None:
+def test_search_equals_a_full_scan(entries: list[AbortedTransaction], start: int, end: int) -> None:
     index = AbortedIndex()
     for entry in entries:
         index.append(entry)
@@ -67,7 +65,7 @@ def test_the_order_in_a_file_does_not_matter(
 
 @settings(deadline=None)
 @given(st.lists(st.builds(AbortedTransaction, LONGS, LONGS, LONGS, LONGS), max_size=20), LONGS, LONGS)
-def test_any_numbers_are_written_as_kafka_does_and_only_what_overlaps_is_found(
+def test_any_numbers_are_encoded_as_in_kafka_and_only_overlaps_are_found(
     entries: list[AbortedTransaction], start: int, end: int
 ) -> None:
     entries.sort(key=itemgetter(2))
@@ -91,7 +89,7 @@ class Counting(list):  # type: ignore[type-arg]
         return int(super().__getitem__(place))
 
 
-def test_a_search_does_not_look_at_every_entry() -> None:
+def test_search_does_not_read_every_entry() -> None:
     count = 100 * BLOCK
     short = [AbortedTransaction(number, 2 * number, 2 * number + 1, 0) for number in range(1, count)]
     index = AbortedIndex([*short, AbortedTransaction(0, 0, 2 * count, 2 * count + 1)])

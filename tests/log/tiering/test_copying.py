@@ -89,7 +89,7 @@ def test_nothing_is_given_that_is_not_flushed_or_not_committed() -> None:
     assert log.next_to_copy(NOW) is not None
 
 
-def test_what_was_sealed_and_not_flushed_before_a_restart_is_flushed_to_be_copied() -> None:
+def test_segments_sealed_and_unflushed_before_a_restart_are_flushed_for_copying() -> None:
     """Nothing is appended any more, so no roll asks for it. The simulator found it (seed 20)."""
     scene = TieredScene()
     scene.logs.housekeeping(NOW)
@@ -99,7 +99,7 @@ def test_what_was_sealed_and_not_flushed_before_a_restart_is_flushed_to_be_copie
     assert scene.log in scene.logs.housekeeping(NOW)
 
 
-def test_what_has_expired_is_not_copied() -> None:
+def test_expired_segments_are_not_copied() -> None:
     scene = TieredScene(replace(TIERED, retention_ms=DAY_MS))
     assert scene.log.next_to_copy(LATER) is None
 

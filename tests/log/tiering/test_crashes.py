@@ -75,7 +75,7 @@ def after_each_loss_of_power(
 
 @pytest.mark.parametrize("act", STEPS)
 @pytest.mark.parametrize("seed", [None, 1, 2])
-def test_whatever_is_flushed_is_on_this_disk_or_known_to_be_remote(
+def test_flushed_records_are_local_or_known_to_be_remote(
     act: Callable[[TieredScene], None], seed: int | None
 ) -> None:
     for scene, log in after_each_loss_of_power(act, seed):
@@ -100,7 +100,7 @@ def test_a_restart_keeps_log_start_epochs_and_tiered_end() -> None:
     assert log.high_watermark >= 12
 
 
-def test_a_cut_below_the_local_start_restarts_the_log_there_and_keeps_what_is_remote_before() -> None:
+def test_truncation_below_the_local_start_restarts_the_log_there_and_keeps_earlier_remote_segments() -> None:
     scene = TieredScene()
     copy_and_leave_disk(scene)
     scene.log.truncate_to(9)

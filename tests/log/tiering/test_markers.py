@@ -26,7 +26,7 @@ def begun(fs: FaultyFileSystem) -> Log:
 OUTCOMES = (OpenTransaction(7, 2, 0, True), OpenTransaction(8, 0, 2, False))
 
 
-def test_the_last_stable_offset_goes_on_after_the_markers() -> None:
+def test_last_stable_offset_advances_after_the_markers() -> None:
     log = begun(FaultyFileSystem())
     assert lost_markers(log) == {7: 0, 8: 2}
     assert log.last_stable_offset < END
@@ -38,7 +38,7 @@ def test_the_last_stable_offset_goes_on_after_the_markers() -> None:
     assert aborted == [(8, 2)]
 
 
-def test_what_nobody_knows_is_aborted() -> None:
+def test_unknown_transactions_are_aborted() -> None:
     log = begun(FaultyFileSystem())
     assert write_lost_markers(log, (), 5, NOW) == 2
     aborted = sorted(each.producer_id for segment in log.segments for each in segment.aborted)

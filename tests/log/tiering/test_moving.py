@@ -6,7 +6,7 @@ from tests.support.builders.logs import content, new_log, read_all
 from tests.support.builders.tiered_logs import LATER, TieredScene
 
 
-def test_the_copy_begins_at_the_local_start_and_knows_what_is_remote() -> None:
+def test_copy_starts_at_the_local_start_and_knows_the_remote_part() -> None:
     scene = TieredScene()
     scene.remote.copy(scene.log)
     scene.log.flush()

@@ -38,7 +38,7 @@ def test_deleting_records_of_the_remote_part_leaves_the_local_start() -> None:
     assert (log.log_start_offset, log.local_start_offset, log.remote_part) == (7, 7, None)
 
 
-def test_only_what_is_copied_may_leave_the_disk() -> None:
+def test_only_copied_segments_may_leave_the_disk() -> None:
     offsets = Offsets(0, 10, 0)
     offsets.advance_tiered_end(4)
     with pytest.raises(AssertionError, match="local start 5 above the tiered end 4"):
@@ -60,7 +60,7 @@ def test_the_end_of_tiering_makes_the_log_start_on_this_disk() -> None:
 
 
 @pytest.mark.parametrize("offset", [2, 5])
-def test_a_read_between_log_start_and_local_start_says_that_it_is_remote(offset: int) -> None:
+def test_read_between_log_start_and_local_start_reports_remote_data(offset: int) -> None:
     log = half_remote()
     for read in (
         lambda: log.read(offset, 1000, 10),
@@ -73,13 +73,13 @@ def test_a_read_between_log_start_and_local_start_says_that_it_is_remote(offset:
 
 
 @pytest.mark.parametrize("offset", [1, 11])
-def test_only_offsets_that_nobody_holds_are_out_of_range(offset: int) -> None:
+def test_only_unheld_offsets_are_out_of_range(offset: int) -> None:
     with pytest.raises(KafkaError) as caught:
         half_remote().read(offset, 1000, 10)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_searches_by_time_see_this_disk_and_the_log_says_what_else_there_is() -> None:
+def test_searches_by_time_cover_the_local_part_and_report_the_remote_part() -> None:
     log = half_remote()
     found, latest = log.offset_for_timestamp(NOW), log.max_timestamp_offset()
     assert found is not None

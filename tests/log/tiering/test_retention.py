@@ -23,7 +23,7 @@ def copied(count: int = 2, **settings: int | bool) -> TieredScene:
     return scene
 
 
-def test_local_retention_by_age_removes_what_is_copied_and_nothing_else() -> None:
+def test_local_retention_by_age_removes_only_copied_segments() -> None:
     scene = copied(1)
     scene.log.delete_old_segments(NOW + DAY_MS)
     assert offsets_of(scene) == (0, 0, 6)
@@ -33,7 +33,7 @@ def test_local_retention_by_age_removes_what_is_copied_and_nothing_else() -> Non
     assert [segment.base_offset for segment in scene.log.segments] == [6, 12]
 
 
-def test_local_retention_by_size_counts_what_is_on_this_disk() -> None:
+def test_local_retention_by_size_counts_local_bytes() -> None:
     scene = copied(local_retention_ms=-1, local_retention_bytes=900)
     scene.log.delete_old_segments(LATER)
     assert offsets_of(scene) == (0, 6, 12)
@@ -47,7 +47,7 @@ def test_the_active_segment_never_leaves_the_disk_by_local_retention() -> None:
     assert offsets_of(scene) == (0, 12, 18)
 
 
-def test_what_the_disk_does_not_know_to_be_copied_stays() -> None:
+def test_segments_not_copied_by_the_checkpoint_stay() -> None:
     scene = TieredScene()
     scene.remote.copy(scene.log)
     scene.log.delete_old_segments(LATER)
@@ -57,7 +57,7 @@ def test_what_the_disk_does_not_know_to_be_copied_stays() -> None:
     assert offsets_of(scene) == (0, 12, 12)
 
 
-def test_what_is_not_committed_here_does_not_count_as_copied() -> None:
+def test_uncommitted_segments_do_not_count_as_copied() -> None:
     scene = TieredScene()
     scene.log.note_tiered(100)
     assert scene.log.offsets.tiered_end == 18
@@ -79,7 +79,7 @@ def test_total_retention_by_age_reaches_into_the_remote_part_and_only_there_if_t
     assert scene.log.epochs.entries == ((2, 6),)
 
 
-def test_what_has_expired_goes_without_being_copied() -> None:
+def test_expired_segments_are_deleted_without_being_copied() -> None:
     scene = copied(1, retention_ms=DAY_MS)
     scene.log.delete_old_segments(LATER)
     scene.log.flush()
@@ -123,7 +123,7 @@ def test_a_leader_that_does_not_know_its_remote_segments_expires_nothing(setting
     assert scene.log.log_start_offset > 0
 
 
-def test_what_is_remote_counts_once_while_the_high_watermark_of_a_new_leader_is_below_it() -> None:
+def test_remote_records_count_once_while_the_high_watermark_of_a_new_leader_is_below_them() -> None:
     scene = copied(retention_bytes=TieredScene().log.size_bytes, local_retention_ms=-1)
     scene.log.offsets.lower_tiered_end(6)  # as noted so far: no more was committed here
     scene.log.delete_old_segments(LATER)

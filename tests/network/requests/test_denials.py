@@ -23,7 +23,7 @@ from tests.support.server import echo, heartbeat, heartbeat_frame, scenario, ser
 
 
 @scenario
-async def test_injected_errors_are_given_as_often_as_asked_and_in_order() -> None:
+async def test_injected_errors_are_returned_in_order_and_number() -> None:
     async with serving(heartbeat(echo)) as server:
         server.dispatcher.inject(12, ErrorCode.REBALANCE_IN_PROGRESS, times=2)
         server.dispatcher.inject(12, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -44,7 +44,7 @@ def test_a_produce_error_names_each_partition() -> None:
     assert [(each.index, each.error_code) for each in topic.partition_responses] == [(3, 6), (5, 6)]
 
 
-def test_a_fetch_error_stands_at_the_top_and_at_each_partition() -> None:
+def test_fetch_error_is_set_at_the_top_and_for_each_partition() -> None:
     request = FetchRequest(topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=4)])])
     response = error_response(request, ErrorCode.OFFSET_OUT_OF_RANGE, 11)
     assert isinstance(response, FetchResponse)

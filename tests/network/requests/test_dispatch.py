@@ -84,7 +84,7 @@ def test_a_client_id_that_does_not_fit_closes_the_connection(length: int) -> Non
 
 
 @scenario
-async def test_a_request_knows_who_sent_it() -> None:
+async def test_request_has_the_principal_of_its_sender() -> None:
     seen: list[tuple[str | None, int, int]] = []
 
     def note(broker: Any, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
@@ -137,7 +137,9 @@ def test_an_exception_in_a_handler_is_logged_and_closes_only_that_connection(
     assert "Heartbeat version 4" in caplog.text
 
 
-def test_slow_requests_are_logged_unless_the_client_asked_to_wait(caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_requests_are_logged_unless_the_client_requested_a_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = ManualClock()
     waiting: list[Request] = []
 

@@ -122,7 +122,7 @@ async def test_others_are_answered_while_heavy_requests_wait_for_each_other() ->
 
 
 @scenario
-async def test_heavy_requests_that_wait_for_somebody_else_keep_no_others_out() -> None:
+async def test_waiting_heavy_requests_do_not_block_others() -> None:
     in_progress: list[asyncio.Event] = []
 
     async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -166,7 +166,7 @@ async def test_a_request_that_cannot_be_served_in_parts_has_a_limit_of_its_own(
 
 
 @scenario
-async def test_as_many_heavy_requests_are_served_at_once_as_the_setting_says() -> None:
+async def test_number_of_concurrent_heavy_requests_equals_the_setting() -> None:
     in_progress: list[asyncio.Event] = []
 
     async def wait(broker: Any, request: Any, message: DeleteGroupsRequest) -> DeleteGroupsResponse:

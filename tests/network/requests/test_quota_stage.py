@@ -87,7 +87,7 @@ def a_fetch(session_id: int = 0, epoch: int = -1, *, names_it: bool = True) -> f
     )
 
 
-def test_a_request_is_charged_for_its_length_and_the_client_is_told_how_long_it_is_muted(
+def test_request_is_charged_by_length_and_its_throttle_time_is_returned(
     broker: EmbeddedBroker,
 ) -> None:
     with counting(broker) as quotas, RawConnection(broker.port) as connection:
@@ -220,7 +220,7 @@ def test_a_client_is_not_taken_for_a_broker_by_the_name_that_it_gives_itself(bro
         assert [usage for usage in quotas.usage if usage.produced_bytes]
 
 
-def test_what_only_brokers_ask_is_not_counted(broker: EmbeddedBroker) -> None:
+def test_requests_of_brokers_are_not_counted(broker: EmbeddedBroker) -> None:
     """As with Kafka: a replica that fetches, and requests that nobody else sends."""
     replicas = a_fetch()
     replicas.replica_id = 2

@@ -87,7 +87,7 @@ def test_arrays_in_arrays_are_cut_where_they_are_too_large() -> None:
     ]
 
 
-def test_parts_are_answered_as_one_and_what_was_cut_is_whole_again() -> None:
+def test_parts_are_answered_as_one_and_split_arrays_are_joined() -> None:
     message = ListOffsetsRequest(topics=[topic("a", 0), topic("b", *range(7)), topic("c", 0)])
     parts: list[int] = []
     request: Any = Asked()
@@ -107,7 +107,7 @@ def test_a_small_request_is_passed_on_as_it_is() -> None:
     assert not request.is_large
 
 
-def test_what_is_named_twice_is_kept_once_with_all_that_is_in_it() -> None:
+def test_duplicate_keys_are_merged() -> None:
     def group(name: str, topics: list[OffsetFetchRequestTopics] | None) -> OffsetFetchRequestGroup:
         return OffsetFetchRequestGroup(group_id=name, topics=topics)
 

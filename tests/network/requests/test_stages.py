@@ -76,7 +76,7 @@ def responded_later(broker: object, request: Request, message: Message) -> None:
 
 
 @pytest.mark.parametrize("handler", [returned, awaited, responded, responded_later])
-def test_a_response_passes_the_stages_in_reverse_order_and_once_however_it_is_given(handler: Any) -> None:
+def test_response_passes_the_stages_once_in_reverse_order(handler: Any) -> None:
     log: list[str] = []
 
     async def serve() -> Message:

@@ -29,7 +29,7 @@ def story(alarm: PipelineAlarm, *values: float) -> list[tuple[str, float]]:
     return [(event.status, event.at) for event in alarm.take(windows(*values))]
 
 
-def test_a_bad_window_fires_at_once_when_no_time_is_asked_for() -> None:
+def test_failing_window_fires_immediately_without_a_duration() -> None:
     assert story(PipelineAlarm(rule()), 1, 11, 12) == [("fired", 20)]
 
 
@@ -41,7 +41,7 @@ def test_it_fires_only_after_it_was_bad_for_long_enough() -> None:
     assert story(PipelineAlarm(rule("25s")), 11, 11, 11, 1) == [("fired", 30), ("resolved", 40)]
 
 
-def test_a_good_window_in_between_starts_the_wait_anew() -> None:
+def test_passing_window_in_between_restarts_the_duration() -> None:
     assert story(PipelineAlarm(rule("20s")), 11, 1, 11, 11) == [("fired", 40)]
 
 
@@ -54,7 +54,7 @@ def test_time_without_a_window_does_not_count_as_bad() -> None:
     ]
 
 
-def test_what_fires_goes_on_firing_while_there_is_no_value() -> None:
+def test_firing_alarms_stay_firing_without_a_value() -> None:
     alarm = PipelineAlarm(rule())
     fired = alarm.take(windows(11))
     assert alarm.take([WindowValue("k", 3600.0, 3610.0, 11.0)]) == []
@@ -83,7 +83,7 @@ def test_a_fired_and_a_resolved_event_have_the_id_of_the_same_alarm() -> None:
     assert (fired.since, resolved.since) == (0.0, 0.0)
 
 
-def test_an_old_window_says_nothing() -> None:
+def test_old_window_is_ignored() -> None:
     alarm = PipelineAlarm(rule())
     alarm.take(windows(11, 11))
     assert alarm.take([WindowValue("k", 0.0, 10.0, 1.0)]) == []
@@ -101,6 +101,6 @@ def test_batches_make_no_difference(values: list[float], hold: int, cut: int) ->
 
 
 @given(st.lists(st.floats(0, 20), max_size=30), st.integers(0, 40))
-def test_what_has_fired_resolves_before_it_fires_again(values: list[float], hold: int) -> None:
+def test_fired_alarm_resolves_before_it_fires_again(values: list[float], hold: int) -> None:
     statuses = [status for status, _ in story(PipelineAlarm(rule(f"{hold}s")), *values)]
     assert statuses == [("fired", "resolved")[index % 2] for index in range(len(statuses))]

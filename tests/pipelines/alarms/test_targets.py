@@ -44,7 +44,7 @@ def test_a_webhook_that_was_away_before_is_called_once(webhook: FlakyWebhook) ->
     assert webhook.asked == 1
 
 
-def test_what_a_webhook_refuses_is_handed_back_at_once(webhook: FlakyWebhook) -> None:
+def test_notification_rejected_by_a_webhook_is_returned_immediately(webhook: FlakyWebhook) -> None:
     webhook.answers = [404]
     assert targets(webhook=webhook.url).call_webhook(EVENTS) == EVENTS
     assert webhook.asked == 1
@@ -62,7 +62,7 @@ def test_a_server_that_is_away_hands_everything_back() -> None:
     assert targets(webhook=address).call_webhook(EVENTS, once=True) == EVENTS
 
 
-def test_a_topic_whose_broker_is_away_fails_after_everybody_else_has_heard() -> None:
+def test_topic_with_an_unavailable_broker_fails_after_all_others_were_answered() -> None:
     heard: list[AlarmEvent] = []
     there = targets(f"127.0.0.1:{free_port()}", topic="alarms", listener=heard.extend, topic_seconds=0.5)
     with pytest.raises(PipelineError, match="2 alarms could not be written to the topic alarms"):

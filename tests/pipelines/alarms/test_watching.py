@@ -34,7 +34,7 @@ def test_rules_over_the_same_windows_are_one_query() -> None:
     ]
 
 
-def test_whatever_keeps_rules_apart_is_in_the_names_of_their_queries() -> None:
+def test_query_names_contain_the_distinguishing_parts_of_rules() -> None:
     different: list[dict[str, Any]] = [
         {},
         {"dataset": "others"},
@@ -94,7 +94,7 @@ def minute(spark: SparkSession) -> Minute:
     return frame
 
 
-def test_what_a_webhook_did_not_take_comes_with_the_next_batch(
+def test_notifications_rejected_by_a_webhook_are_sent_with_the_next_batch(
     make: MakeWatch, minute: Minute, webhook: FlakyWebhook
 ) -> None:
     webhook.answers = [503] * 100
@@ -107,7 +107,7 @@ def test_what_a_webhook_did_not_take_comes_with_the_next_batch(
     assert webhook.told == [ids(FIRED, RESOLVED)]
 
 
-def test_what_a_webhook_did_not_take_outlives_a_restart(
+def test_notifications_rejected_by_a_webhook_survive_a_restart(
     make: MakeWatch, minute: Minute, webhook: FlakyWebhook
 ) -> None:
     make(webhook=f"http://127.0.0.1:{free_port()}/alarms")(minute(0, 11.0), 0)
@@ -128,7 +128,9 @@ def test_a_batch_whose_topic_was_away_sends_the_same_events_when_it_is_run_again
     assert webhook.told == [ids(FIRED), ids(FIRED)]
 
 
-def test_what_fired_before_a_restart_is_known_before_the_first_batch(make: MakeWatch, minute: Minute) -> None:
+def test_alarms_firing_before_a_restart_are_known_before_the_first_batch(
+    make: MakeWatch, minute: Minute
+) -> None:
     watch = make()
     assert watch.firing == []
     watch(minute(0, 11.0), 0)
@@ -142,5 +144,5 @@ def test_the_note_of_a_batch_that_is_run_again_repeats_no_event() -> None:
     assert together([FIRED], [FIRED, RESOLVED]) == [FIRED, RESOLVED]
 
 
-def test_what_waits_for_a_webhook_is_bounded_and_the_oldest_goes() -> None:
+def test_webhook_queue_is_bounded_and_drops_the_oldest() -> None:
     assert bounded([FIRED] + [RESOLVED] * MAX_UNDELIVERED) == [RESOLVED] * MAX_UNDELIVERED

@@ -29,7 +29,7 @@ def complaint(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_a_pipeline_without_a_file_of_ours_has_defaults(tmp_path: Path) -> None:
+def test_pipeline_without_a_settings_file_has_defaults(tmp_path: Path) -> None:
     files = read_pipeline(write(tmp_path))
     assert (files.name, files.libraries) == ("shop", ("transformations/**",))
     assert files.settings.quality == []
@@ -48,11 +48,11 @@ def test_a_name_that_is_not_configured_is_named(tmp_path: Path) -> None:
     assert "${shop.tpoic} is not in the configuration" in complaint(tmp_path)
 
 
-def test_a_folder_without_a_pipeline_says_how_to_make_one(tmp_path: Path) -> None:
+def test_folder_without_a_pipeline_is_reported_with_a_remedy(tmp_path: Path) -> None:
     assert "barnabas pipeline init" in complaint(tmp_path)
 
 
-def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     write(tmp_path, "quality:\n  - dataset: events\n   name: x\n")
     text = complaint(tmp_path)
     assert text.splitlines()[0].endswith(

@@ -78,9 +78,7 @@ def test_files_of_an_attempt_that_was_killed_are_removed_by_the_next(
     assert len(list((tmp_path / "table" / "data").iterdir())) == 1
 
 
-def test_a_driver_that_was_replaced_cannot_commit_what_its_successor_did(
-    spark: SparkSession, lake: Lake
-) -> None:
+def test_replaced_driver_cannot_commit_the_work_of_its_successor(spark: SparkSession, lake: Lake) -> None:
     """It has written its files and looked into the table, and then it sleeps while the other one takes the batch."""
     first, second = hours(spark, 0), hours(spark, 0, start=100)
     sleeper = IcebergWriter(spark, lake, (), "query-1")
@@ -187,7 +185,7 @@ def test_a_table_gains_the_columns_of_the_rows(spark: SparkSession, lake: Lake) 
     assert len(rows) == 30
 
 
-def test_without_icebergs_library_the_user_is_told_what_to_set(
+def test_missing_iceberg_library_is_reported_with_a_remedy(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(iceberg=jvm_of(spark).nowhere)))

@@ -34,7 +34,7 @@ def test_fields_of_one_level_are_numbered_before_those_within() -> None:
     assert (labels["type"]["key-id"], labels["type"]["value-id"]) == (8, 9)
 
 
-def test_what_is_compared_has_no_ids() -> None:
+def test_comparison_ignores_ids() -> None:
     assert columns_of(iceberg_schema(NESTED)) == {
         "at": "timestamptz",
         "place": {"city": "string", "level": "int"},

@@ -10,7 +10,7 @@ def files(hour: int, count: int, size: int = 1000) -> list[tuple[str, int]]:
     return [(f"date=2026-11-16/hour={hour}/batch-{index}.parquet", size) for index in range(count)]
 
 
-def test_a_file_gets_the_same_name_however_often_its_batch_is_tried() -> None:
+def test_file_gets_the_same_name_in_every_attempt_of_its_batch() -> None:
     names = {
         final_name(
             f"date=2026-11-16/hour=7/part-00000-{attempt}.c000.snappy.parquet", "0123456789abcdef", 12, 3
@@ -35,7 +35,7 @@ def test_large_hours_become_several_files() -> None:
     assert (len(merge.files), merge.pieces) == (5, 2)
 
 
-def test_what_is_large_enough_is_never_written_again() -> None:
+def test_sufficiently_large_files_are_not_rewritten() -> None:
     assert plan_merges([*files(7, 16, MIB), *files(9, 1)], RULE) == []
     large = [(f"date=2026-11-16/hour=7/large-{index}.parquet", MIB) for index in range(4)]
     (merge,) = plan_merges([*files(7, 5), *large, *files(9, 1)], RULE)

@@ -81,7 +81,7 @@ def test_a_text_is_replaced_by_one_put_and_never_missing(folder: HadoopFolder) -
     assert (folder.read_text("note"), folder.names()) == (texts[-1], ["note"])
 
 
-def test_a_store_without_conditional_writes_is_refused_with_a_sentence(
+def test_store_without_conditional_writes_is_rejected_with_a_message(
     spark: SparkSession, folder: HadoopFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -129,7 +129,7 @@ def test_of_two_drivers_that_write_one_batch_one_wins_and_the_other_stops(
     assert keys_in(spark, folder) == once(0, 1)
 
 
-def test_a_file_that_a_sleeping_driver_brings_back_after_a_merge_is_swept_away(
+def test_file_that_a_suspended_driver_restores_after_a_merge_is_removed(
     spark: SparkSession, folder: HadoopFolder
 ) -> None:
     writer = LakeWriter(spark, Lake(path=folder.url, files_per_batch=1), ["date", "hour"], "query-1")

@@ -29,7 +29,7 @@ def start(spark: SparkSession, folder: Path) -> StreamingQuery:
     return query.trigger(availableNow=True).start()
 
 
-def test_a_stream_with_a_state_goes_on_after_a_batch_that_was_decided_and_not_finished(
+def test_stateful_stream_continues_after_a_decided_unfinished_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "input", "first.json", 1, 2, 2)

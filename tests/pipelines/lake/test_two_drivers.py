@@ -78,7 +78,7 @@ def sleep_before(
 
 
 @pytest.mark.parametrize("step", ["_write_aside", "decide", "_finish"])
-def test_a_driver_that_wakes_up_after_others_went_on_adds_nothing_and_says_so(
+def test_driver_that_resumes_late_writes_nothing_and_reports_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def successor() -> None:
@@ -100,7 +100,7 @@ def test_a_driver_that_wakes_up_after_others_went_on_adds_nothing_and_says_so(
     assert sorted(sleeper._log._folder.names()) == ["000000000002.json", "000000000003.json"]
 
 
-def test_two_drivers_that_finish_the_same_batch_do_not_stand_in_each_others_way(
+def test_two_drivers_that_finish_the_same_batch_do_not_conflict(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = batch_of(spark, 0).union(batch_of(spark, LATER))  # two hours, two files

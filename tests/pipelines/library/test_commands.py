@@ -182,9 +182,7 @@ def test_a_continuous_run_serves_metrics_and_calls_the_webhook(
 
 
 @pytest.mark.usefixtures("in_session")
-def test_a_run_every_few_seconds_takes_what_has_come_meanwhile(
-    broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_periodic_run_processes_new_data(broker: EmbeddedBroker, tmp_path: Path) -> None:
     topic = broker.create_topic(partitions=2)
     bench = Workbench("warehouse", tmp_path / "lake", broker.bootstrap_servers, {"warehouse.topics": topic})
     made = bench.generate(60)
@@ -232,7 +230,7 @@ WRONG = {
 
 @pytest.mark.usefixtures("in_session")
 @pytest.mark.parametrize("what", sorted(WRONG))
-def test_what_is_wrong_is_said_in_a_sentence_with_the_cause_below(
+def test_errors_are_reported_as_a_message_with_the_cause_below(
     broker: EmbeddedBroker, tmp_path: Path, what: str
 ) -> None:
     old, new, sentence, cause = WRONG[what]

@@ -40,7 +40,7 @@ def send(bench: Workbench, topic: str, documents: list[dict[str, Any]]) -> list[
     return values
 
 
-def test_activity_counts_on_beside_events_with_large_fields(
+def test_activity_counts_continue_with_large_fields(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     bench = Workbench("activity", tmp_path / "clicks", servers)
@@ -63,7 +63,7 @@ def test_activity_counts_on_beside_events_with_large_fields(
     assert sorted(row["kind"] for row in bench.latest("activity.traffic").values()) == ["search", "view"]
 
 
-def test_operations_goes_on_beside_a_report_with_a_large_name(
+def test_operations_continues_with_a_report_of_a_large_name(
     spark: SparkSession, servers: str, tmp_path: Path
 ) -> None:
     bench = Workbench("operations", tmp_path / "watch", servers)

@@ -61,7 +61,7 @@ def bench(spark: SparkSession, broker: EmbeddedBroker, tmp_path_factory: pytest.
     return bench
 
 
-def test_visitors_look_at_what_was_recommended_far_more_often_than_at_what_is_popular(
+def test_visitors_view_recommended_items_more_often_than_popular_ones(
     bench: Workbench,
 ) -> None:
     made = bench.generate(EVENTS + LATER, per_second=1)
@@ -93,9 +93,7 @@ def test_items_that_are_seen_together_are_of_one_taste(bench: Workbench) -> None
     assert all(item != other for item, other in pairs)
 
 
-def test_a_second_run_writes_only_what_has_changed_and_takes_away_what_is_gone(
-    spark: SparkSession, bench: Workbench
-) -> None:
+def test_second_run_writes_changes_and_removes_deleted_entries(spark: SparkSession, bench: Workbench) -> None:
     count = len(list(bench.read(RESULTS)))
     bench.run(spark)
     assert len(list(bench.read(RESULTS))) == count

@@ -123,7 +123,7 @@ def check_documented_queries(spark: SparkSession, path: Path) -> None:
     assert found == {sent.key: sent.value for sent in ODD if sent.key is not None and sent.value is not None}
 
 
-def test_as_text_what_is_not_utf_8_stays_beside_it_as_bytes(
+def test_bytes_that_are_not_utf_8_stay_bytes_in_text(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     settings = {"warehouse.keys": "text", "warehouse.values": "text"}
@@ -141,7 +141,7 @@ def as_text(given: bytes | None) -> tuple[str | None, bytes | None]:
         return None, given
 
 
-def test_typed_values_have_fields_and_what_does_not_fit_stays_as_bytes(
+def test_typed_values_have_fields_and_mismatches_stay_bytes(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     settings = {

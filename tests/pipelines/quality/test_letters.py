@@ -72,12 +72,12 @@ def test_a_letter_has_the_bytes_the_key_and_the_headers_of_its_record(spark: Spa
     )
 
 
-def test_what_is_null_in_the_record_is_null_in_its_letter(spark: SparkSession) -> None:
+def test_null_in_a_record_is_null_in_its_dead_letter(spark: SparkSession) -> None:
     row = (None, None, None, None, "shop", 3, 17)
     assert letters(spark, f"user STRING, {ORIGIN}", row) == (None, None, [*REASON, *PLACE])
 
 
-def test_without_the_record_the_corrupt_value_or_the_row_stands_for_it(spark: SparkSession) -> None:
+def test_corrupt_value_or_row_replaces_a_missing_record(spark: SparkSession) -> None:
     schema = "user STRING, n INT, _corrupt_record BINARY"
     assert letters(spark, schema, (None, None, NOT_TEXT)) == (None, NOT_TEXT, REASON)
     assert letters(spark, schema, (None, 5, None)) == (None, b'{"n":5}', REASON)

@@ -169,7 +169,7 @@ def test_an_argument_that_cannot_be_honoured_is_rejected(
         ),
     ],
 )
-def test_what_does_not_fit_together_is_rejected(
+def test_incompatible_settings_are_rejected(
     make: MakeRunner, added: str, settings: str, sentence: str
 ) -> None:
     with pytest.raises(PipelineError, match=sentence):

@@ -214,7 +214,7 @@ def clusters(broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterato
     clusters.silent.close()
 
 
-def test_brokers_that_did_not_answer_are_asked_again_after_ten_seconds(clusters: TwoClusters) -> None:
+def test_unresponsive_brokers_are_asked_again_after_ten_seconds(clusters: TwoClusters) -> None:
     assert clusters.groups.lag("away", clusters.reached(2)) is None
     assert clusters.groups.lag("there", clusters.reached(2)) is None
     clusters.clock.advance(10_000)
@@ -232,7 +232,7 @@ def test_the_last_commit_of_a_run_is_tried_though_brokers_did_not_answer_a_momen
     assert clusters.commit("there", 2, last=True) == [2, 2]
 
 
-def test_last_commits_do_not_wait_for_ever(
+def test_last_commits_have_a_time_limit(
     clusters: TwoClusters, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(clusters.groups, "_clock", time.monotonic)

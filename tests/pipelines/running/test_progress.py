@@ -59,7 +59,7 @@ def test_rows_that_came_too_late_add_up_over_all_state_of_a_flow() -> None:
     assert flow.late == 6
 
 
-def test_lag_is_what_lies_between_the_offsets_reached_and_the_ends() -> None:
+def test_lag_is_the_difference_of_committed_and_end_offsets() -> None:
     offsets = {"orders": {"0": 5, "1": 7}}
     for shape in (offsets, json.dumps(offsets)):
         reached = offsets_reached({"sources": [{"endOffset": shape}]})

@@ -30,7 +30,7 @@ def test_tables_come_before_the_views_that_read_them(make: MakeRunner, tmp_path:
     assert runner.flows["warm"].batch == 0
 
 
-def test_a_run_goes_on_where_the_one_before_ended(make: MakeRunner, tmp_path: Path) -> None:
+def test_run_continues_where_the_previous_one_ended(make: MakeRunner, tmp_path: Path) -> None:
     add_file(tmp_path, "1.json", rows((1, "a", 5)))
     make().run_once()
     add_file(tmp_path, "2.json", rows((2, "a", 6), (3, "c", 1)))
@@ -140,7 +140,7 @@ def test_notes_of_alarms_go_with_the_checkpoint_of_their_query(make: MakeRunner,
         (MEASURES.replace('table("measures")', 'table("mesures")'), "The definition of warm", "mesures"),
     ],
 )
-def test_a_definition_that_fails_is_told_before_anything_is_written(
+def test_invalid_definition_is_reported_before_anything_is_written(
     make: MakeRunner, tmp_path: Path, python: str, sentence: str, cause: str
 ) -> None:
     with pytest.raises(PipelineError) as caught:
@@ -165,7 +165,7 @@ def test_a_definition_that_fails_is_told_before_anything_is_written(
         ("lake: {DATASET: {path: 'file:///tmp/no-such-lake'}}", "or remove it from `lake`"),
     ],
 )
-def test_what_is_computed_anew_each_time_has_no_dead_letters_alarms_or_lake(
+def test_complete_output_has_no_dead_letters_alarms_or_lake(
     make: MakeRunner, tmp_path: Path, settings: str, sentence: str, dataset: str
 ) -> None:
     with pytest.raises(PipelineError) as caught:

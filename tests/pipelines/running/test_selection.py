@@ -180,7 +180,7 @@ def test_one_flow_is_backfilled_and_computed_again(
         made(python=python, settings=UPDATE, backfill=Backfill.parse("counted", "earliest", None))
 
 
-def test_an_error_of_the_data_source_is_the_first_sentence(make: MakeRunner, broker: EmbeddedBroker) -> None:
+def test_error_of_the_data_source_is_the_first_line(make: MakeRunner, broker: EmbeddedBroker) -> None:
     source, target = broker.create_topic(), broker.create_topic()
     python = TOPICS.replace("SOURCE", source).replace("TARGET", target).split("dp.create_sink")[0]
     python = python.replace('.groupBy("value").count()', "")
@@ -207,6 +207,6 @@ def test_an_error_of_the_data_source_is_the_first_sentence(make: MakeRunner, bro
         ("warm", '{"orders": 1}', "Not a valid time or offsets"),
     ],
 )
-def test_what_cannot_be_backfilled_is_refused(make: MakeRunner, flow: str, start: str, sentence: str) -> None:
+def test_impossible_backfills_are_rejected(make: MakeRunner, flow: str, start: str, sentence: str) -> None:
     with pytest.raises(PipelineError, match=sentence):
         make(backfill=Backfill.parse(flow, start, None))

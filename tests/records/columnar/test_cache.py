@@ -25,7 +25,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     return cache, temporary
 
 
-def test_it_is_in_the_users_cache_and_for_nobody_else(places: tuple[Path, Path]) -> None:
+def test_cache_is_private_to_the_user(places: tuple[Path, Path]) -> None:
     chosen = Path(choose_cache())
     assert chosen == places[0] / "barnabas" / "numba"
     assert stat.S_IMODE(chosen.stat().st_mode) == 0o700
@@ -40,7 +40,7 @@ def test_without_a_home_it_is_a_folder_of_our_own_among_the_temporary_ones(place
 
 
 @pytest.mark.parametrize("trap", ["a link", "writable for all", "somebody else's", "a file"])
-def test_what_somebody_has_put_there_is_not_used(
+def test_foreign_files_are_not_used(
     places: tuple[Path, Path], tmp_path: Path, trap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places[0].write_text("no folder")
@@ -65,7 +65,7 @@ def test_what_somebody_has_put_there_is_not_used(
     assert not is_ours(prepared) or trap == "somebody else's"
 
 
-def test_a_folder_for_one_process_goes_with_it(tmp_path: Path) -> None:
+def test_folder_of_one_process_is_removed_with_it(tmp_path: Path) -> None:
     """As for a user whose folders are all traps."""
     (tmp_path / f"barnabas-numba-{os.getuid()}").write_text("")
     (tmp_path / "cache").write_text("")

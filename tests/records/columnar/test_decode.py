@@ -54,7 +54,7 @@ def plainly(data: bytes) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_field_of_every_codec_is_what_the_plain_reader_finds(codec: Codec) -> None:
+def test_every_field_of_every_codec_equals_the_plain_reader(codec: Codec) -> None:
     data = bytes(build_batch(EXAMPLES, compression=codec)) + bytes(
         build_batch(EXAMPLES, base_offset=100, compression=codec)
     )
@@ -95,7 +95,7 @@ def is_utf8(record: Record) -> bool:
 
 @given(record_lists(6), st.integers(0, 1 << 32), st.integers(1, 6))
 @settings(max_examples=300, deadline=None)
-def test_damaged_records_are_refused_or_read_alike(records: list[Record], seed: int, changes: int) -> None:
+def test_damaged_records_are_rejected_or_read_equally(records: list[Record], seed: int, changes: int) -> None:
     chance = random.Random(seed)
     data = bytearray(build_batch(records))
     for _ in range(changes):
@@ -106,11 +106,11 @@ def test_damaged_records_are_refused_or_read_alike(records: list[Record], seed: 
 
 @given(st.binary(max_size=200), st.integers(-5, 40))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_after_a_header_are_refused_or_read_alike(data: bytes, count: int) -> None:
+def test_random_bytes_after_a_header_are_rejected_or_read_equally(data: bytes, count: int) -> None:
     check_against_the_plain_reader(bytes(with_header(batch_of(data, 1), record_count=count)))
 
 
-def test_what_is_wrong_is_said_with_the_place() -> None:
+def test_errors_are_reported_with_the_position() -> None:
     damaged = batch_of(varint(7) + b"\x00\x00\x00\x01\x01\x00\x00", 1)
 
     with pytest.raises(InvalidRecords, match=r"the batch at offset 0: record 0 of 1: "):

@@ -66,9 +66,7 @@ record_rows = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(record_rows, st.sampled_from(Codec), st.integers(0, 5))
-def test_the_reader_of_records_finds_what_was_in_the_columns(
-    given_rows: list[Any], codec: Codec, skipped: int
-) -> None:
+def test_record_reader_returns_the_encoded_columns(given_rows: list[Any], codec: Codec, skipped: int) -> None:
     keys, values, headers, times = (list(column) for column in zip(*given_rows, strict=True))
     structs = [
         None if one is None else [{"key": name, "value": value} for name, value in one] for one in headers

@@ -40,7 +40,7 @@ def test_it_is_read_as_java_reads_it(text: str) -> None:
         f'{PLAIN} required username="hush"; {PLAIN} required username="hush";',
     ],
 )
-def test_what_cannot_be_read_is_not_repeated(text: str) -> None:
+def test_unreadable_records_are_not_retried(text: str) -> None:
     with pytest.raises(SecuritySettingError, match="must be MODULE required") as caught:
         parse_jaas(text)
     assert "hush" not in str(caught.value)

@@ -64,7 +64,7 @@ def test_the_rule_of_the_documentation_cuts_the_realm_off() -> None:
         "RULE:[1:$1/L", "RULE:[1:$1]/l", "RULE:[2:$1](ABC.*)s/ABC/XYZ/L/g", "RULE:[0:$0]", "RULE:[1:$1]([)s/a/b/",
     ],
 )  # fmt: skip
-def test_what_is_no_rule_is_refused(rule: str) -> None:
+def test_invalid_rule_is_rejected(rule: str) -> None:
     with pytest.raises(ValueError, match=r"RULE|rule"):
         parse_rules([rule])
 
@@ -80,6 +80,6 @@ def test_what_is_no_rule_is_refused(rule: str) -> None:
         ("", ("DEFAULT",)),
     ],
 )
-def test_a_principal_that_no_rule_makes_a_user_of_is_nobody(principal: str, rules: tuple[str, ...]) -> None:
+def test_principal_without_a_matching_rule_is_anonymous(principal: str, rules: tuple[str, ...]) -> None:
     with pytest.raises(NoRuleError):
         name_of(principal, *rules)

@@ -31,7 +31,7 @@ def test_a_filter_without_conditions_selects_everything(acl: AclBinding) -> None
 
 
 @given(ACLS, NAMES)
-def test_match_selects_what_decides_about_a_resource(acl: AclBinding, name: str) -> None:
+def test_match_selects_the_acls_that_apply_to_a_resource(acl: AclBinding, name: str) -> None:
     decides = (
         name.startswith(acl.name) if acl.pattern_type == PatternType.PREFIXED else acl.name in (name, "*")
     )
@@ -47,7 +47,7 @@ def test_each_condition_counts(acl: AclBinding) -> None:
 
 
 @given(ACLS)
-def test_what_kafka_keeps_is_kept(acl: AclBinding) -> None:
+def test_same_records_as_in_kafka_are_retained(acl: AclBinding) -> None:
     if acl.resource_type == 4:
         with pytest.raises(KafkaError, match="kafka-cluster"):
             check_binding(acl)

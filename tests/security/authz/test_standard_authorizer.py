@@ -111,7 +111,7 @@ def test_a_request_that_waits_keeps_the_acls_of_when_it_came() -> None:
     assert not may(made, WRITE, "orders")
 
 
-def test_a_super_user_may_do_what_is_denied() -> None:
+def test_super_user_bypasses_denials() -> None:
     made = authorizer(
         topic_acl("*", ALL_OPERATIONS, DENY, principal=EVERYONE), super_users=frozenset({ALICE})
     )
@@ -180,7 +180,7 @@ def test_an_operation_is_allowed_somewhere_if_no_denial_covers_all_of_it() -> No
     assert anywhere(allows_without_acls=True)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standard_authorizer, "REMEMBERED", 100)
     made = authorizer(topic_acl("orders"))
     seen: list[Any] = []

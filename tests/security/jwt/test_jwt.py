@@ -74,7 +74,7 @@ def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
         ({"sub": 7}, "no subject (claim sub)"),
     ],
 )
-def test_a_token_that_says_something_else_is_refused(said: dict[str, Any], why: str) -> None:
+def test_token_with_other_claims_is_rejected(said: dict[str, Any], why: str) -> None:
     assert why in refusal(RSA.sign(claims(**said)))
 
 
@@ -123,7 +123,7 @@ def test_a_token_with_another_signature_or_none_is_refused(changed: Callable[[],
     assert why in refusal(changed())
 
 
-def test_a_token_of_yesterday_is_refused_and_nothing_of_it_is_said() -> None:
+def test_expired_token_is_rejected_without_details() -> None:
     token = RSA.sign(claims(iat=time.time() - 90_000, exp=time.time() - 86_400))
 
     said = refusal(token)
@@ -225,7 +225,7 @@ def test_a_new_key_is_found_and_made_up_names_cost_little(
     assert fetches.count == 2
 
 
-def test_what_was_known_counts_while_the_provider_is_down(
+def test_known_keys_stay_valid_while_the_provider_is_down(
     source: KeySource, fetches: Fetches, clock: ManualClock
 ) -> None:
     source.find("rsa")

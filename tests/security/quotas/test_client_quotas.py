@@ -70,7 +70,7 @@ def test_each_kind_of_quota_has_its_own_precedence(time: Time) -> None:
     assert quotas.kinds == {QuotaKind.PRODUCE, QuotaKind.FETCH}
 
 
-def test_a_change_takes_effect_at_once_and_what_was_used_still_counts(time: Time) -> None:
+def test_quota_change_takes_effect_immediately_and_earlier_use_still_counts(time: Time) -> None:
     quotas = made(time, {QuotaEntity("alice"): {"producer_byte_rate": 100.0}})
     assert quotas.charge(client(), Usage(produced_bytes=1500)) == 5000
     assert not quotas.update({QuotaEntity("alice"): {"producer_byte_rate": 1000.0}})
@@ -106,7 +106,7 @@ def test_time_of_the_loop_is_waited_for_one_window_at_most(time: Time) -> None:
     assert quotas.charge(client(), Usage(seconds=5.0)) == 1000
 
 
-def test_who_exceeds_its_time_gets_no_records_either(time: Time) -> None:
+def test_throttled_client_gets_no_records(time: Time) -> None:
     quotas = made(time, {QuotaEntity("alice"): {"request_percentage": 1.0, "consumer_byte_rate": 100.0}})
     assert quotas.charge_fetch(client(), Usage(fetched_bytes=900, seconds=1.0)) == 1000
     time.now += 1
@@ -136,7 +136,7 @@ def test_state_is_bounded_and_the_longest_silent_make_room(time: Time) -> None:
     assert quotas.charge(client(client_id="steady"), Usage(produced_bytes=1)) > 9_000_000
 
 
-def test_who_is_silent_for_an_hour_is_forgotten(time: Time) -> None:
+def test_producer_silent_for_an_hour_is_dropped(time: Time) -> None:
     quotas = made(time, {QuotaEntity(None, DEFAULT): {"producer_byte_rate": 10.0}})
     quotas.charge(client(), Usage(produced_bytes=1000))
     time.now += 3599

@@ -37,7 +37,7 @@ def test_a_more_specific_quota_beats_all_others(level: int) -> None:
         QuotaEntity(ip=DEFAULT),
     ],
 )
-def test_a_quota_of_somebody_else_is_nobodys(entity: QuotaEntity) -> None:
+def test_quota_of_another_user_does_not_apply(entity: QuotaEntity) -> None:
     assert limit_of({entity: 1.0}, "alice", "shop") is None
 
 

@@ -28,7 +28,7 @@ def test_a_client_that_was_silent_may_use_ten_seconds_of_its_quota_at_once() -> 
     assert rate.wait(500, 100.0) > 0
 
 
-def test_what_was_used_before_all_windows_counts_no_more() -> None:
+def test_usage_before_all_windows_no_longer_counts() -> None:
     rate = SampledRate(Windows())
     rate.record(50_000, 0.0)
     assert rate.wait(500, 10.9) > 0
@@ -36,7 +36,7 @@ def test_what_was_used_before_all_windows_counts_no_more() -> None:
     assert rate.total(11.0) == 0
 
 
-def test_what_is_taken_back_was_never_used() -> None:
+def test_undone_append_was_never_used() -> None:
     rate = SampledRate(Windows())
     rate.record(400, 0.0)
     rate.record(9_000, 0.5)
@@ -52,7 +52,7 @@ def test_a_rate_keeps_no_more_samples_than_its_windows() -> None:
     assert rate.total(99.0) <= 4
 
 
-def test_an_average_forgets_what_is_older_than_a_minute() -> None:
+def test_average_drops_values_older_than_a_minute() -> None:
     average = RecentAverage()
     average.record(100, 1000.0)
     average.record(300, 1001.0)

@@ -30,7 +30,7 @@ def test_certificates_are_made_once_and_kept(tmp_path: Path) -> None:
     assert names_of(authority) == set(HOSTS)
 
 
-def test_nobody_else_can_read_them(tmp_path: Path) -> None:
+def test_files_are_private(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "tls")
     authority.provide(HOSTS)
     assert stat.S_IMODE(authority.folder.stat().st_mode) == 0o700
@@ -68,7 +68,7 @@ def test_clients_that_trust_the_authority_accept_the_certificate(tmp_path: Path)
     assert here.getpeercert()
 
 
-def test_an_authority_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+def test_unreadable_authority_is_reported_with_a_remedy(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "tls")
     authority.provide(HOSTS)
     (authority.folder / "ca-key.pem").write_text("damaged")

@@ -63,7 +63,7 @@ def test_a_name_that_no_rule_applies_to_has_no_user() -> None:
     "rules",
     ["default", "RULE:^CN=(.*)$", "RULE:^CN=(.*)$/$1", "RULE:^CN=(.*)$/$1/X", "DEFAULT/L", "RULE:/DEFAULT"],
 )
-def test_what_is_no_rule_is_refused(rules: str) -> None:
+def test_invalid_rule_is_rejected(rules: str) -> None:
     with pytest.raises(SecuritySettingError, match="has an invalid rule"):
         MappingRules.parse(rules)
 

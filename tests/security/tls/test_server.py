@@ -130,7 +130,7 @@ def test_client_certificates_need_a_trust_store() -> None:
 
 
 @pytest.mark.parametrize(("word", "mode"), [("none", 0), ("requested", 1), ("required", 2)])
-def test_client_certificates_are_asked_for_as_the_setting_says(word: str, mode: int) -> None:
+def test_client_certificates_are_requested_by_the_setting(word: str, mode: int) -> None:
     context = server_context(
         in_settings(ssl_client_auth=word, ssl_truststore_certificates=AUTHORITY.pem.replace("\n", "\\n"))
     )

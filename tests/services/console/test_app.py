@@ -31,7 +31,7 @@ def test_every_answer_forbids_foreign_scripts_styles_and_frames(web: Web) -> Non
         assert "frame-ancestors 'none'" in policy
 
 
-def test_static_files_are_compressed_and_kept_for_ever(web: Web, console: RunningConsole) -> None:
+def test_static_files_are_compressed_and_cached_indefinitely(web: Web, console: RunningConsole) -> None:
     path = console.server.app.static.url("console.css")
     answer = web.ask("GET", path, **{"Accept-Encoding": "gzip"})
 
@@ -44,26 +44,26 @@ def test_nothing_but_static_files_is_served_as_such(web: Web, path: str) -> None
     assert web.ask("GET", path).status == 404
 
 
-def test_unknown_pages_and_clusters_are_told_so(web: Web) -> None:
+def test_unknown_pages_and_clusters_get_404(web: Web) -> None:
     assert web.ask("GET", "/c/other/goto").status == 404
     assert "no cluster" in web.ask("GET", "/api/v1/c/other/goto").json["error"]
     assert web.ask("POST", web.base + "/goto", b"").status == 405
 
 
-def test_parameters_that_are_no_text_are_refused_with_a_sentence(web: Web) -> None:
+def test_parameters_that_are_not_text_are_rejected_with_a_message(web: Web) -> None:
     answer = web.ask("GET", f"/api/v1{web.base}/goto?q=%ff")
 
     assert answer.status == 400
     assert "UTF-8" in answer.json["error"]
 
 
-def test_a_cluster_that_is_away_is_a_sentence_and_not_a_traceback(tmp_path: Path) -> None:
+def test_unreachable_cluster_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with running_console("127.0.0.1:1", tmp_path) as away, away.web() as web:
         assert web.ask("GET", "/").status == 303
         assert web.get("/goto", q="x").status in (200, 502)
 
 
-def test_serve_runs_a_console_beside_the_broker(tmp_path: Path) -> None:
+def test_serve_runs_a_console_next_to_the_broker(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "barnabas", "serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
     process = subprocess.Popen([*command, "--console", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -77,7 +77,7 @@ def test_serve_runs_a_console_beside_the_broker(tmp_path: Path) -> None:
         process.stdout.close()
 
 
-def test_every_route_says_what_it_is_for_and_which_right_it_needs(console_broker: EmbeddedBroker) -> None:
+def test_every_route_declares_its_purpose_and_required_right(console_broker: EmbeddedBroker) -> None:
     for route in route_table().routes:
         assert str(route.right), route.path
         assert route.summary.endswith("."), route.path

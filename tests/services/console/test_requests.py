@@ -18,7 +18,7 @@ def test_the_path_wins_over_a_parameter_of_the_same_name() -> None:
     assert as_struct(Query, {"topic": "mine"}, read_fields(b"topic=other&topic=third")).topic == "mine"
 
 
-def test_texts_become_what_the_page_wants() -> None:
+def test_texts_are_converted_to_parameter_types() -> None:
     found = as_struct(Query, {"topic": "a"}, read_fields(b"partition=3&series=x&series=y&live=true&more=1"))
 
     assert found == Query("a", 3, ["x", "y"], True)
@@ -34,7 +34,7 @@ def test_a_value_of_the_wrong_kind_is_refused_with_its_field() -> None:
     assert refused.value.field == "partition"
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_parts_are_named() -> None:
     with pytest.raises(BadInputError, match="topic is missing"):
         as_struct(Query, {}, {})
 

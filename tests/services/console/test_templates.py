@@ -14,7 +14,7 @@ NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_template_includes_only_what_is_there(name: str) -> None:
+def test_template_includes_only_existing_parts(name: str) -> None:
     environment: jinja2.Environment = Renderer(StaticFiles())._jinja
     environment.get_template(name)
     parsed = environment.parse((FOLDER / name).read_text())

@@ -8,7 +8,7 @@ from barnabas.services.console.errors import BusyError
 from barnabas.services.console.turns import ConcurrencyLimit
 
 
-def test_nobody_takes_all_turns_and_all_together_are_bounded() -> None:
+def test_one_user_cannot_take_all_slots_and_the_total_is_bounded() -> None:
     turns = ConcurrencyLimit(3, 2, "wait")
     with ExitStack() as held:
         for name in ("alice", "alice", "bob"):

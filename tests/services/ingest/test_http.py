@@ -57,7 +57,7 @@ def found_in(bootstrap: str, source: HttpSource, count: int) -> list[Any]:
     return [json.loads(each.value) for each in read_records(bootstrap, source.settings.topic, count)]
 
 
-def test_what_is_posted_is_committed_when_the_answer_comes(bootstrap: str) -> None:
+def test_posted_records_are_committed_at_the_response(bootstrap: str) -> None:
     http = door(
         key_field="user.id", headers=(("env", b"test"),), http_headers=("X-Request-Id",), compression="lz4"
     )
@@ -138,7 +138,7 @@ def _post_some(http: HttpSource, count: int) -> None:
         (b"1", {**LINES, "Idempotency-Key": ""}, 400, "Idempotency-Key"),
     ],
 )  # fmt: skip
-def test_bad_requests_say_what_is_wrong_and_write_nothing(
+def test_bad_requests_report_the_error_and_write_nothing(
     body: bytes, headers: dict[str, str], status: int, said: str, http: HttpSource, embedded: EmbeddedBroker
 ) -> None:
     answer = requests.post(http.url, data=body, headers=headers, timeout=60)
@@ -257,7 +257,7 @@ def test_a_key_is_known_to_the_next_process_of_the_agent(embedded: EmbeddedBroke
         assert sorted(found_in(embedded.bootstrap_servers, again, 2)) == ["last", "once"]
 
 
-def test_when_too_much_waits_clients_are_told_to_wait_and_then_that_the_broker_is_away(
+def test_clients_are_throttled_when_too_much_waits_and_then_get_unavailable(
     tmp_path: Path,
 ) -> None:
     with BrokerProcess(tmp_path / "data") as broker:

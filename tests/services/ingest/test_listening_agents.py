@@ -54,7 +54,7 @@ class Poster(threading.Thread):
             time.sleep(0.02)  # as Retry-After says, and sooner
 
 
-def test_posts_with_keys_are_written_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_requests_with_idempotency_keys_are_written_once_despite_kills(tmp_path: Path) -> None:
     port = free_port()
     with BrokerProcess(tmp_path / "data") as broker:
         agent = IngestProcess(
@@ -134,7 +134,7 @@ def _is_up(port: int) -> bool:
         return False
 
 
-def test_a_door_for_everybody_is_refused_unless_it_is_meant(tmp_path: Path) -> None:
+def test_listener_open_to_all_clients_is_rejected_unless_it_is_explicit(tmp_path: Path) -> None:
     said = _refused("http", "--topic", "t", "--listen", "0.0.0.0:0")
     assert "which other machines can reach" in said
     tokens = tmp_path / "tokens"

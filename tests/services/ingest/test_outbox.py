@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from barnabas.services.ingest.outbox import Outbox
 
 
-def test_what_has_not_arrived_goes_again_in_its_order() -> None:
+def test_undelivered_records_are_sent_again_in_order() -> None:
     outbox: Outbox[str] = Outbox()
     _, first = outbox.send("a")
     outbox.send("b")
@@ -15,7 +15,7 @@ def test_what_has_not_arrived_goes_again_in_its_order() -> None:
     assert [outbox.again(), outbox.again(), outbox.again()] == ["b", "c", None]
 
 
-def test_numbers_of_another_process_say_nothing() -> None:
+def test_counters_of_another_process_are_ignored() -> None:
     outbox, other = Outbox[str](), Outbox[str]()
     for _ in range(5):
         _, stored = other.send("x")
@@ -25,7 +25,7 @@ def test_numbers_of_another_process_say_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from(["send", "commit", "lost", "unanswered"]), max_size=40))
-def test_everything_arrives_once_whatever_fails(steps: list[str]) -> None:
+def test_every_record_arrives_once_despite_failures(steps: list[str]) -> None:
     """`lost`: the transaction is aborted; `unanswered`: it is committed, and the agent is not told."""
     outbox: Outbox[int] = Outbox()
     stored: dict[str, bytes] = {}

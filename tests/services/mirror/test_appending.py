@@ -132,7 +132,7 @@ def test_a_compacted_topic_is_mirrored_with_its_gaps(
             assert not mirror.partitions(LinkStatus.FAILED)
 
 
-def test_metrics_tell_how_far_behind_a_mirror_is(
+def test_metrics_report_the_lag_of_a_mirror(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, port = new_name(), free_port()

@@ -27,7 +27,7 @@ def test_a_checkpoint_has_the_bytes_of_mirror_maker() -> None:
 
 
 @pytest.mark.java
-def test_mirror_makers_client_finds_where_a_group_goes_on(
+def test_mirror_makers_client_translates_offsets_of_a_group(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     if why := reason_mirror_maker_is_missing():

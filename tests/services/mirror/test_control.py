@@ -79,7 +79,7 @@ def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
         assert "ACTIVE" in back.ok("mirror", "status", "--topics", name).out
 
 
-def test_commands_name_what_is_wrong(target: EmbeddedBroker) -> None:
+def test_commands_name_the_error(target: EmbeddedBroker) -> None:
     cli = Cli(target.bootstrap_servers)
     nothing = cli("mirror", "pause", "--topics", "there-is-none")
     assert nothing.code == 2
@@ -89,7 +89,7 @@ def test_commands_name_what_is_wrong(target: EmbeddedBroker) -> None:
     assert "aliases" in twice.err
 
 
-def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
+def test_mirror_waits_for_an_unavailable_source_and_reports_it(
     tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, ours = new_name(), target.bootstrap_servers
@@ -110,7 +110,7 @@ def test_a_mirror_waits_for_a_source_that_is_down_and_says_so(
             assert waiting.stop() == 0
 
 
-def test_a_mirror_waits_for_a_source_that_goes_down_while_it_waits_for_the_target(
+def test_mirror_waits_for_a_source_that_fails_while_it_waits_for_the_target(
     tmp_path: Path, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -142,7 +142,7 @@ def test_a_mirror_that_starts_survives_lost_connections_to_the_target(
             assert mirror.stop() == 0
 
 
-def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(
+def test_failover_without_the_source_survives_kill_9_of_all_processes(
     tmp_path: Path, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -183,7 +183,7 @@ def test_a_failover_needs_no_source_and_kill_9_of_everybody_loses_nothing(
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["for a while", "for ever"])
-def test_a_source_whose_answers_are_damaged_is_asked_again_and_given_up(
+def test_source_with_damaged_responses_is_retried_and_given_up(
     source: EmbeddedBroker,
     target: EmbeddedBroker,
     new_name: Callable[[], str],

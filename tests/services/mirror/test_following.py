@@ -71,7 +71,7 @@ def test_partitions_settings_and_log_starts_follow_the_source(
         wait_for(lambda: starts(ours, name) == [7, 0, 0])
 
 
-def test_what_the_source_deletes_may_be_kept(
+def test_records_deleted_in_the_source_may_be_kept(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
@@ -160,7 +160,7 @@ def test_one_order_resumes_a_failed_partition_whose_source_was_away(
     assert ask(ours, fail_and_resume) == ["ACTIVE"]
 
 
-def test_a_topic_that_is_deleted_in_the_target_is_mirrored_anew(
+def test_topic_deleted_in_the_target_is_mirrored_again(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
@@ -282,7 +282,7 @@ def check_truncation(source: BrokerProcess | ApacheKafka, folder: Path, target: 
     source.stop()
 
 
-def test_a_source_that_goes_back_in_time_stops_the_mirror_and_cuts_nothing_unless_asked_to(
+def test_source_set_back_in_time_stops_the_mirror_without_truncation_by_default(
     tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     folder = tmp_path / "data"

@@ -47,7 +47,7 @@ def test_runs_must_come_in_order() -> None:
         OffsetMap([OffsetRun(5, 5, 5), OffsetRun(7, 20, 1)])
 
 
-def test_what_lies_before_the_targets_log_start_is_forgotten_but_not_the_last_run() -> None:
+def test_runs_before_the_log_start_of_the_target_are_dropped_except_the_last() -> None:
     made = OffsetMap([OffsetRun(0, 0, 5), OffsetRun(10, 6, 5), OffsetRun(20, 12, 5)])
     assert made.forget_below(6) == [0]
     assert made.target_of(3) == 6

@@ -56,7 +56,7 @@ def test_whole_batches_are_taken_and_a_torn_one_is_left() -> None:
     assert (made.position, made.last_epoch, made.log_end, made.lag) == (5, 4, 0, 100)
 
 
-def test_what_the_target_has_moves_the_log_end_and_the_lag() -> None:
+def test_records_in_the_target_move_the_log_end_and_the_lag() -> None:
     made = partition()
     payload = taken(made, answer(0, batch(0, 3), end=3))
     assert made.lag_ms(5.0) == 4000
@@ -80,7 +80,7 @@ def test_a_compacted_topic_has_gaps() -> None:
     assert taken(made, answer(5, batch(9), batch(20))).next_offset == 21
 
 
-def test_a_gap_in_a_topic_that_is_not_compacted_fails_and_keeps_what_is_before_it() -> None:
+def test_gap_in_a_topic_without_compaction_fails_and_keeps_earlier_records() -> None:
     made = partition(5)
     assert taken(made, answer(5, batch(5, 2), batch(9))).next_offset == 7
     assert made.state is LinkStatus.FAILED
@@ -181,7 +181,7 @@ def test_a_target_that_diverges_fails_the_partition() -> None:
     assert made.state is LinkStatus.FAILED
 
 
-def test_a_leader_of_the_target_that_moved_is_asked_again_where_it_stands() -> None:
+def test_moved_leader_of_the_target_is_asked_again_for_its_position() -> None:
     made = partition(7)
     payload = taken(made, answer(7, batch(7)))
     made.settle(payload, TargetPosition(-1, -1, False, ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -218,7 +218,7 @@ def test_orders_pause_resume_and_stop_but_a_pause_does_not_hide_a_failure() -> N
     assert made.state is LinkStatus.STOPPED
 
 
-def test_a_log_start_that_moved_is_told_to_the_target() -> None:
+def test_moved_log_start_is_sent_to_the_target() -> None:
     made = partition(7)
     taken(made, answer(7, batch(7), end=8))
     assert made.take(answer(8, end=8), 2.0) is None

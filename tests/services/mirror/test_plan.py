@@ -24,11 +24,11 @@ def test_topics_keep_their_names() -> None:
     assert names(MirrorRules("a"), topic("orders"), topic("clicks")) == ["clicks", "orders"]
 
 
-def test_the_alias_may_stand_before_them() -> None:
+def test_alias_may_precede_them() -> None:
     assert names(MirrorRules("eu", rename="{alias}.{topic}"), topic("orders")) == ["eu.orders"]
 
 
-def test_internal_topics_and_books_are_left_out_whatever_the_pattern_says() -> None:
+def test_internal_topics_are_excluded_from_every_pattern() -> None:
     books = [
         "__barnabas_mirror",
         "__barnabas_status",

@@ -124,7 +124,7 @@ def check_produced_mirror(source: str, target: str, name: str, *arguments: str) 
         assert mirror.stop() == 0
 
 
-def test_a_merged_topic_has_every_record_once_and_groups_are_told_by_checkpoints(
+def test_merged_topic_has_every_record_once_and_groups_continue_by_checkpoints(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -204,7 +204,7 @@ def test_a_topic_that_no_mirror_has_made_is_not_written_into(
     assert ends(target, name) == [1]
 
 
-def test_two_mirrors_of_one_link_that_produce_end_with_a_sentence_and_every_record_is_there_once(
+def test_two_producing_mirrors_of_one_link_end_with_an_error_and_every_record_is_there_once(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers

@@ -83,7 +83,7 @@ def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_with
     change(guarded, removed=(*OF_TARGET, *books))
 
 
-def test_a_source_that_forbids_reading_is_said_so(
+def test_source_without_read_access_is_reported(
     guarded: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
     name, theirs, ours = new_name(), guarded.bootstrap_servers, target.bootstrap_servers
@@ -141,7 +141,7 @@ def binding(topic: str, user: str, *, prefixed: bool = False, denied: bool = Fal
 
 
 @pytest.mark.parametrize("rest", [None, b"[[1,2]]", b"{"], ids=["acls", "another shape", "not JSON"])
-def test_acls_of_topics_that_are_not_mirrored_stay_whatever_the_mirrors_topic_lists(
+def test_acls_of_topics_that_are_not_mirrored_stay_unchanged(
     new_name: Callable[[], str], rest: bytes | None
 ) -> None:
     """Whoever may write `__barnabas_mirror` must not choose which ACLs are deleted, nor end the mirror."""

@@ -131,7 +131,7 @@ def test_rules_of_any_shape_do_not_end_in_an_error_of_the_server(rest: Rest, rul
 @pytest.mark.parametrize(
     "name", ["_.proto", "./_.proto", "./a.proto", "a//b.proto", "../a.proto", "/a.proto"]
 )
-def test_a_protobuf_reference_cannot_stand_for_another_file(rest: Rest, name: str) -> None:
+def test_protobuf_reference_cannot_replace_another_file(rest: Rest, name: str) -> None:
     head = 'syntax = "proto3"; '
     assert rest.register("other", f"{head} message Other {{ int32 a = 1; }}", "PROTOBUF").status == 200
     reference = {"name": name, "subject": "other", "version": 1}

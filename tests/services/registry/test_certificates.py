@@ -98,7 +98,7 @@ def ask(
         connection.close()
 
 
-def test_a_registry_that_would_serve_everybody_does_not_start_unless_it_is_told_to(
+def test_registry_open_to_all_clients_does_not_start_without_confirmation(
     broker: EmbeddedBroker,
 ) -> None:
     for refused in (settings_of(broker), settings_of(broker, https(broker))):
@@ -112,7 +112,7 @@ def test_a_registry_that_would_serve_everybody_does_not_start_unless_it_is_told_
     asyncio.run(work())
 
 
-def test_a_client_may_do_what_acls_allow_the_owner_of_its_certificate(broker: EmbeddedBroker) -> None:
+def test_client_has_the_rights_of_the_owner_of_its_certificate(broker: EmbeddedBroker) -> None:
     """Through two registries: one of them forwards, with its own certificate."""
 
     async def work() -> None:

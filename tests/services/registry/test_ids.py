@@ -51,12 +51,12 @@ def test_contexts_are_listed_with_the_default_one_first(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("path", ["schema", "versions", "subjects"])
-def test_an_id_that_nobody_has_is_40403_and_one_that_is_no_number_404(rest: Rest, path: str) -> None:
+def test_unknown_id_is_40403_and_an_invalid_one_404(rest: Rest, path: str) -> None:
     assert rest.get(f"/schemas/ids/987654/{path}").code == 40403
     assert rest.get(f"/schemas/ids/one/{path}").code == 404
 
 
-def test_a_guid_that_nobody_has_is_40403(rest: Rest) -> None:
+def test_unknown_guid_is_40403(rest: Rest) -> None:
     assert rest.get("/schemas/guids/none/ids").code == 40403
 
 

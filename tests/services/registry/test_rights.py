@@ -103,7 +103,7 @@ def test_an_endpoint_is_refused_without_its_right_and_answered_with_it(
     "path", ["__GLOBAL__", ":.:__GLOBAL__", "%3A.%3A__GLOBAL__", ":.__GLOBAL:", ":.acme:"]
 )
 @pytest.mark.parametrize("kind", ["config", "mode"])
-def test_rights_are_decided_by_what_changes_and_not_by_the_path(
+def test_rights_depend_on_the_change_not_on_the_path(
     secured: EmbeddedBroker, alice: Rest, kind: str, path: str
 ) -> None:
     """A topic may be called __GLOBAL__: rights on it are no rights on the configuration of all."""
@@ -132,7 +132,7 @@ def test_a_context_in_a_path_has_neither_colons_nor_control_characters(
         assert admin.put("/config/a%00b", {"compatibility": "NONE"}).code == 42208
 
 
-def test_lists_show_what_may_be_read_and_nothing_else(secured: EmbeddedBroker, alice: Rest) -> None:
+def test_lists_show_only_readable_resources(secured: EmbeddedBroker, alice: Rest) -> None:
     forbid_all(secured)
     assert alice.get("/subjects").body == []
     assert alice.get("/schemas").body == []
@@ -149,7 +149,7 @@ def test_lists_show_what_may_be_read_and_nothing_else(secured: EmbeddedBroker, a
     assert alice.get("/schemas/ids/1/subjects?deleted=true").body == ["nowhere-value"]
 
 
-def test_nobody_and_a_wrong_password_are_refused_with_401(secured: EmbeddedBroker) -> None:
+def test_anonymous_and_wrong_password_get_401(secured: EmbeddedBroker) -> None:
     for login in ("", "alice:wrong", "nobody:x"):
         with Rest(secured.registry_url, login) as client:
             for path in ("/", "/subjects", "/schemas/types"):

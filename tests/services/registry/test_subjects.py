@@ -56,7 +56,7 @@ def test_an_incompatible_schema_is_refused_with_409(rest: Rest) -> None:
     )
 
 
-def test_a_schema_that_does_not_parse_says_where(rest: Rest) -> None:
+def test_invalid_schema_is_reported_with_its_position(rest: Rest) -> None:
     answer = rest.register("broken", record({"name": "x", "type": "strin"}))
     assert (answer.status, answer.code) == (422, 42201)
     assert answer.body["message"].startswith("Invalid AVRO schema. Error: ")
@@ -79,7 +79,7 @@ def test_a_schema_that_does_not_parse_says_where(rest: Rest) -> None:
         ("/associations/resources/a/b", 404, 404),
     ],
 )
-def test_what_is_not_there_has_its_code(rest: Rest, path: str, status: int, code: int) -> None:
+def test_missing_resources_have_an_error_code(rest: Rest, path: str, status: int, code: int) -> None:
     rest.register("codes", record(NUMBER))
     answer = rest.get(path)
     assert (answer.status, answer.code) == (status, code)
@@ -139,7 +139,7 @@ def test_metadata_and_rules_are_given_back(rest: Rest) -> None:
     assert rest.get("/subjects/ruled/metadata?key=owner&value=shop").body["id"] == number
 
 
-def test_modes_say_what_may_be_written(rest: Rest) -> None:
+def test_modes_decide_about_writes(rest: Rest) -> None:
     rest.register("modes", record(NUMBER))
     assert rest.put("/mode/modes", {"mode": "READONLY"}).body == {"mode": "READONLY"}
     assert rest.register("modes", record(NUMBER, NOTE)).code == 42205
@@ -162,7 +162,7 @@ def test_a_context_has_ids_of_its_own(rest: Rest) -> None:
     assert rest.get("/schemas/ids/1?subject=:.acme:").body["schema"].count("Acme") == 1
 
 
-def test_compatibility_is_asked_at_the_subjects_level(rest: Rest) -> None:
+def test_compatibility_is_checked_at_the_subjects_level(rest: Rest) -> None:
     rest.register("levels", record(NUMBER))
     body = {"schema": json.dumps(record(NUMBER, {"name": "must", "type": "int"}))}
     path = "/compatibility/subjects/levels/versions/latest?verbose=true"
@@ -176,7 +176,7 @@ def test_compatibility_is_asked_at_the_subjects_level(rest: Rest) -> None:
     assert rest.put("/config", {"compatibility": "SIDEWAYS"}).code == 42203
 
 
-def test_names_that_other_registries_let_through_are_read_and_go_on(rest: Rest) -> None:
+def test_names_accepted_by_other_registries_are_read_and_kept(rest: Rest) -> None:
     subject, faulty = "taken-over", record({"name": "a-field", "type": "string"}, name="A-Record")
     refused = rest.register(subject, faulty)
     assert (refused.code, "A-Record is not a valid Avro name" in refused.body["message"]) == (42201, True)
@@ -208,7 +208,7 @@ def test_subjects_are_listed_in_the_order_of_registration(rest: Rest) -> None:
     assert rest.get("/subjects?subjectPrefix=order-").body == ["order-c", "order-a", "order-b"]
 
 
-def test_what_a_deleted_schema_refers_to_stays_until_that_is_gone_for_good(rest: Rest) -> None:
+def test_references_of_a_deleted_schema_stay_until_it_is_deleted_permanently(rest: Rest) -> None:
     rest.register("kept", record(NOTE, name="Kept"))
     user = record({"name": "kept", "type": "Kept"}, name="User")
     reference = [{"name": "Kept", "subject": "kept", "version": 1}]
@@ -221,7 +221,7 @@ def test_what_a_deleted_schema_refers_to_stays_until_that_is_gone_for_good(rest:
     assert rest.delete("/subjects/kept").body == [1]
 
 
-def test_a_schema_is_given_without_references_if_that_is_asked_for(rest: Rest) -> None:
+def test_schema_is_returned_without_references_on_request(rest: Rest) -> None:
     """`format=resolved`: each type where it is named first."""
     money = {"type": "enum", "name": "Currency", "namespace": "shop", "symbols": ["EUR"]}
     rest.register("currency", money)

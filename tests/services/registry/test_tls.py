@@ -93,7 +93,7 @@ def test_a_request_that_came_by_https_is_not_forwarded_in_plain_text(
         assert refused.value.http_status_code == 503
 
 
-def test_a_certificate_that_is_missing_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_certificate_is_reported_with_a_remedy(tmp_path: Path) -> None:
     empty = tmp_path / "empty.properties"
     empty.write_text("")
     for path, reason in (

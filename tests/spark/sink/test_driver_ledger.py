@@ -61,7 +61,7 @@ def test_a_leader_whose_high_watermark_lags_hides_no_decision(
     assert asked > 2
 
 
-def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
+def test_leader_without_a_known_end_is_asked_again(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusals = [ErrorCode.OFFSET_NOT_AVAILABLE] * 2
@@ -81,7 +81,7 @@ def test_a_leader_that_does_not_know_its_end_yet_is_asked_again(
     assert not refusals
 
 
-def test_a_ledger_that_has_read_further_than_the_topic_goes_starts_over(broker: EmbeddedBroker) -> None:
+def test_ledger_ahead_of_its_topic_starts_over(broker: EmbeddedBroker) -> None:
     """The topic was deleted and made anew."""
 
     async def read() -> tuple[int, int]:

@@ -162,7 +162,7 @@ def test_a_schema_is_registered_once_in_a_process(
         ),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(
+def test_write_error_is_one_line(
     broker: EmbeddedBroker, ddl: str, options: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(OptionError, match=problem):

@@ -146,7 +146,7 @@ def test_three_drivers_at_once_in_any_order_of_steps(inline: bool, seed: int) ->
         assert sorted(world.cluster.topic) == expected_rows(BATCHES)
 
 
-def test_what_a_replaced_driver_leaves_open_is_ended_by_who_comes_next() -> None:
+def test_transactions_of_a_replaced_driver_are_ended_by_its_successor() -> None:
     world = World(inline=False)
     zombie = world.start()
     while not world.cluster.open_transactions():
@@ -179,7 +179,7 @@ def test_a_query_comes_back_after_another_one_has_had_the_sink(inline: bool) -> 
         check_two_queries(world, other, inline)
 
 
-def test_who_reads_another_run_under_an_old_claim_claims_anew_before_it_gives_up() -> None:
+def test_reader_of_another_run_under_an_old_claim_claims_again_before_it_gives_up() -> None:
     """Spark plans in one process and commits in another: this one has not seen its query come back."""
     program = commit(Batch(1, "query", run=3))
     assert next(program) == ClaimSink(fresh=False)
@@ -213,7 +213,7 @@ def test_two_queries_at_once_stop_each_other_and_write_nothing_twice(inline: boo
 @pytest.mark.parametrize("fails", [False, True], ids=["", "one fails"])
 @pytest.mark.parametrize("tidies", [False, True], ids=["", "both tidy up"])
 @pytest.mark.parametrize("seed", range(5))
-def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(
+def test_two_queries_with_the_same_owner_are_distinguished_by_their_start(
     inline: bool, seed: int, tidies: bool, fails: bool
 ) -> None:
     """One Spark, one sinkId, no checkpointLocation: the later one to decide has the sink, and the other stops."""
@@ -239,7 +239,7 @@ def test_two_queries_that_look_like_one_owner_are_told_apart_by_their_starts(
     assert stopped
 
 
-def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again() -> None:
+def test_job_that_fails_after_its_decision_leaves_its_parts_to_the_next_attempt() -> None:
     """Some of them may be committed already."""
     decided, straggler = TaskTransaction(task_id(SINK, 3, "a.1"), 5, 1), task_id(SINK, 3, "b.1")
     program = give_up(3)
@@ -248,7 +248,7 @@ def test_a_job_that_fails_after_its_decision_leaves_its_parts_to_who_asks_again(
     assert program.send([(decided.transactional_id, 3), (straggler, 3)]) == Abort((straggler,))
 
 
-def test_a_run_in_which_nothing_is_open_goes_on() -> None:
+def test_run_without_open_transactions_continues() -> None:
     """Its processes can use their ids again only in the same run."""
     program = tidy(3)
     assert next(program) == ReadUnclaimed()
@@ -260,7 +260,7 @@ def test_a_run_in_which_nothing_is_open_goes_on() -> None:
 
 
 @pytest.mark.parametrize("late_attempt_of", [(batch, task) for batch in range(BATCHES) for task in range(2)])
-def test_an_attempt_that_wakes_up_late_cannot_touch_what_another_one_wrote(
+def test_late_attempt_cannot_change_the_output_of_another(
     inline: bool, late_attempt_of: tuple[int, int]
 ) -> None:
     """It goes on after any step of the driver, as far as any of its own steps; then the driver dies, or goes on."""
@@ -369,7 +369,7 @@ def test_a_batch_of_which_a_part_was_committed_stops_the_query_and_is_named() ->
 
 
 @pytest.mark.parametrize(("torn", "rows"), [(TornBatchPolicy.SKIP, 2), (TornBatchPolicy.RERUN, 6)])
-def test_a_torn_batch_goes_on_as_the_user_says(torn: TornBatchPolicy, rows: int) -> None:
+def test_torn_batch_is_handled_by_the_policy_option(torn: TornBatchPolicy, rows: int) -> None:
     world = World(inline=False)
     until_decided(world, committed=1)
     world.cluster.time_out(world.cluster.open_transactions()[0])
@@ -381,7 +381,7 @@ def test_a_torn_batch_goes_on_as_the_user_says(torn: TornBatchPolicy, rows: int)
     assert world.cluster.open_transactions() == []
 
 
-def test_transactions_that_are_gone_before_the_decision_are_noticed() -> None:
+def test_transactions_ended_before_the_decision_are_detected() -> None:
     world = World(inline=False)
     driver = world.start()
     while len(world.cluster.open_transactions()) < 2:
@@ -395,7 +395,7 @@ def test_transactions_that_are_gone_before_the_decision_are_noticed() -> None:
     world.check()
 
 
-def test_a_driver_that_was_replaced_is_told_so() -> None:
+def test_replaced_driver_gets_an_error() -> None:
     world = World(inline=False)
     zombie = world.start()
     while len(world.cluster.open_transactions()) < 2:
@@ -452,13 +452,13 @@ def test_not_more_queries_are_remembered_than_are_likely_to_come_back() -> None:
     assert not state.has("q0", 3)
 
 
-def test_the_ids_of_sinks_whose_names_are_alike_are_told_apart() -> None:
+def test_sinks_with_similar_names_have_distinct_ids() -> None:
     assert run_of(SINK, task_id(SINK, 4, "1c0ffee.2")) == 4
     assert run_of(SINK, task_id(f"{SINK}-4", 4, "1c0ffee.2")) is None
     assert run_of(SINK, driver_id(SINK)) is None
     assert run_of(SINK, "other-1-1c0ffee.1") is None
 
 
-def test_what_an_earlier_version_has_left_open_is_found() -> None:
+def test_transactions_opened_by_an_earlier_version_are_found() -> None:
     assert run_of(SINK, task_id(SINK, 4, "2")) == 4
     assert run_of(SINK, task_id(SINK, 4, "rows")) == 4

@@ -63,7 +63,7 @@ def test_batches_are_no_larger_than_the_topic_takes(strict_broker: EmbeddedBroke
     assert max(len(block.data) for block in blocks) <= 2000
 
 
-def test_a_large_record_goes_by_itself_as_far_as_the_topic_takes_it(strict_broker: EmbeddedBroker) -> None:
+def test_large_record_is_sent_alone_up_to_the_limit_of_the_topic(strict_broker: EmbeddedBroker) -> None:
     topic = strict_broker.create_topic(configs={"max.message.bytes": "3000000"})
     large, small = b"v" * 2_500_000, b"v" * 600_000
     (blocks,) = encode(strict_broker, [pa.record_batch({"value": [small, large, small, b"v"]})], topic)

@@ -36,9 +36,7 @@ def test_a_sink_is_known_by_its_checkpoint_or_by_its_own_name() -> None:
 @pytest.mark.parametrize(
     "location", ["file:/data/a", "file:///data/a", "FILE:///data/a/", "/data//a", "/data/./b/../a", "a"]
 )
-def test_one_checkpoint_is_one_sink_however_it_is_written(
-    location: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_checkpoint_is_one_sink_in_every_notation(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getcwd", lambda: "/data")
     assert settings(checkpointLocation=location).sink == settings(checkpointLocation="/data/a").sink
 
@@ -90,7 +88,7 @@ def test_a_value_that_cannot_be_is_named(name: str, value: str, text: str) -> No
         read_settings({**GIVEN, "sinkId": "s", name: value}, SCHEMA, is_streaming=True)
 
 
-def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None:
+def test_record_time_is_the_current_time_by_default() -> None:
     assert settings(sinkId="s").columns == ("value",)
     assert settings(sinkId="s", includeTimestamp="true").columns == ("value", "timestamp")
 
@@ -108,7 +106,7 @@ def test_the_time_of_records_is_the_present_unless_asked_for_otherwise() -> None
         ),
     ],
 )
-def test_what_cannot_be_written_is_told_in_one_sentence(
+def test_write_error_is_reported_in_one_line(
     columns: dict[str, str], options: dict[str, str], text: str
 ) -> None:
     schema = StructType()

@@ -128,7 +128,7 @@ def kill_session(leader: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_new_spark_goes_on_where_another_was_killed(
+def test_new_spark_session_continues_where_a_killed_one_stopped(
     spark: SparkSession, killed: dict[str, KilledQuery], name: str
 ) -> None:
     query = killed[name]

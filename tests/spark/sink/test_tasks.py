@@ -33,7 +33,7 @@ async def end_what_is_open(bootstrap: str, sink: str) -> None:
             await transactions.initialize(name, TIMEOUT_MS)
 
 
-def test_a_task_whose_transaction_was_ended_says_who_may_have_done_it(
+def test_task_with_an_ended_transaction_reports_the_possible_causes(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sink_rows, "COLLECTED_BYTES", 1)  # every batch is a request

@@ -118,7 +118,7 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, target: Options) -
         ("9 partition", {}, "which has partitions 0 to 2"),  # only a task finds out
     ],
 )
-def test_what_cannot_be_written_is_told_in_one_sentence(
+def test_write_error_is_reported_in_one_line(
     spark: SparkSession, target: Options, columns: str, options: Options, text: str
 ) -> None:
     with pytest.raises(PySparkException) as caught:
@@ -175,7 +175,7 @@ def check_that_no_batch_is_written_twice(query: Query, target: Options, **option
 
 
 @pytest.mark.parametrize("handed_over", ["0", "65536"], ids=["transactions", "handed over"])
-def test_a_query_goes_on_where_it_was_and_writes_no_batch_twice(
+def test_query_continues_at_its_position_and_writes_no_batch_twice(
     query: Query, target: Options, handed_over: str
 ) -> None:
     check_that_no_batch_is_written_twice(query, target, handedOverBytes=handed_over)
@@ -194,7 +194,7 @@ def test_jobs_and_queries_write_to_apache_kafka_once(
     check_that_no_batch_is_written_twice(Query(spark, tmp_path, by_query), by_query, handedOverBytes="0")
 
 
-def test_a_query_with_a_new_checkpoint_at_the_old_place_starts_anew(query: Query, target: Options) -> None:
+def test_query_with_a_new_checkpoint_at_an_old_path_starts_over(query: Query, target: Options) -> None:
     query.add("a")
     query.run()
     shutil.rmtree(query.checkpoint)
@@ -217,7 +217,7 @@ def test_a_query_that_comes_back_after_another_one_of_its_sink_id_writes_no_batc
     assert sorted(values(target)) == ["a1", "a2", "a3", "b1", "b2"]
 
 
-def test_of_two_queries_that_share_a_sink_and_name_no_checkpoint_the_first_stops_and_says_so(
+def test_first_of_two_queries_that_share_a_sink_without_checkpoint_stops_with_an_error(
     spark: SparkSession, target: Options, tmp_path: Path
 ) -> None:
     """Their checkpoints are Spark's affair then, and nothing tells the sink's processes which of them they serve."""

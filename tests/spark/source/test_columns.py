@@ -43,7 +43,7 @@ def test_with_a_format_plain_names_are_the_values_and_underscores_the_records() 
 
 
 @pytest.mark.parametrize("kind", ["binary", "string"])
-def test_the_schema_says_whether_a_corrupt_value_is_bytes_or_text(kind: str) -> None:
+def test_schema_declares_corrupt_values_as_bytes_or_text(kind: str) -> None:
     options = {**BASE, "value.format": "json", "value.schema": f"user STRING, _corrupt_record {kind}"}
 
     assert ddl(schema_of(options)) == f"user string, _corrupt_record {kind}"
@@ -54,7 +54,7 @@ def test_the_schema_says_whether_a_corrupt_value_is_bytes_or_text(kind: str) -> 
     assert shape.value.fields.names == ["user"]
 
 
-def test_avro_brings_its_fields_along() -> None:
+def test_avro_values_have_columns() -> None:
     options = {**BASE, "value.format": "avro", "value.avro.schema": AVRO}
 
     assert ddl(schema_of(options)) == "user string, n bigint"
@@ -70,7 +70,7 @@ def test_avro_brings_its_fields_along() -> None:
         ({"value.format": "json", "value.schema": "user"}, "not a valid schema"),
     ],
 )
-def test_a_format_without_what_it_needs_is_refused(options: dict[str, str], text: str) -> None:
+def test_format_without_its_required_options_is_rejected(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         schema_of({**BASE, **options})
 
@@ -84,18 +84,18 @@ def test_a_format_without_what_it_needs_is_refused(options: dict[str, str], text
         (StructField("o", StructType([StructField("n", LongType(), False)])), r"o\.n"),
     ],
 )
-def test_what_may_be_null_cannot_be_declared_not_null(field: StructField, name: str) -> None:
+def test_nullable_columns_cannot_be_declared_not_null(field: StructField, name: str) -> None:
     with pytest.raises(OptionError, match=f"column '{name}' is NOT NULL .* 'value.schema'"):
         shape_of({**BASE, "value.format": "json"}, StructType([field]))
 
 
-def test_what_is_never_null_may_be_declared_so() -> None:
+def test_non_null_columns_may_be_declared_so() -> None:
     schema = StructType([StructField("n", LongType()), StructField("_offset", LongType(), False)])
     assert shape_of({**BASE, "value.format": "json"}, schema).schema == schema
     assert ddl(schema_of({**BASE, "value.format": "json", "value.schema": "n BIGINT NOT NULL"})) == "n bigint"
 
 
-def test_a_schema_with_another_type_says_what_the_column_is() -> None:
+def test_schema_of_another_type_is_reported_with_the_column_type() -> None:
     with pytest.raises(OptionError, match=r"column 'value' is binary, not string: .* 'value.format'"):
         shape_of(BASE, parse_ddl("value STRING"))
     with pytest.raises(OptionError, match="unknown column 'user'"):

@@ -84,7 +84,7 @@ def read_by_rows(value: bytes, kind: str) -> tuple[Any, bool]:
     return found.fields.get("f"), found.fits
 
 
-def test_a_value_is_the_same_whoever_reads_it() -> None:
+def test_value_is_the_same_for_every_reader() -> None:
     """Arrow alone, and the reader of single rows, on all that Arrow takes."""
     taken = 0
     for token, kind in product(TOKENS, KINDS):
@@ -177,7 +177,7 @@ FITTING = {
     st.dictionaries(st.sampled_from("sndbtlox"), ANYTHING, max_size=2),
 )
 @settings(max_examples=150, deadline=None)
-def test_any_document_is_the_same_whoever_reads_it(fitting: dict[str, Any], other: dict[str, Any]) -> None:
+def test_any_document_is_equal_for_all_readers(fitting: dict[str, Any], other: dict[str, Any]) -> None:
     schema = to_arrow_schema(parse_ddl(SCHEMA), timezone="UTC")
     for found in (fitting, {**fitting, **other}):
         values = pa.array([json.dumps(found).encode()], pa.binary())

@@ -36,7 +36,7 @@ def test_offsets_of_sparks_own_checkpoint_are_understood() -> None:
     assert StreamPosition.from_json({"a": {"0": 5}}) == StreamPosition({A0: 5})
 
 
-def test_words_and_numbers_mean_what_they_mean_in_spark() -> None:
+def test_keywords_and_numbers_mean_the_same_as_in_spark() -> None:
     assert moment() == OffsetSpec(word=LATEST)
     assert moment(startingOffsets="Earliest") == OffsetSpec(word=EARLIEST)
     assert moment(startingOffsets='{"a":{"0":23,"1":-2}}') == OffsetSpec(offsets={A0: 23, A1: EARLIEST})
@@ -84,7 +84,7 @@ def test_a_limit_is_shared_in_proportion() -> None:
     st.dictionaries(st.integers(0, 20), st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1),
 )
 @settings(deadline=None)
-def test_a_limit_leaves_nobody_waiting_for_ever(limit: int, logs: dict[int, tuple[int, int]]) -> None:
+def test_limit_leaves_no_request_waiting_indefinitely(limit: int, logs: dict[int, tuple[int, int]]) -> None:
     start = {TopicPartition("a", index): first for index, (first, _) in logs.items()}
     end = {TopicPartition("a", index): first + size for index, (first, size) in logs.items()}
     shared = share_out(limit, start, end)

@@ -96,7 +96,7 @@ def test_partitions_are_chosen_by_pattern_or_assigned(broker: EmbeddedBroker) ->
         read_all(broker, assign='{"other":[7]}')
 
 
-def test_a_topic_that_is_not_there_is_said_at_once(broker: EmbeddedBroker) -> None:
+def test_missing_topic_is_reported_immediately(broker: EmbeddedBroker) -> None:
     with pytest.raises(SourceError, match="topic 'nowhere' does not exist"):
         read_all(broker, subscribe="nowhere")
 
@@ -108,7 +108,7 @@ def test_starting_offsets_must_name_every_partition(broker: EmbeddedBroker) -> N
         read_all(broker, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":0}}}}')
 
 
-def test_aborted_transactions_are_left_out_when_committed_records_are_asked_for(
+def test_aborted_transactions_are_omitted_for_read_committed(
     broker: EmbeddedBroker,
 ) -> None:
     topic = broker.create_topic()
@@ -129,7 +129,7 @@ def test_aborted_transactions_are_left_out_when_committed_records_are_asked_for(
     assert [offset for _, offset, _ in everything] == [0, 2, 4]  # between them, the markers
 
 
-def test_a_stream_goes_on_where_it_was(broker: EmbeddedBroker) -> None:
+def test_stream_continues_at_its_position(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()
     produce(broker.bootstrap_servers, topic, numbered(10))
     query = Query(stream_reader(broker.bootstrap_servers, subscribe=topic))
@@ -169,7 +169,7 @@ def test_an_empty_first_batch_run_again_after_a_restart_loses_nothing(broker: Em
     assert again.latestOffset(after, again.getDefaultReadLimit()) == after, "or Spark would run empty batches"
 
 
-def test_a_new_partition_whose_first_records_are_gone_is_a_loss(broker: EmbeddedBroker) -> None:
+def test_new_partition_without_its_first_records_is_a_loss(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()
     produce(broker.bootstrap_servers, topic, numbered(3))
     readers = {
@@ -207,7 +207,7 @@ def test_limits_bound_a_micro_batch(broker: EmbeddedBroker) -> None:
     assert sum(sizes) == 360
 
 
-def test_a_batch_waits_for_enough_records_but_not_for_ever(broker: EmbeddedBroker) -> None:
+def test_batch_waits_for_enough_records_with_a_time_limit(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()
     options = {"subscribe": topic, "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"}
     query = Query(stream_reader(broker.bootstrap_servers, **options))
@@ -225,7 +225,7 @@ def test_a_batch_waits_for_enough_records_but_not_for_ever(broker: EmbeddedBroke
     assert time.monotonic() < deadline
 
 
-def test_available_now_ends_at_what_was_there(broker: EmbeddedBroker) -> None:
+def test_available_now_ends_at_the_initial_end_offsets(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic()
     produce(broker.bootstrap_servers, topic, numbered(30))
     reader = stream_reader(broker.bootstrap_servers, subscribe=topic)
@@ -266,7 +266,7 @@ def test_records_that_retention_removed_first_fail_the_query_or_are_passed_over(
     assert values_of(lenient_query.next_batch()) == numbered(40, 60)
 
 
-def test_a_topic_deleted_and_made_anew_is_another_topic(broker: EmbeddedBroker) -> None:
+def test_recreated_topic_is_another_topic(broker: EmbeddedBroker) -> None:
     topic = broker.create_topic("born-twice")
     produce(broker.bootstrap_servers, topic, numbered(5))
     strict = Query(stream_reader(broker.bootstrap_servers, subscribe=topic))

@@ -156,7 +156,7 @@ def test_patterns_and_assigned_partitions_are_found_in_the_store(tiers: Tiers, t
         read(tiers.options("nothing"))
 
 
-def test_offsets_and_times_limit_what_is_read(tiers: Tiers, topic: str) -> None:
+def test_offsets_and_times_limit_the_range_read(tiers: Tiers, topic: str) -> None:
     all_rows = read(tiers.options(topic))
     starting, ending = {topic: {"0": 1500, "1": -2}}, {topic: {"0": 1600, "1": 10}}
     options = tiers.options(topic, startingOffsets=json.dumps(starting), endingOffsets=json.dumps(ending))
@@ -222,7 +222,7 @@ def test_records_that_were_deleted_are_not_read(tiers: Tiers) -> None:
     assert read({**asked, "failOnDataLoss": "false"})[0][1] == 1234
 
 
-def test_an_end_that_is_not_in_the_store_is_said(tiers: Tiers, topic: str) -> None:
+def test_end_that_is_not_in_the_store_is_reported(tiers: Tiers, topic: str) -> None:
     asked = tiers.options(topic, endingOffsets=json.dumps({topic: {"0": 10 * RECORDS, "1": 5}}))
     with pytest.raises(
         DataLossError, match=rf"{topic}-0 ends at \d+ in the object store, and 40000 was to be"
@@ -318,7 +318,7 @@ def test_several_clusters_in_one_bucket_are_listed(tiers: Tiers, topic: str, tmp
         ({"remote": "s3://bucket", "remote.region": "${env:HOME}"}, "option 'remote.region' refers to"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(
+def test_impossible_values_are_rejected_with_a_message(
     more: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BARNABAS_REFERENCES", raising=False)

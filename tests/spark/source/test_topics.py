@@ -23,6 +23,6 @@ def test_a_pattern_is_found_in_names_of_topics_that_people_mean(pattern: str, me
     assert matching(NAMES, INTERNAL, pattern) == meant
 
 
-def test_what_is_no_pattern_is_said() -> None:
+def test_invalid_pattern_is_reported() -> None:
     with pytest.raises(OptionError, match=r"'subscribePattern': invalid regular expression"):
         matching(NAMES, INTERNAL, "(")

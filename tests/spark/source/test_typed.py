@@ -76,7 +76,7 @@ def test_dates_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     "schema", ["b BINARY", "m MAP<STRING, INT>", "s STRUCT<b: BINARY>", "a ARRAY<MAP<STRING, INT>>"]
 )
-def test_what_json_cannot_hold_is_refused_with_the_way_round(schema: str) -> None:
+def test_values_unsupported_by_json_are_rejected_with_an_alternative(schema: str) -> None:
     with pytest.raises(OptionError, match="from_json"):
         shape(schema, value_format="json")
 

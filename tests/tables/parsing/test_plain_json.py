@@ -84,7 +84,7 @@ def test_any_document_is_read_as_arrow_reads_it(
     check_same(schema, [value[:place] + bytes_there + value[place:] for value in values])
 
 
-def test_rows_beside_an_odd_one_stay_with_the_loop() -> None:
+def test_rows_next_to_an_invalid_one_are_decoded_by_the_loop() -> None:
     schema = arrow_schema("s STRING, n INT")
     documents = [
         b'{"s":"a","n":1}',

@@ -117,7 +117,7 @@ def test_many_readers_of_a_chunk_share_one_download(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_download_goes_on_when_its_reader_gives_up(tmp_path: Path) -> None:
+def test_download_continues_when_its_reader_gives_up(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path) as (cache, downloads):
             downloads.gate.clear()
@@ -158,7 +158,7 @@ def test_the_disk_never_holds_more_than_the_limit(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_was_used_last_stays(tmp_path: Path) -> None:
+def test_most_recently_used_entries_stay(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=4) as (cache, _downloads):
             for number in (0, 1, 2, 3, 0, 4):
@@ -256,7 +256,7 @@ def test_all_readers_hear_of_a_failed_download_and_the_next_one_tries_again(tmp_
     run(test())
 
 
-def test_what_is_waited_for_comes_before_what_is_read_ahead(tmp_path: Path) -> None:
+def test_requested_chunks_precede_read_ahead(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=20, max_downloads=1) as (cache, downloads):
             downloads.gate.clear()
@@ -272,7 +272,7 @@ def test_what_is_waited_for_comes_before_what_is_read_ahead(tmp_path: Path) -> N
     run(test())
 
 
-def test_what_is_read_ahead_takes_half_of_the_cache_at_most(tmp_path: Path) -> None:
+def test_read_ahead_uses_at_most_half_of_the_cache(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=8) as (cache, _downloads):
             assert [cache.ahead(chunk(number)) for number in range(6)] == [True] * 4 + [False] * 2
@@ -294,7 +294,7 @@ def test_a_chunk_larger_than_the_cache_is_served_alone(tmp_path: Path) -> None:
     run(test())
 
 
-def test_what_an_earlier_process_left_is_removed(tmp_path: Path) -> None:
+def test_files_of_an_earlier_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "0000000007.chunk").write_bytes(b"old")
 
@@ -309,7 +309,7 @@ def test_what_an_earlier_process_left_is_removed(tmp_path: Path) -> None:
     run(test())
 
 
-def test_closing_ends_downloads_and_those_who_wait(tmp_path: Path) -> None:
+def test_closing_ends_downloads_and_waiters(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path) as (cache, downloads):
             downloads.gate.clear()
@@ -323,7 +323,7 @@ def test_closing_ends_downloads_and_those_who_wait(tmp_path: Path) -> None:
     run(test())
 
 
-def test_downloads_wait_while_the_quota_is_used_up_and_what_is_wanted_goes_first(tmp_path: Path) -> None:
+def test_downloads_wait_for_the_quota_and_requested_ones_come_first(tmp_path: Path) -> None:
     async def test() -> None:
         now = [100.0]
         quota = ReadQuota(lambda: now[0], 10 * SIZE)
@@ -370,7 +370,7 @@ def test_the_memory_for_chunks_is_that_of_ten(tmp_path: Path) -> None:
     run(test())
 
 
-def test_room_on_the_disk_is_taken_before_the_object_is_asked_for(tmp_path: Path) -> None:
+def test_disk_space_is_reserved_before_the_object_is_requested(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=4) as (cache, downloads):
             downloads.gate.clear()
@@ -395,7 +395,7 @@ async def read_through(cache: ChunkCache, numbers: Iterable[int]) -> None:
         cache.note_end(chunk(number))
 
 
-def test_what_is_read_once_never_comes_to_the_disk(tmp_path: Path) -> None:
+def test_single_use_reads_bypass_the_disk_cache(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, once=True) as (cache, downloads):
             await read_through(cache, range(20))
@@ -435,7 +435,7 @@ def test_a_log_that_is_read_again_comes_to_the_disk_until_that_is_of_no_use(tmp_
     run(test())
 
 
-def test_what_was_read_too_long_ago_for_the_disk_does_not_count_as_read_again(tmp_path: Path) -> None:
+def test_old_reads_do_not_count_as_rereads_for_the_disk_cache(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=4, once=True) as (cache, _downloads):
             await read_through(cache, range(20))
@@ -462,7 +462,7 @@ def test_a_chunk_in_memory_that_is_being_sent_stays_though_it_was_read(tmp_path:
     run(test())
 
 
-def test_what_nobody_comes_back_for_leaves_the_memory(tmp_path: Path) -> None:
+def test_abandoned_entries_leave_the_memory(tmp_path: Path) -> None:
     async def test() -> None:
         async with caching(tmp_path, chunks=200, once=True) as (cache, _downloads):
             for number in (0, 1):

@@ -158,7 +158,7 @@ def test_readers_of_one_place_share_all_requests(tmp_path: Path) -> None:
     running(tmp_path, test)
 
 
-def test_reading_goes_ahead_of_a_sequential_reader_and_into_the_next_segment(tmp_path: Path) -> None:
+def test_read_ahead_of_a_sequential_reader_crosses_segments(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 60, 1200)
         bench.log.manifest.use(bench.manifest)
@@ -276,7 +276,7 @@ def test_a_newer_manifest_is_read_when_an_offset_is_not_listed(tmp_path: Path) -
     running(tmp_path, test)
 
 
-def test_a_missing_object_is_looked_for_once_more_in_a_newer_manifest(tmp_path: Path) -> None:
+def test_missing_object_is_looked_up_again_in_a_newer_manifest(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 50)
         stale = bench.manifest
@@ -290,9 +290,7 @@ def test_a_missing_object_is_looked_for_once_more_in_a_newer_manifest(tmp_path: 
     running(tmp_path, test)
 
 
-def test_an_object_that_is_gone_is_an_error_that_names_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deleted_object_is_an_error_that_names_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 50)
         await bench.store.delete(bench.key(0))
@@ -391,7 +389,7 @@ def test_a_log_that_begins_at_the_tiered_end_gets_epochs_producers_and_open_tran
     running(tmp_path, test)
 
 
-def test_an_empty_remote_part_begins_where_its_manifest_says(tmp_path: Path) -> None:
+def test_empty_remote_part_starts_at_the_end_of_its_manifest(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         bench.store.set_contents(FOLDER.manifest, encode(new_manifest(FOLDER, WRITER, 12)))
         found = await bench.log.bootstrap()
@@ -414,7 +412,7 @@ def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
     running(tmp_path, test)
 
 
-def test_a_manifest_that_was_asked_for_before_the_leader_changed_does_not_count() -> None:
+def test_manifest_requested_before_a_leader_change_is_ignored() -> None:
     """What an unclean election has cut would be read from it."""
 
     async def scenario() -> None:

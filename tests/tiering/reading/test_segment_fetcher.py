@@ -100,7 +100,7 @@ def test_a_range_is_read_in_order_across_chunks_and_segments() -> None:
     running(test)
 
 
-def test_only_the_chunks_of_the_range_are_asked_for_and_some_of_them_ahead() -> None:
+def test_only_chunks_of_the_range_are_requested_with_some_read_ahead() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 1000)
         assert await bench.read(0, 1) == [0]
@@ -149,7 +149,7 @@ def test_pages_of_a_large_manifest_are_read_where_the_range_needs_them(
     running(test)
 
 
-def test_what_was_corrupted_on_its_way_is_read_again_and_what_is_corrupt_is_named() -> None:
+def test_data_corrupted_in_transit_is_read_again_and_corrupt_objects_are_named() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 100)
         bench.store.fault(Fault.CORRUPT, "get_range", at=2)
@@ -164,7 +164,7 @@ def test_what_was_corrupted_on_its_way_is_read_again_and_what_is_corrupt_is_name
     running(test)
 
 
-def test_an_object_that_is_gone_is_a_loss_once_and_the_rest_is_read() -> None:
+def test_deleted_object_is_reported_as_loss_once_and_the_rest_is_read() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 200, 400, 500)
         await bench.store.delete(FOLDER.key(bench.manifest.entries[1].key))
@@ -175,7 +175,7 @@ def test_an_object_that_is_gone_is_a_loss_once_and_the_rest_is_read() -> None:
     running(test)
 
 
-def test_an_object_that_goes_while_it_is_read_is_a_loss_once() -> None:
+def test_object_deleted_during_a_read_is_reported_as_loss_once() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 500, 600)
         fetcher = await bench.fetcher(0, 600)

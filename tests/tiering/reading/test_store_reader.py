@@ -52,7 +52,7 @@ def test_a_failed_call_is_tried_three_times() -> None:
     reading(store, test)
 
 
-def test_an_answer_that_says_no_is_not_asked_for_again() -> None:
+def test_negative_response_is_not_requested_again() -> None:
     store = Script(MissingObjectError("a does not exist"))
 
     async def test(reader: StoreReader, clock: ManualClock) -> None:
@@ -73,7 +73,7 @@ def test_a_call_that_hangs_is_given_up() -> None:
     reading(store, test, seconds=0.01)
 
 
-def test_a_store_that_is_down_is_asked_once_a_second() -> None:
+def test_unavailable_store_is_retried_once_a_second() -> None:
     store = Script(StoreUnavailableError("connection refused"))
 
     async def test(reader: StoreReader, clock: ManualClock) -> None:

@@ -118,7 +118,7 @@ def test_a_damaged_manifest_is_an_error_and_stays() -> None:
     run(scenario())
 
 
-def test_the_old_cluster_is_fenced_whatever_its_epochs() -> None:
+def test_old_cluster_is_fenced_regardless_of_epochs() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leader = await lost(store)

@@ -45,6 +45,6 @@ def test_the_cursor_may_be_a_field_of_the_last_row_and_its_row_is_not_read_twice
         (body([{"id": 1}, 2]), BY_FIELD, "A row has no `id`"),
     ],
 )
-def test_what_one_cannot_go_on_with_is_told(answer: bytes, layout: PageLayout, sentence: str) -> None:
+def test_unrecoverable_errors_are_reported(answer: bytes, layout: PageLayout, sentence: str) -> None:
     with pytest.raises(PipelineError, match=sentence):
         page_of(answer, layout, "c1")

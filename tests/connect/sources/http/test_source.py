@@ -70,7 +70,7 @@ errors: {{topic: {dead}}}
     assert feed.asked[1] == "/feed?kind=all&after=10"
 
 
-def test_a_question_that_ends_at_any_step_brings_each_row_once(
+def test_request_interrupted_at_any_step_returns_each_row_once(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     def dying(step: str) -> None:
@@ -101,7 +101,7 @@ def test_a_cursor_of_the_rows_may_be_answered_with_its_own_row(
     assert sorted(row.id for row in spark.read.parquet(one.incoming.data).collect()) == list(range(1, 13))
 
 
-def test_an_endpoint_that_is_busy_or_breaks_off_is_asked_again_and_one_that_refuses_is_told(
+def test_busy_or_interrupted_endpoint_is_retried_and_a_rejection_is_reported(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
     feed.add({"id": 1})
@@ -131,7 +131,7 @@ def test_an_endpoint_that_is_busy_or_breaks_off_is_asked_again_and_one_that_refu
         ({"timeout": "soon"}, "`timeout`"),
     ],
 )
-def test_settings_that_cannot_be_are_told(
+def test_impossible_settings_are_reported(
     spark: SparkSession, feed: Feed, tmp_path: Path, settings: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(PipelineError, match=sentence):

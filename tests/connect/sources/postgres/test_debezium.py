@@ -94,9 +94,7 @@ def of_snapshot(events: list[Event]) -> list[str]:
     return sorted(json.dumps(event, sort_keys=True) for event in events if event[0] == "r")
 
 
-def test_changes_are_those_that_debezium_tells(
-    postgres: PostgresServer, database: str, tmp_path: Path
-) -> None:
+def test_changes_equal_those_of_debezium(postgres: PostgresServer, database: str, tmp_path: Path) -> None:
     if not PLUGINS.exists():
         pytest.skip("no Debezium here: run `make debezium-install`")
     (tmp_path / "shop.json").write_text(

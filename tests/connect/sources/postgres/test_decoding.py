@@ -77,18 +77,18 @@ def test_a_message_that_ends_early_is_refused(data: bytes) -> None:
             decode(data[:size])
 
 
-def test_what_says_nothing_of_rows_is_passed_over() -> None:
+def test_statements_without_rows_are_skipped() -> None:
     assert decode(b"O" + bytes(8) + b"elsewhere\0") is None
     assert decode(b"Y" + bytes(4) + b"public\0mood\0") is None
 
 
 @pytest.mark.parametrize("data", [b"S" + bytes(5), b"", b"?"])
-def test_messages_that_were_not_asked_for_are_refused(data: bytes) -> None:
+def test_unsolicited_messages_are_rejected(data: bytes) -> None:
     with pytest.raises(DecodingError):
         decode(data)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_message_or_an_error_of_ours(data: bytes) -> None:
+def test_random_bytes_are_a_message_or_a_typed_error(data: bytes) -> None:
     with contextlib.suppress(DecodingError):
         decode(data)

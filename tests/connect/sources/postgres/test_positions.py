@@ -29,7 +29,7 @@ def test_a_batch_ends_behind_the_last_commit_that_was_peeked() -> None:
     assert next_end(100, 500, 10, lambda _: Peeked(4, 300), is_quiet=False) == StreamEnd(300, False)
 
 
-def test_a_peek_that_shows_only_what_was_read_is_made_longer() -> None:
+def test_peek_without_new_messages_is_extended() -> None:
     asked = []
 
     def peek(most: int) -> Peeked:
@@ -74,7 +74,7 @@ def test_a_slot_at_or_behind_the_position_is_good() -> None:
         assert check_state(state(confirmed=confirmed), SLOT, 100, "shop").confirmed == confirmed
 
 
-def test_a_history_tells_where_a_timeline_was_left() -> None:
+def test_history_has_the_offset_at_which_a_timeline_was_left() -> None:
     history = "1\t0/3000000\tno recovery target specified\n\n2\t0/5000060\tno recovery target specified\n"
     assert left_at(history, 1) == 0x3000000
     assert left_at(history, 2) == 0x5000060

@@ -69,7 +69,7 @@ def test_no_change_is_lost_or_doubled_when_the_reader_is_killed_at_every_step(
     check(tmp_path, shop)
 
 
-def test_the_stream_goes_on_exactly_where_the_first_snapshot_ends(
+def test_stream_continues_exactly_at_the_end_of_the_first_snapshot(
     tmp_path: Path, shop: Connection, chosen: PostgresSettings
 ) -> None:
     work = Workload(shop, 3)
@@ -99,7 +99,7 @@ def test_a_large_transaction_comes_in_batches_of_bounded_size(
     assert max(sizes) < 2 * BYTES
 
 
-def test_a_quiet_table_lets_the_server_forget_its_log(
+def test_idle_table_lets_the_server_discard_its_log(
     tmp_path: Path, shop: Connection, chosen: PostgresSettings
 ) -> None:
     engine = Engine(tmp_path, chosen)
@@ -173,7 +173,7 @@ class TestStops:
         with pytest.raises(SourceError, match="another server"):
             Engine(begun, chosen).run()
 
-    def test_when_the_server_has_gone_back_in_time(self, begun: Path, chosen: PostgresSettings) -> None:
+    def test_server_set_back_in_time(self, begun: Path, chosen: PostgresSettings) -> None:
         for note in (begun / "offsets").glob("*"):
             note.write_text(note.read_text().replace('"lsn": "0/', '"lsn": "F/'))
         with pytest.raises(SourceError, match="restored from a backup"):

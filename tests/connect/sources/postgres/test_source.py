@@ -158,7 +158,7 @@ class TestRights:
             ("DROP PUBLICATION shop --{}", "owner of the tables.*CREATE PUBLICATION"),
         ],
     )
-    def test_without_one_of_them_the_connector_says_which(
+    def test_missing_library_is_named_by_the_connector(
         self,
         postgres: PostgresServer,
         database: str,

@@ -49,7 +49,7 @@ EXAMPLES = [
 
 
 @pytest.mark.timeout(120)
-def test_values_keep_what_they_say(postgres: PostgresServer, database: str) -> None:
+def test_values_keep_their_content(postgres: PostgresServer, database: str) -> None:
     with connect(postgres.url(database)) as connection:
         connection.execute("CREATE TYPE public.mood AS ENUM ('sad', 'happy')")
         connection.execute("CREATE DOMAIN public.small AS int CHECK (VALUE < 10)")
@@ -87,6 +87,6 @@ def written(value: object) -> str:
 
 
 @pytest.mark.parametrize("text", ["", "{", "1,2", "{1,}", '{"a}', "{1}}", "{1}2"])
-def test_what_is_no_array_is_refused(text: str) -> None:
+def test_value_that_is_not_an_array_is_rejected(text: str) -> None:
     with pytest.raises(SourceError):
         array(text, str)

@@ -91,7 +91,7 @@ def test_one_process_does_many_jobs(log: Log) -> None:
     with_worker(use)
 
 
-def test_a_job_that_fails_says_why_and_the_process_goes_on(log: Log) -> None:
+def test_failed_job_reports_the_reason_and_the_process_continues(log: Log) -> None:
     async def use(worker: WorkerProcess) -> None:
         elsewhere = msgspec.structs.replace(plan(log), folder="/there/is/no/such/folder")
         with pytest.raises(JobFailed, match="No such file"):
@@ -167,7 +167,7 @@ def test_a_signal_to_the_whole_group_leaves_the_end_to_the_broker(tmp_path: Path
     with_worker(use)
 
 
-def test_whoever_stops_listening_ends_the_job(tmp_path: Path) -> None:
+def test_disconnect_of_the_listener_ends_the_job(tmp_path: Path) -> None:
     async def use(worker: WorkerProcess) -> None:
         task = asyncio.create_task(worker.run(big_plan(tmp_path), lambda group: None))
         await started(worker)
@@ -192,7 +192,7 @@ def test_a_program_that_is_no_worker_is_a_failed_job(log: Log) -> None:
     asyncio.run(main())
 
 
-def test_a_process_that_is_just_dying_is_left_to_tell_its_own_exit_code(log: Log) -> None:
+def test_exit_code_of_a_dying_process_is_its_own(log: Log) -> None:
     """The end of its output is seen before it has an exit code; whoever kills it then loses the code."""
 
     async def use() -> None:

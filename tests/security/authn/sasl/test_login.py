@@ -100,7 +100,7 @@ def test_a_login_without_an_end_is_not_done_again() -> None:
     assert not logged_in("PASSING").may_not_begin(1000.0)
 
 
-def test_versions_are_asked_for_once_before_the_handshake() -> None:
+def test_versions_may_be_requested_once_before_the_handshake() -> None:
     login = SaslLogin(OFFER)
     login.ask_versions(is_valid=False)
     login.ask_versions(is_valid=True)
@@ -112,7 +112,7 @@ def test_versions_are_asked_for_once_before_the_handshake() -> None:
         login.begin("ECHO", now=0.0)
 
 
-def test_versions_are_not_asked_for_during_an_exchange() -> None:
+def test_versions_may_not_be_requested_during_an_exchange() -> None:
     login = SaslLogin(OFFER)
     login.begin("ECHO", now=0.0)
     with pytest.raises(OutOfOrderError) as refusal:
@@ -121,7 +121,7 @@ def test_versions_are_not_asked_for_during_an_exchange() -> None:
     assert refusal.value.during_exchange
 
 
-def test_versions_are_asked_for_at_any_time_after_it() -> None:
+def test_versions_may_be_requested_at_any_time_after_it() -> None:
     login = logged_in()
     login.ask_versions(is_valid=True)
     login.ask_versions(is_valid=True)

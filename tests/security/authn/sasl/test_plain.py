@@ -50,22 +50,22 @@ def test_a_login_is_current_until_its_users_password_changes() -> None:
     "message",
     [b"\0alice\0his", b"\0nobody\0his", b"\0b\0x", b"\0alice\0", b"\0\0his", b"alice", b"\xff\0a\0b", b""],
 )
-def test_others_are_refused_and_nothing_of_a_password_is_said(message: bytes) -> None:
+def test_other_logins_are_rejected_without_password_details(message: bytes) -> None:
     error = refusal(message)
 
     assert "his" not in str(error).split()
     assert "his" not in error.detail.split()
 
 
-def test_a_wrong_password_and_an_unknown_user_are_told_the_same() -> None:
+def test_wrong_password_and_unknown_user_get_the_same_error() -> None:
     assert str(refusal(b"\0alice\0no")) == str(refusal(b"\0nobody\0no"))
 
 
-def test_cve_2017_12610_nobody_acts_in_the_name_of_another() -> None:
+def test_cve_2017_12610_clients_cannot_impersonate_another_user() -> None:
     assert "authorization id that is different" in str(refusal(b'bob\0alice\0her "secret"'))
 
 
-def test_cve_2021_38153_how_long_a_comparison_takes_says_nothing_of_the_password(
+def test_cve_2021_38153_password_comparison_takes_constant_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[int, int]] = []

@@ -64,7 +64,7 @@ def test_wrong_passwords_unknown_users_and_weak_credentials_are_refused_at_the_e
     assert "wrong password, or no user" in refusal(lambda: log_in(SHA_256, name, password))
 
 
-def test_an_unknown_user_cannot_be_told_from_a_known_one() -> None:
+def test_unknown_user_is_indistinguishable_from_a_known_one() -> None:
     def first_answer(name: str) -> list[str]:
         challenge = exchange().step(f"n,,n={name},r=abc".encode())
         assert isinstance(challenge, Challenge)
@@ -100,7 +100,7 @@ def test_the_salt_of_an_unknown_user_needs_the_key_of_the_brokers() -> None:
     assert shown(one, "nobody") != shown(other, "nobody")
 
 
-def test_an_unknown_user_looks_like_most_users() -> None:
+def test_unknown_user_looks_like_a_typical_user() -> None:
     common = [ScramCredential(bytes(24), b"k" * 32, b"k" * 32, 8192) for _ in range(2)]
     users = {(f"user-{number}", SHA_256): each for number, each in enumerate(common)} | CREDENTIALS
     salt, iterations = shown(StoredUsers(lambda: users), "nobody")
@@ -126,11 +126,11 @@ def test_a_first_message_that_is_not_as_it_must_be_is_refused(message: bytes, wh
     assert why in refusal(lambda: exchange().step(message))
 
 
-def test_a_client_that_could_bind_the_channel_may_say_so() -> None:
+def test_client_that_supports_channel_binding_may_declare_it() -> None:
     assert isinstance(exchange().step(b"y,,n=a,r=abc"), Challenge)
 
 
-def test_cve_2017_12610_nobody_acts_in_the_name_of_another() -> None:
+def test_cve_2017_12610_clients_cannot_impersonate_another_user() -> None:
     assert isinstance(exchange().step(b"n,a=alice,n=alice,r=abc"), Challenge)
     with pytest.raises(AuthenticationFailedError, match="authorization id"):
         exchange().step(b"n,a=bob,n=alice,r=abc")

@@ -126,7 +126,7 @@ def with_rules(place: Place) -> Place:
     return place
 
 
-def test_the_page_shows_what_kafka_acls_lists(with_rules: Place, tmp_path: Path) -> None:
+def test_page_equals_the_output_of_kafka_acls(with_rules: Place, tmp_path: Path) -> None:
     with logged_in(with_rules.console, "admin", "admin") as web:
         assert shown(web) == listed_by_kafka(with_rules, tmp_path)
         about = {rule["principal"] for rule in web.api("/access/acls", topic="payroll").json["rules"]}
@@ -148,7 +148,7 @@ def test_exactly_one_rule_is_removed(with_rules: Place, tmp_path: Path) -> None:
         assert after == listed_by_kafka(with_rules, tmp_path)
 
 
-def test_what_may_alice_do_is_what_the_brokers_let_her_do(with_rules: Place) -> None:
+def test_effective_rights_on_the_page_equal_those_of_the_brokers(with_rules: Place) -> None:
     with logged_in(with_rules.console, "admin", "admin") as web:
         page = web.api("/access/may", principal="User:asking").json
     judged = {(row["resource"], row["name"], word) for row in page["allowed"] for word in row["operations"]}
@@ -202,7 +202,7 @@ def test_the_rule_that_decides_is_named(
         ({"resource": "moon"}, "resource"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused_with_a_sentence(
+def test_rule_without_effect_is_rejected_with_a_message(
     with_rules: Place, change: dict[str, Any], field: str
 ) -> None:
     with logged_in(with_rules.console, "admin", "admin") as web:

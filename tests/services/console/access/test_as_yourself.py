@@ -101,7 +101,7 @@ def test_a_password_that_brokers_do_not_know_is_wrong_here_too(console: RunningC
         assert log_in(web, "mallory", USERS["alice"]).status == 401
 
 
-def test_lists_and_pages_show_what_the_brokers_let_the_visitor_see(
+def test_lists_and_pages_show_resources_visible_to_the_user(
     broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     with logged_in(console, "alice", USERS["alice"]) as web:
@@ -124,7 +124,7 @@ def test_changes_are_made_by_the_visitor_and_refused_without_the_right(
         assert web.change("/access/quotas", **quota).status == 200
 
 
-def test_the_console_lends_nobody_its_own_rights(
+def test_console_acts_with_the_rights_of_the_user(
     broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     """It is a super user here; what it asks for a user, it asks as the user."""
@@ -135,7 +135,7 @@ def test_the_console_lends_nobody_its_own_rights(
         assert web.change("/topics/hers/produce", value="x").status == 403
 
 
-def test_who_may_change_acls_unmasks_and_nobody_else(
+def test_only_users_who_may_alter_acls_unmask(
     broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
     allow(broker, security, ResourceType.TOPIC, "hers", Operation.READ)
@@ -158,7 +158,7 @@ def test_programs_send_their_own_credentials_with_each_request(console: RunningC
         assert web.api("/access/acls").status == 401
 
 
-def test_a_session_with_a_kafka_password_survives_a_restart_and_the_file_does_not_tell_it(
+def test_session_with_a_kafka_password_survives_a_restart_and_its_file_hides_it(
     broker: EmbeddedBroker, security: ClientSecurity, tmp_path: Path
 ) -> None:
     cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, security)

@@ -56,7 +56,7 @@ def test_a_line_that_a_crash_cut_off_is_passed_over(tmp_path: Path) -> None:
     assert [event["event"] for event in asyncio.run(audit.newest())] == ["next", "login"]
 
 
-def test_a_change_that_never_ended_is_told_as_cut_off(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_unfinished_change_is_reported_as_interrupted(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
     event = {
         "time": "2026-11-17T00:00:00",
         "event": "request",
@@ -105,7 +105,7 @@ def test_a_topic_that_is_not_there_holds_no_change_up(console_broker: EmbeddedBr
     assert len((tmp_path / FILE).read_bytes().splitlines()) == 2
 
 
-def test_what_brokers_wrote_down_themselves_is_shown(tmp_path: Path) -> None:
+def test_own_records_of_brokers_are_shown(tmp_path: Path) -> None:
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -128,6 +128,6 @@ def until_shown(web: Web, name: str) -> dict[str, str]:
     return event
 
 
-def test_brokers_without_an_audit_topic_are_told_so(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_brokers_without_an_audit_topic_are_reported(console_broker: EmbeddedBroker, tmp_path: Path) -> None:
     with running_console(console_broker.bootstrap_servers, tmp_path) as console, console.web() as web:
         assert "barnabas.audit.topic.enable=true" in web.api("/audit").json["missing"]

@@ -85,9 +85,7 @@ def test_many_good_logins_at_the_same_time_are_only_delayed() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_a_link_cannot_make_the_console_say_something(
-    console: RunningConsole, broker: EmbeddedBroker
-) -> None:
+def test_link_cannot_inject_text_into_the_console(console: RunningConsole, broker: EmbeddedBroker) -> None:
     broker.create_topic("mine-said")
     with logged_in(console, "admin") as web:
         assert "Call this number" not in web.get("/topics", message="Call this number").text

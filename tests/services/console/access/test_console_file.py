@@ -116,7 +116,7 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
         (CLUSTERS + "tls: {ssl.keystore.location: /nowhere}", "/nowhere"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_are_reported_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConsoleFileError, match=said):
         read(tmp_path, text)
 

@@ -120,7 +120,7 @@ def role_for(route: ConsoleRoute) -> Role:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
-def test_nobody_is_let_in_without_a_login(gates_only: RunningConsole, route: ConsoleRoute) -> None:
+def test_login_is_required(gates_only: RunningConsole, route: ConsoleRoute) -> None:
     with gates_only.web() as web:
         assert ask(web, route).status == 401
         page = ask(web, route, api=False)
@@ -151,7 +151,7 @@ def test_a_route_is_for_its_role_and_not_for_the_one_below(
 
 
 @pytest.mark.parametrize("route", WITHOUT, ids=name_of)
-def test_a_route_that_checks_by_itself_shows_and_changes_nothing_for_a_stranger(
+def test_route_with_its_own_check_denies_unauthorized_users(
     console: RunningConsole, route: ConsoleRoute
 ) -> None:
     with by_token(console, NOBODY) as web:

@@ -60,7 +60,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / FILE).read_bytes().splitlines()]
 
 
-def test_who_logs_in_gets_a_cookie_that_scripts_and_other_sites_cannot_use(console: RunningConsole) -> None:
+def test_login_sets_a_cookie_that_scripts_and_other_sites_cannot_use(console: RunningConsole) -> None:
     with console.web() as web:
         answer = log_in(web, "viewer", PASSWORD)
 
@@ -130,7 +130,7 @@ def test_a_session_that_the_server_forgot_is_worth_nothing(console: RunningConso
 
 
 @pytest.mark.parametrize(("name", "password"), [("viewer", "wrong"), ("nobody", PASSWORD), ("viewer", "")])
-def test_a_wrong_password_and_a_wrong_name_are_answered_alike(
+def test_wrong_password_and_wrong_name_get_the_same_answer(
     console: RunningConsole, name: str, password: str
 ) -> None:
     with console.web() as web:
@@ -150,7 +150,7 @@ def test_after_many_failures_even_the_right_password_has_to_wait(console: Runnin
         assert log_in(web, "reader", PASSWORD).status == 303
 
 
-def test_a_program_with_an_old_token_keeps_nobody_else_out(console: RunningConsole, folder: Path) -> None:
+def test_client_with_an_expired_token_blocks_no_other(console: RunningConsole, folder: Path) -> None:
     lines = len(events(folder)) if (folder / FILE).exists() else 0
     with console.web() as web, by_token(console, "viewer") as other:
         web.headers["Authorization"] = "Bearer bct_old"
@@ -161,7 +161,7 @@ def test_a_program_with_an_old_token_keeps_nobody_else_out(console: RunningConso
     assert len(events(folder)) - lines <= MAX["address"]  # the audit log is not flooded
 
 
-def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> None:
+def test_another_site_cannot_log_a_user_in(console: RunningConsole) -> None:
     with console.web() as web:
         answer = log_in(web, "viewer", PASSWORD, **{"Sec-Fetch-Site": "cross-site"})
 
@@ -182,7 +182,7 @@ def test_nobody_can_be_logged_in_by_another_site(console: RunningConsole) -> Non
         ("", "/"),
     ],
 )
-def test_after_the_login_nobody_is_sent_to_another_site(path: str, see: str) -> None:
+def test_login_does_not_redirect_to_another_site(path: str, see: str) -> None:
     assert inner_path(path) == see
 
 
@@ -296,7 +296,7 @@ def raw_login(web: Web) -> int:
     return web.ask("POST", "/login", b"\xff\xfe", **{"Content-Type": "text/plain"}).status
 
 
-def test_a_login_that_is_no_form_is_refused_with_a_sentence(console: RunningConsole) -> None:
+def test_malformed_login_form_is_rejected_with_a_message(console: RunningConsole) -> None:
     with console.web() as web:
         assert raw_login(web) == 400
 

@@ -100,14 +100,14 @@ GUESSES = {
 
 
 @pytest.mark.parametrize("guess", GUESSES)
-def test_a_right_guess_finds_what_a_wrong_one_finds(reader: Web, admin: Web, guess: str) -> None:
+def test_correct_guess_and_wrong_guess_find_the_same(reader: Web, admin: Web, guess: str) -> None:
     right, wrong = GUESSES[guess]
 
     assert found(reader, **right) == found(reader, **wrong)
     assert found(admin, **right) != found(admin, **wrong)  # the guess is a right one
 
 
-def test_records_are_shown_without_what_is_masked_and_look_alike(reader: Web, admin: Web) -> None:
+def test_masked_records_are_shown_in_the_same_layout(reader: Web, admin: Web) -> None:
     rows = found(reader)
     shown = [(row["key"], row["value"], row["headers"]) for row in rows]
 
@@ -128,7 +128,7 @@ def test_one_record_its_bytes_and_its_copies_are_no_way_around(reader: Web, cons
         assert operator.change(f"/topics/{TOPIC}/records/0/0/replay", target=TOPIC).status == 403
 
 
-def test_counts_are_counts_of_what_may_be_seen(reader: Web) -> None:
+def test_counts_include_only_visible_resources(reader: Web) -> None:
     """A limit, where to go on, and the bytes that were read tell as much as rows do."""
     asked = [{"find": "4711-0815"}, {"find": "4711-0816"}]
     asked += [{"since": f"@{offset}", "until": f"@{offset + 1}"} for offset in range(3)]
@@ -159,7 +159,7 @@ def _text(body: bytes, format_: str) -> str:
     return str(pq.read_table(io.BytesIO(body)).to_pylist()) if format_ == "parquet" else body.decode()
 
 
-def test_a_chart_has_no_curve_and_no_row_of_what_is_masked(reader: Web, admin: Web) -> None:
+def test_chart_has_no_curve_and_no_row_of_masked_values(reader: Web, admin: Web) -> None:
     mine, whole = (web.api(f"/topics/{TOPIC}/chart").json for web in (reader, admin))
 
     assert not shows_a_secret(json.dumps(mine))
@@ -169,7 +169,7 @@ def test_a_chart_has_no_curve_and_no_row_of_what_is_masked(reader: Web, admin: W
     assert len(whole["newest"]) == 3
 
 
-def test_the_tail_shows_and_chooses_by_what_may_be_seen(console: RunningConsole) -> None:
+def test_tail_shows_and_filters_visible_values_only(console: RunningConsole) -> None:
     """New records that the guess fits, and records that it does not fit, are passed over alike."""
     with by_token(console, "reader") as web, by_token(console, "admin") as admin:
         events = web.events(f"/topics/{TOPIC}/tail/stream", at="", since="@0", find="shop")
@@ -185,7 +185,7 @@ def _while_producing(events: Iterator[tuple[str, Any]], admin: Web) -> Iterator[
     return (event for event in events if event[0] == "hits")
 
 
-def test_why_a_letter_is_dead_is_not_told_if_the_header_is_masked(reader: Web, admin: Web) -> None:
+def test_error_of_a_dead_letter_is_hidden_if_the_header_is_masked(reader: Web, admin: Web) -> None:
     headers = f"__connect.errors.topic: {TOPIC}\n__connect.errors.exception.message: card 4711-0815 is bad"
     assert admin.change(f"/topics/{DEAD}/produce", value="v", headers=headers).status == 200
     assert "4711-0815" in admin.api(f"/dead/{DEAD}").text

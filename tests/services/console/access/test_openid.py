@@ -112,7 +112,7 @@ def begun(party: Party) -> dict[str, str]:
     return {**asked, "cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
-def test_the_provider_is_asked_with_pkce_state_and_nonce(party: Party) -> None:
+def test_provider_is_called_with_pkce_state_and_nonce(party: Party) -> None:
     first, second = begun(party), begun(party)
 
     assert (first["response_type"], first["code_challenge_method"]) == ("code", "S256")
@@ -125,7 +125,7 @@ def test_the_provider_is_asked_with_pkce_state_and_nonce(party: Party) -> None:
 @pytest.mark.parametrize(
     "change", ["no cookie", "another's cookie", "made up state", "no code", "wrong code", "issuer"]
 )
-def test_an_answer_that_does_not_belong_to_this_browser_logs_nobody_in(party: Party, change: str) -> None:
+def test_response_for_another_browser_is_rejected(party: Party, change: str) -> None:
     mine, others = begun(party), begun(party)
     query = {"state": mine["state"], "code": "made-up"}
     cookie = mine["cookie"]

@@ -27,7 +27,7 @@ def test_two_hashes_of_one_password_are_different() -> None:
     ["", "secret", "scrypt$15$8$1$AA$BB", "scrypt$30$8$1$x$y", "bcrypt$" + str(ALICE)[7:], str(ALICE)[:-8]],
     ids=["empty", "plain", "short salt", "costly", "other kind", "cut"],  # the same in every process
 )
-def test_what_is_no_hash_is_refused_with_the_command_that_makes_one(text: str) -> None:
+def test_invalid_hash_is_rejected_with_the_command_that_creates_one(text: str) -> None:
     with pytest.raises(PasswordHashError, match="barnabas console password"):
         PasswordHash.parse(text)
 
@@ -52,7 +52,7 @@ def test_only_a_known_name_with_its_password_is_accepted() -> None:
     assert asyncio.run(accepted()) == [True, False, False, False, False]
 
 
-def test_a_name_that_nobody_has_takes_a_hash_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_is_hashed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = PasswordHash.matches
 

@@ -53,7 +53,7 @@ def test_roles_are_for_clusters_and_names() -> None:
     assert not may(elsewhere, "alice", Operation.DESCRIBE, TOPIC, "orders.eu")
 
 
-def test_who_has_a_role_on_some_names_may_look_at_the_cluster_and_not_change_it() -> None:
+def test_role_on_some_names_allows_read_access_to_the_cluster() -> None:
     roles = Roles("here", [Grant(Role.ADMIN, ("alice",), names=("orders.*",))])
 
     assert may(roles, "alice", Operation.DESCRIBE, CLUSTER)
@@ -69,7 +69,7 @@ def test_a_read_only_console_has_readers_at_most() -> None:
     assert not roles.allow(["User:alice"], ADMINISTER)
 
 
-def test_groups_tokens_and_everybody_have_roles_and_are_not_confused() -> None:
+def test_groups_tokens_and_default_users_have_separate_roles() -> None:
     grants = [
         Grant(Role.READER, groups=("ops",)),
         Grant(Role.ADMIN, tokens=("ci",)),

@@ -31,7 +31,7 @@ def test_a_session_is_found_by_its_id_until_it_is_closed() -> None:
     assert kept.find(one) is None
 
 
-def test_a_session_that_nobody_uses_ends() -> None:
+def test_unused_session_expires() -> None:
     time = Time()
     kept = sessions(time)
     used, unused = kept.open("alice"), kept.open("bob")
@@ -42,7 +42,7 @@ def test_a_session_that_nobody_uses_ends() -> None:
     assert (kept.find(used), kept.find(unused)) == ("alice", None)
 
 
-def test_a_session_ends_after_a_while_however_much_it_is_used() -> None:
+def test_session_ends_after_its_maximum_age_despite_use() -> None:
     time = Time()
     kept = sessions(time)
     whole, short = kept.open("alice"), kept.open("bob", within=50)
@@ -56,7 +56,7 @@ def test_a_session_ends_after_a_while_however_much_it_is_used() -> None:
     assert kept.find(whole) is None
 
 
-def test_sessions_are_bounded_and_the_least_used_goes_first() -> None:
+def test_sessions_are_bounded_and_the_least_used_is_evicted_first() -> None:
     kept = sessions(Time(), most=3)
     first, second, *_ = [kept.open(name) for name in "abc"]
     kept.find(first)
@@ -85,7 +85,7 @@ def test_the_cookie_of_https_is_bound_to_the_host() -> None:
     assert plain.value({}) == ""
 
 
-def test_a_cookie_is_found_beside_those_of_others_whatever_they_hold() -> None:
+def test_cookie_is_found_next_to_other_cookies() -> None:
     """Another program on the same host, on any port, sets cookies that browsers send here, too."""
     theirs = 'prefs={"a": [1, 2]}; Ünï=x, y; =; broken'
     assert Cookie("x", is_secure=False).value({"cookie": f"{theirs}; x=id; last=1"}) == "id"
@@ -94,9 +94,7 @@ def test_a_cookie_is_found_beside_those_of_others_whatever_they_hold() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "address"), [("both", "alice", "1"), ("name", "alice", "2"), ("address", "bob", "1")]
 )
-def test_after_too_many_failures_nobody_is_listened_to_for_a_while(
-    kind: str, name: str, address: str
-) -> None:
+def test_address_is_ignored_for_a_while_after_too_many_failures(kind: str, name: str, address: str) -> None:
     time = Time()
     attempts = Attempts(now=time)
     for number in range(MAX[kind]):
@@ -110,7 +108,7 @@ def test_after_too_many_failures_nobody_is_listened_to_for_a_while(
     assert attempts.wait(name, address) == 0
 
 
-def test_a_login_that_succeeds_forgets_what_failed_before() -> None:
+def test_successful_login_resets_failed_attempts() -> None:
     attempts = Attempts(now=Time())
     for _ in range(MAX["both"] - 1):
         attempts.failed("alice", "1")

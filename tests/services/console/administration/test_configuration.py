@@ -32,7 +32,7 @@ def setting(
     return ConfigRow(name, value, default, is_set, "topic" if is_set else "default", False, sensitive, "")
 
 
-def test_the_default_beside_a_changed_value_is_what_would_hold_without_it() -> None:
+def test_default_next_to_a_changed_value_is_the_inherited_one() -> None:
     changed = setting_of(described("5", 1, ("5", 1), ("7", 4), ("9", 5)), OWN)
     assert (changed.value, changed.default, changed.is_set, changed.source) == ("5", "7", True, "topic")
 
@@ -51,12 +51,12 @@ def test_a_value_that_must_not_be_seen_is_not_shown() -> None:
 @pytest.mark.parametrize(
     "text", ["", "  \n ", "=5", "a b=5", "a=1\na=2", "\n".join(f"n{i}=1" for i in range(300))]
 )
-def test_changes_that_cannot_be_meant_are_refused_with_a_sentence(text: str) -> None:
+def test_impossible_changes_are_rejected_with_a_message(text: str) -> None:
     with pytest.raises(BadInputError):
         parse_changes(text)
 
 
-def test_a_difference_has_only_what_changes() -> None:
+def test_delta_contains_only_the_changes() -> None:
     settings = [setting("a", "5", is_set=True), setting("b", "1"), setting("c", "3", "1", is_set=True)]
     found = difference(settings, parse_changes("a=5\r\nb\nc\n"))
     assert [(each.name, each.before, each.after, each.is_reset) for each in found] == [("c", "3", "1", True)]

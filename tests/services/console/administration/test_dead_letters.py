@@ -27,7 +27,7 @@ def test_other_topics_are_not(name: str) -> None:
     assert not is_named_so(name)
 
 
-def test_letters_that_are_alike_are_counted_together() -> None:
+def test_equal_dead_letters_are_counted_together() -> None:
     found = reasons_of([letter(1, "rejected"), letter(2, "too often"), letter(3, "rejected")])
     assert [(each.reason, each.count, each.first_ms, each.last_ms) for each in found] == [
         ("rejected", 2, 1001, 1003),

@@ -10,7 +10,7 @@ from barnabas.services.console.administration.moving import Meter, digest
 TP = TopicPartition("orders", 0)
 
 
-def test_a_rate_is_known_at_the_second_look_and_kept_for_a_second() -> None:
+def test_rate_is_known_at_the_second_sample_and_kept_for_a_second() -> None:
     meter = Meter()
     assert meter.rates(10.0, {TP: 100}) == {TP: None}
     assert meter.rates(12.0, {TP: 300}) == {TP: 100.0}

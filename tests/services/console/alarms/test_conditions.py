@@ -85,7 +85,7 @@ SEEN = [alarm.name for alarm in ALARMS if alarm.find is not None]
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_an_alarm_is_raised_for_its_trouble_and_not_without_it(name: str) -> None:
+def test_alarm_is_raised_only_for_its_condition(name: str) -> None:
     find = BY_NAME[name].find
     assert find is not None
     assert list(find(WELL)) == []
@@ -93,7 +93,7 @@ def test_an_alarm_is_raised_for_its_trouble_and_not_without_it(name: str) -> Non
     assert finding.text
 
 
-def test_names_are_unique_and_every_alarm_says_what_to_do() -> None:
+def test_names_are_unique_and_every_alarm_has_a_remedy() -> None:
     assert len(BY_NAME) == len(ALARMS)
     assert all(alarm.sentence.endswith(".") and alarm.action.endswith(".") for alarm in ALARMS)
 
@@ -106,7 +106,7 @@ def test_expressions_use_metrics_that_there_are() -> None:
         assert used <= known, alarm.name
 
 
-def test_what_is_lost_is_counted_by_offset() -> None:
+def test_lost_records_are_counted_by_offset() -> None:
     find = BY_NAME["RecordsLost"].find
     assert find is not None
     (finding,) = find(TROUBLE["RecordsLost"])

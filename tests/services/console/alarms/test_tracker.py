@@ -28,7 +28,7 @@ def test_an_alarm_counts_when_it_has_held_long_enough() -> None:
     assert _names(tracker) == [("PartitionOffline", "orders-0", START)]
 
 
-def test_what_is_well_again_begins_anew() -> None:
+def test_recovered_alarm_starts_over() -> None:
     tracker = AlarmTracker()
     tracker.update(OFFLINE, START)
     tracker.update(WELL, START + 10_000)
@@ -48,7 +48,9 @@ def test_a_cluster_that_does_not_answer_keeps_its_alarms_and_gets_one_more() -> 
     assert [name for name, _, _ in _names(tracker)] == ["PartitionOffline", "FiguresAreOld"]
 
 
-def test_a_large_outage_is_bounded_and_says_how_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_of_a_large_outage_is_bounded_and_counts_omitted_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MAX_FINDINGS", 3)
     tracker = AlarmTracker()
     places = [place(index, -1, (), (1,)) for index in range(10)]

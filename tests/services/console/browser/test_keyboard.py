@@ -79,7 +79,7 @@ def test_the_first_link_skips_the_navigation(visit: Visit) -> None:
     assert visit.page.evaluate("() => document.activeElement.id") == "content"
 
 
-def test_a_slash_goes_to_a_topic_by_a_part_of_its_name(visit: Visit) -> None:
+def test_slash_selects_a_topic_by_a_part_of_its_name(visit: Visit) -> None:
     visit.page.keyboard.press("/")
     visit.page.keyboard.type("order")
     visit.page.locator("#goto-found li").first.wait_for()

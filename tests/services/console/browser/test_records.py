@@ -31,7 +31,7 @@ def _open(visit: Visit, topic: str, rest: str = "") -> None:
     visit.page.locator("#state", has_text=ENDED).wait_for()
 
 
-def test_a_search_fills_the_page_and_goes_on_where_it_stopped(visit: Visit) -> None:
+def test_search_fills_the_page_and_continues_where_it_stopped(visit: Visit) -> None:
     _open(visit, ORDERS, "?find=Oslo&limit=60")
     rows = visit.page.locator("#rows tr")
     assert rows.count() == 60
@@ -68,7 +68,7 @@ def test_a_record_is_opened_with_the_keyboard_and_shown_as_a_tree(visit: Visit) 
     assert visit.page.locator(".tree").count() == 1
 
 
-def test_what_is_wrong_with_a_search_is_said_in_its_place(visit: Visit) -> None:
+def test_search_errors_are_shown_next_to_the_field(visit: Visit) -> None:
     visit.open(f"/c/{CLUSTER}/topics/{ORDERS}/records?where=value.")
     visit.page.locator("#state .bad").wait_for()
     assert visit.page.locator("#state").inner_text().startswith("where: ")

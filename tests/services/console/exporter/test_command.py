@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "barnabas", "console", "--exporter-only", "--li
 READY = "The exporter is ready on "
 
 
-def test_the_command_serves_the_page_until_it_is_told_to_stop() -> None:
+def test_command_serves_the_page_until_it_is_stopped() -> None:
     with EmbeddedBroker() as broker:
         command = [*COMMAND, "--bootstrap-server", broker.bootstrap_servers]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -33,7 +33,7 @@ def samples(page: str, name: str) -> list[str]:
     ]
 
 
-def test_partitions_say_what_kafka_exporter_says_of_them() -> None:
+def test_partition_metrics_equal_those_of_kafka_exporter() -> None:
     places = [place(0, leader=2, isr=(2,), replicas=(1, 2)), place(1, leader=-1, isr=(), replicas=(2,))]
     page = text(snapshot([broker(1), broker(2)], [topic("orders", places, ends=[17, -1], starts=[4, -1])]))
     first, second = '{topic="orders",partition="0"}', '{topic="orders",partition="1"}'
@@ -70,7 +70,7 @@ def test_groups_have_lag_in_records_and_seconds_and_no_sample_where_it_is_not_kn
     assert samples(page, "kafka_consumergroup_members") == ['{consumergroup="billing"} 3']
 
 
-def test_log_dirs_and_what_moves_data_are_told_too() -> None:
+def test_log_dirs_and_data_moves_are_audited() -> None:
     dirs = (LogDirSample("/data", 5, 100, 40, ""), LogDirSample("/broken", 0, -1, -1, "KAFKA_STORAGE_ERROR"))
     shop = ProcessStatus(
         "pipeline",
@@ -90,7 +90,7 @@ def test_log_dirs_and_what_moves_data_are_told_too() -> None:
     assert samples(page, "barnabas_status_lag") == ['{kind="pipeline",name="shop",part="orders"} 7']
 
 
-def test_names_of_strangers_cannot_write_lines_of_their_own() -> None:
+def test_names_from_clients_cannot_inject_log_lines() -> None:
     page = text(snapshot([broker(1)], groups=[group(HOSTILE, commits(HOSTILE, [(0, 1, 1, 0.0)]))]))
     assert samples(page, "kafka_brokers") == [" 1"]
     assert all(line.startswith(("#", "kafka_", "barnabas_")) for line in page.splitlines())

@@ -109,7 +109,7 @@ def lag_as_kafka_says(bootstrap: str, group: str) -> dict[tuple[str, str], tuple
     return {(row[1], row[2]): (row[3], row[4], row[5]) for row in rows if row[3] != "-"}
 
 
-def test_the_page_says_what_kafkas_tools_say(bootstrap: str) -> None:
+def test_page_equals_the_output_of_kafkas_tools(bootstrap: str) -> None:
     _fill(bootstrap)
     with _member(bootstrap), exporter(bootstrap) as server:
         found = eventually(
@@ -155,7 +155,7 @@ def _of_group(found: dict[str, float], group: str) -> dict[tuple[str, str], tupl
     return rows
 
 
-def test_with_tokens_the_page_is_for_those_who_have_one(tmp_path: Path) -> None:
+def test_token_page_requires_a_token(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("# the scraper\nsecret\n")
     with EmbeddedBroker() as broker, exporter(broker.bootstrap_servers, tokens_file=str(tokens)) as server:

@@ -54,7 +54,7 @@ def test_a_console_that_is_killed_loses_no_tick_that_it_had_recorded(tmp_path: P
 
 
 @pytest.mark.parametrize("damage", [b"this is no database", b"SQLite format 3\0" + bytes(4096)])
-def test_a_damaged_file_is_set_aside_and_begun_anew(tmp_path: Path, damage: bytes) -> None:
+def test_damaged_file_is_renamed_and_replaced(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "history.sqlite"
     path.write_bytes(damage)
 
@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_written_leaves_curves_in_memory(tmp_path: Path)
     assert asyncio.run(use()) == ["a"]
 
 
-def test_a_disk_that_fails_leaves_pages_without_curves_and_others_cannot_look(tmp_path: Path) -> None:
+def test_failed_disk_leaves_pages_without_curves_and_denies_searches(tmp_path: Path) -> None:
     path = tmp_path / "default" / "history.sqlite"
 
     async def use() -> list[float | None]:

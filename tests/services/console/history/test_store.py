@@ -34,7 +34,7 @@ def values(store: HistoryStore, series: str, since_ms: int, until_ms: int, point
     return store.read([series], since_ms, until_ms, points)[series].values
 
 
-def test_what_was_recorded_is_read_back_with_gaps_where_nothing_was(store: HistoryStore) -> None:
+def test_recorded_samples_are_read_back_with_gaps(store: HistoryStore) -> None:
     for at, tick in ((0, 1.0), (1, 2.0), (5, 6.0)):
         store.record(NOW + at * TICK, {"a": tick, "b": -tick})
 
@@ -101,7 +101,7 @@ def test_minutes_that_a_stopped_console_missed_are_made_when_it_is_back(path: Pa
     again.close()
 
 
-def test_a_slot_that_nobody_used_for_a_month_goes_to_another_series(path: Path) -> None:
+def test_slot_unused_for_a_month_is_reused_for_another_series(path: Path) -> None:
     store = HistoryStore(path, most_series=2)
     store.record(NOW, {"a": 1.0, "b": 2.0})
     store.record(NOW + TICK, {"a": 1.0, "c": 3.0})

@@ -32,7 +32,7 @@ def ms(text: str) -> int:
     return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def test_a_line_of_a_file_has_its_host_its_file_and_what_its_beginning_tells() -> None:
+def test_line_of_a_file_has_host_file_and_parsed_prefix() -> None:
     line = one(b"2026-10-01T12:00:00.25Z ERROR payment 7 failed")
 
     assert (line.host, line.service, line.source) == ("web-1", "shop.log", "/var/log/shop.log")
@@ -123,7 +123,7 @@ def test_a_message_of_syslog_is_taken_apart() -> None:
     assert line.message == 'no more {"origin":{"ip": "10.0.0.1"}}'
 
 
-def test_raw_syslog_has_what_its_headers_tell() -> None:
+def test_raw_syslog_has_the_values_of_its_headers() -> None:
     headers = [("peer", b"::1"), ("host", b"router"), ("parsed", b"true"), ("severity", b"warning")]
     line = one(b"<12>1 - router sshd - - - hello", headers=headers, key=b"router")
 
@@ -152,7 +152,7 @@ def test_an_entry_of_the_logs_pipeline_is_taken_apart() -> None:
     "value", [b'{"message": 1}', b"{", b'{"message": "x", "order": 17}', b"[1]", b"\xff\x00"]
 )
 @pytest.mark.parametrize("topic", ["logs.info", "app.logs"])
-def test_what_somebody_else_wrote_is_kept_as_it_is(value: bytes, topic: str) -> None:
+def test_foreign_content_is_kept_unchanged(value: bytes, topic: str) -> None:
     assert one(value, topic=topic, headers=[("peer", b"x")]).message == value.decode(errors="replace")
 
 
@@ -176,7 +176,7 @@ def test_tombstones_are_no_lines_and_names_that_are_no_text_are_shown_anyhow() -
     st.sampled_from(["app.logs", "logs.error"]),
     st.sampled_from([-1, 0, NOW_MS, 2**62 // 1000]),
 )
-def test_whatever_is_in_a_topic_becomes_lines(
+def test_any_record_becomes_lines(
     values: list[bytes | None], headers: list[Any], key: bytes | None, topic: str, time: int
 ) -> None:
     columns = columns_of(values, headers, key=key, time=time)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_a_quote_that_is_not_closed_is_refused_with_its_column() -> None:
 
 
 @pytest.mark.parametrize("find", ["x" * 5000, "a " * 40, "(a{1,100}){1,100}"])
-def test_what_would_take_too_long_is_refused(find: str) -> None:
+def test_expensive_requests_are_rejected(find: str) -> None:
     with pytest.raises(BadQueryError):
         read_text(find, is_pattern=find.startswith("("))
 

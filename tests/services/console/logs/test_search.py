@@ -136,7 +136,7 @@ def test_the_lines_around_one_are_of_the_same_file(tmp_path: Path) -> None:
     assert [line.offset for line in (*edge.before, edge.line, *edge.after)] == [0, 1, 2, 3]
 
 
-def test_a_search_whose_time_is_up_says_so(tmp_path: Path) -> None:
+def test_search_that_times_out_reports_it(tmp_path: Path) -> None:
     with archive_of(store_of(tmp_path, [b"line"] * 50, 10)) as archive:
         archive._budget = -1.0
         found = asyncio.run(archive.search(LineFilter()))
@@ -144,7 +144,7 @@ def test_a_search_whose_time_is_up_says_so(tmp_path: Path) -> None:
     assert found.scanned < found.total == 50
 
 
-def test_a_search_that_nobody_waits_for_ends(tmp_path: Path) -> None:
+def test_search_without_a_waiting_client_ends(tmp_path: Path) -> None:
     async def give_up(archive: LogArchive) -> None:
         searching = asyncio.create_task(archive.search(LineFilter(read_text("line", is_pattern=False))))
         await asyncio.sleep(0)

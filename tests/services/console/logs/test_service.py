@@ -14,7 +14,7 @@ from barnabas.services.console.statuses import StatusBoard
 FILE = "clusters: [{name: c, bootstrap: '127.0.0.1:9092', logs: [app.logs], %s}]\n"
 
 
-def test_how_long_and_how_much_is_kept_is_said_in_the_file(tmp_path: Path) -> None:
+def test_retention_time_and_size_are_set_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "console.yml"
     file.write_text(FILE % "logs_hours: 48, logs_gib: 0.5")
     (cluster,) = read_console_file(file).clusters

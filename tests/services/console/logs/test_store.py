@@ -26,7 +26,7 @@ def test_positions_belong_to_the_files(tmp_path: Path) -> None:
     again.close()
 
 
-def test_what_was_flushed_is_there_again(tmp_path: Path) -> None:
+def test_flushed_records_survive_a_restart(tmp_path: Path) -> None:
     store = store_of(tmp_path, [b"\xff\xfe", b"x"] * 10, chunk_rows=1000)
     store.flush()
     store.close()
@@ -76,7 +76,7 @@ def test_lines_that_are_too_old_go_but_not_how_far_was_read(tmp_path: Path) -> N
         assert again.positions == positions
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_recreated_topic_is_read_from_its_beginning(tmp_path: Path) -> None:
     with store_of(tmp_path, [b"x"] * 10, chunk_rows=100) as store:
         store.begin(TP.topic, "another id", 0, 0)
         assert store.positions[TP.topic].next == {0: 0}
@@ -90,7 +90,7 @@ def test_many_small_additions_are_few_chunks(tmp_path: Path) -> None:
         assert offsets(store) == list(range(300))
 
 
-def test_lines_are_not_for_everybody_on_the_machine(tmp_path: Path) -> None:
+def test_lines_are_not_readable_by_other_users_of_the_machine(tmp_path: Path) -> None:
     with LogStore(tmp_path / "logs") as store:
         assert store.folder.stat().st_mode & 0o077 == 0
 

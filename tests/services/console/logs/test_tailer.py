@@ -159,7 +159,7 @@ def test_a_kill_loses_no_line_and_doubles_none(broker: EmbeddedBroker, tmp_path:
     archive.close()
 
 
-def test_aborted_lines_are_not_kept_and_a_topic_made_anew_is_read_again(
+def test_aborted_lines_are_not_kept_and_a_recreated_topic_is_read_again(
     bootstrap: str, tmp_path: Path
 ) -> None:
     topic = f"logs-{uuid4().hex}"

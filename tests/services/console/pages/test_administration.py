@@ -81,7 +81,7 @@ def test_a_topic_is_checked_created_grown_emptied_and_deleted(either: Web, boots
     assert name not in tool(bootstrap, "org.apache.kafka.tools.TopicCommand", "--list").splitlines()
 
 
-def test_partitions_are_what_kafka_topics_says(either: Web, bootstrap: str) -> None:
+def test_partitions_equal_the_output_of_kafka_topics(either: Web, bootstrap: str) -> None:
     name = created(either, "where", partitions=2)
     write(bootstrap, name, 7, partition=1)
     rows = either.api(f"/topics/{name}/partitions").json["rows"]
@@ -95,7 +95,7 @@ def test_partitions_are_what_kafka_topics_says(either: Web, bootstrap: str) -> N
     assert either.get(f"/topics/{name}/partitions").status == 200
 
 
-def test_a_name_that_cannot_be_a_topic_s_is_refused_with_a_sentence(either: Web) -> None:
+def test_invalid_topic_name_is_rejected_with_a_message(either: Web) -> None:
     assert either.change("/create-topic", topic="a b").status == 400
     assert either.change("/create-topic", topic="").json["field"] == "topic"
     refused = either.change("/create-topic", topic=new_name("odd"), settings="retention.ms=often")
@@ -104,7 +104,7 @@ def test_a_name_that_cannot_be_a_topic_s_is_refused_with_a_sentence(either: Web)
     assert either.get("/topics/" + urllib.parse.quote("<script>x", safe="")).status in (400, 404)
 
 
-def test_many_topics_are_looked_at_then_changed_at_once(
+def test_many_topics_are_read_then_changed_in_one_request(
     either: Web, either_console: RunningConsole, bootstrap: str
 ) -> None:
     names = [created(either, "many", 1) for _ in range(3)]
@@ -154,7 +154,7 @@ def kafka_configs(bootstrap: str, topic: str) -> dict[str, str]:
     return dict(re.findall(r"^\s+([\w.]+)=(\S*) sensitive", told, re.MULTILINE))
 
 
-def test_settings_are_those_that_kafka_configs_shows_with_the_default_beside_a_change(
+def test_settings_equal_the_output_of_kafka_configs_with_the_default_of_a_change(
     either: Web, bootstrap: str
 ) -> None:
     name = created(either, "config", 1, "max.message.bytes=2000")
@@ -193,7 +193,7 @@ def test_a_change_of_settings_is_previewed_then_applied_and_a_stale_form_is_refu
 
 
 @pytest.mark.parametrize("changes", ["retention.ms=often", "no.such.setting=1"])
-def test_what_the_broker_would_not_take_is_said_in_the_preview(either: Web, changes: str) -> None:
+def test_preview_shows_what_the_broker_would_reject(either: Web, changes: str) -> None:
     name = created(either, "wrong", 1)
     assert either.api(f"/topics/{name}/config", changes=changes).status == 400
     assert either.change(f"/topics/{name}/config", changes=changes).status == 400
@@ -398,7 +398,7 @@ def written_by_hand_stay_without_a_target(either: Web, bootstrap: str, dead: str
 # -- what only some brokers have ------------------------------------------------------------------------
 
 
-def test_a_broker_without_tiers_and_mirrors_says_so_in_a_sentence(either: Web) -> None:
+def test_broker_without_tiered_storage_and_mirrors_reports_it(either: Web) -> None:
     assert either.api("/tiering").json["topics"] == []
     assert "No topic that you may see is tiered" in either.get("/tiering").text
     assert either.api("/mirrors").json == {"links": [], "topics": [], "may_alter": True, "note": ""}

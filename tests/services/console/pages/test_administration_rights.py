@@ -78,7 +78,9 @@ def test_each_right_of_a_route_is_needed(user: Limited, web: Web, route: Console
         assert answer.status == 403
 
 
-def test_a_list_has_what_the_visitor_may_describe(user: Limited, web: Web, console: RunningConsole) -> None:
+def test_list_has_the_resources_that_the_user_may_describe(
+    user: Limited, web: Web, console: RunningConsole
+) -> None:
     look_anew(console)
     user.rights = {Action(Operation.DESCRIBE, ResourceType.TOPIC, "dlq.theirs")}
     assert [row["topic"] for row in web.api("/dead").json["topics"]] == ["dlq.theirs"]
@@ -141,7 +143,7 @@ def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     assert web.change("/dead/dlq.forged/redrive", to="mine.copies").json["sent"] == 1
 
 
-def test_letters_that_are_too_large_for_memory_are_looked_at_in_parts(
+def test_dead_letters_too_large_for_memory_are_read_in_parts(
     user: Limited, web: Web, console_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead, "MAX_BYTES", 1 << 20)
@@ -198,7 +200,7 @@ def test_a_transaction_shows_the_partitions_of_topics_that_one_may_describe(
     producer.abort_transaction(60)
 
 
-def test_processes_that_mirror_are_shown_to_who_may_read_their_reports(
+def test_mirror_processes_are_shown_to_users_who_may_read_their_reports(
     user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
     async def report() -> None:

@@ -55,7 +55,7 @@ def troubled(console: RunningConsole) -> Iterator[Web]:
         yield web
 
 
-def test_what_is_wrong_is_shown_by_alarm_the_worst_first(troubled: Web) -> None:
+def test_problems_are_shown_by_alarm_the_worst_first(troubled: Web) -> None:
     page = troubled.api("/alarms").json
     assert [row["name"] for row in page["firing"]][:2] == ["PartitionOffline", "UnderReplicated"]
     offline = page["firing"][0]
@@ -65,9 +65,7 @@ def test_what_is_wrong_is_shown_by_alarm_the_worst_first(troubled: Web) -> None:
     assert {rule["name"] for rule in page["rules"]} > {"GroupLate", "CertificateExpires"}
 
 
-def test_what_is_wrong_for_too_short_a_time_is_listed_and_nothing_says_that_nothing_is_wrong(
-    console: RunningConsole, troubled: Web
-) -> None:
+def test_short_problems_are_listed_and_prevent_an_all_clear(console: RunningConsole, troubled: Web) -> None:
     async def begin_again() -> None:
         alarms = console.server.clusters["default"].alarms
         alarms.update(ClusterFigures(snapshot([broker(1)], [], [])), HOUR_AGO)
@@ -83,7 +81,7 @@ def test_what_is_wrong_for_too_short_a_time_is_listed_and_nothing_says_that_noth
     assert "not yet for as long as the rule says" in shown
 
 
-def test_names_of_strangers_are_text(troubled: Web) -> None:
+def test_names_from_clients_are_text(troubled: Web) -> None:
     text = troubled.get("/alarms").text
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
@@ -99,7 +97,7 @@ def test_an_alarm_is_silenced_by_the_address(troubled: Web) -> None:
     assert (refused.status, refused.json["field"]) == (400, "silence")
 
 
-def test_who_may_not_describe_something_sees_nothing_of_it(
+def test_resources_without_describe_are_hidden(
     troubled: Web, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def limited(head: object, match: object) -> Limited:

@@ -70,7 +70,7 @@ def sampler_of(shown: RunningConsole) -> Sampler:
     return next(iter(shown.server.clusters.values())).sampler
 
 
-def test_the_overview_says_how_the_cluster_is(pages: Web) -> None:
+def test_overview_shows_the_state_of_the_cluster(pages: Web) -> None:
     page = pages.api("/").json
 
     assert len(page["brokers"]) == 1
@@ -82,7 +82,7 @@ def test_the_overview_says_how_the_cluster_is(pages: Web) -> None:
     assert pages.get("/").status == 200
 
 
-def test_names_that_strangers_chose_are_text_wherever_they_are_shown(pages: Web) -> None:
+def test_names_from_clients_are_escaped_everywhere(pages: Web) -> None:
     for path in (
         "/",
         "/topics",
@@ -157,7 +157,7 @@ def test_each_refresh_is_a_tick_of_the_stream(shown: RunningConsole, pages: Web)
     assert second["taken_ms"] == later.taken_ms >= tick["taken_ms"]
 
 
-def test_pages_of_a_cluster_that_is_away_are_there_and_say_so(tmp_path: Path) -> None:
+def test_pages_of_an_unreachable_cluster_report_it(tmp_path: Path) -> None:
     with running_console("127.0.0.1:1", tmp_path) as away, away.web() as web:
         away.run(sampler_of(away).refresh())
         for path in ("/", "/topics", "/groups"):
@@ -189,7 +189,7 @@ class GuestGate:
         """Nothing is kept."""
 
 
-def test_who_may_not_describe_a_topic_or_group_does_not_see_it(shown: RunningConsole) -> None:
+def test_topics_and_groups_without_describe_are_hidden(shown: RunningConsole) -> None:
     gate, shown.server.app.gate = shown.server.app.gate, GuestGate()
     try:
         with shown.web() as web:

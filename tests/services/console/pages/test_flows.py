@@ -86,7 +86,7 @@ def test_a_pipeline_is_shown_with_flows_rules_alarms_and_late_rows(web: Web) -> 
         assert said in text
 
 
-def test_lists_say_how_each_stands(web: Web) -> None:
+def test_lists_show_the_state_of_each_entry(web: Web) -> None:
     assert [work["name"] for work in web.api("/pipelines").json["works"]] == ["shop"]
     assert web.api("/pipelines", find="other").json["works"] == []
     (connector,) = web.api("/connectors").json["works"]
@@ -96,7 +96,7 @@ def test_lists_say_how_each_stands(web: Web) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_what_strangers_report_is_text_on_the_page(web: Web, path: str) -> None:
+def test_reports_of_clients_are_escaped_on_the_page(web: Web, path: str) -> None:
     page = web.get(path)
     assert page.status == 200
     assert "<img" not in page.text

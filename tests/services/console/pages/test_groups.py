@@ -66,7 +66,7 @@ def rows_of(page: Any) -> Rows:
     return {(row["topic"], row["partition"]): (row["committed"], row["lag"]) for row in page["partitions"]}
 
 
-def test_a_classic_group_has_the_lag_that_kafkas_tool_says(
+def test_classic_group_has_the_same_lag_as_in_kafkas_tool(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     page = group_of(shown, pages, "other", lambda page: page["lag"])
@@ -79,7 +79,7 @@ def test_a_classic_group_has_the_lag_that_kafkas_tool_says(
     assert "other" in pages.get("/groups/other").text
 
 
-def test_a_group_of_the_new_protocol_shows_its_member_and_what_it_has(
+def test_group_of_the_new_protocol_shows_its_member_and_assignment(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     with cluster.member_of("modern", bootstrap):
@@ -95,7 +95,7 @@ def test_a_group_of_the_new_protocol_shows_its_member_and_what_it_has(
     assert "The group has 1 member" in refused["problem"]
 
 
-def test_a_share_group_has_the_lag_that_kafkas_tool_says_and_can_be_moved(
+def test_share_group_has_the_same_lag_as_in_kafkas_tool_and_can_be_moved(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     page = group_of(shown, pages, "queue", lambda page: page["lag"])
@@ -112,7 +112,7 @@ def test_a_share_group_has_the_lag_that_kafkas_tool_says_and_can_be_moved(
     assert rows_of(moved) == told
 
 
-def test_a_streams_group_shows_its_tasks_and_the_lag_of_what_it_has_committed(
+def test_streams_group_shows_its_tasks_and_the_lag_of_its_commits(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     cluster.stream("flow", bootstrap)
@@ -125,7 +125,7 @@ def test_a_streams_group_shows_its_tasks_and_the_lag_of_what_it_has_committed(
     assert (row["partition"], row["committed"], row["lag"]) == (0, 7, row["end"] - 7)
 
 
-def test_offsets_are_moved_as_the_preview_says_and_kafkas_tool_sees_them(
+def test_offsets_move_as_in_the_preview_and_kafkas_tool_sees_them(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     group_of(shown, pages, "billing", lambda page: page["lag"])
@@ -187,7 +187,7 @@ def test_offsets_outside_of_the_log_are_refused_in_the_preview_and_when_applied(
     assert rows_of(group_of(shown, pages, "billing", lambda page: page["lag"])) == before
 
 
-def test_a_group_that_has_moved_since_the_preview_is_left_alone_and_the_difference_is_told(
+def test_group_that_moved_since_the_preview_is_unchanged_and_the_difference_is_reported(
     shown: RunningConsole, pages: Web, bootstrap: str
 ) -> None:
     group_of(shown, pages, "billing", lambda page: page["lag"])
@@ -211,7 +211,7 @@ def test_a_group_that_has_moved_since_the_preview_is_left_alone_and_the_differen
         ({"to": "copy"}, "value"),
     ],
 )
-def test_what_cannot_be_planned_is_told_with_the_field(
+def test_impossible_plans_are_reported_with_the_field(
     shown: RunningConsole, pages: Web, query: dict[str, str], field: str
 ) -> None:
     group_of(shown, pages, "billing", lambda page: page["lag"])

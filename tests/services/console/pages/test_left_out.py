@@ -52,9 +52,7 @@ def test_a_group_shows_the_topics_that_one_may_describe(user: Limited, web: Web)
     assert SECRET not in answer.text + page
 
 
-def test_the_list_of_topics_tells_no_lag_of_a_group_that_one_may_not_describe(
-    user: Limited, web: Web
-) -> None:
+def test_topic_list_hides_the_lag_of_groups_that_the_user_may_not_describe(user: Limited, web: Web) -> None:
     user.rights = SEES_GROUP
     assert [(row["name"], row["lag"]) for row in web.api("/topics").json["topics"]] == [(MINE, 4)]
     user.rights = {describe(ResourceType.TOPIC, MINE)}
@@ -67,7 +65,7 @@ def test_groups_are_not_found_by_a_topic_that_one_may_not_describe(user: Limited
     assert [row["name"] for row in web.api("/groups", topic=MINE).json["groups"]] == [GROUP]
 
 
-def test_the_offset_editor_tells_no_offset_of_such_a_topic(user: Limited, web: Web) -> None:
+def test_offset_editor_hides_offsets_of_such_a_topic(user: Limited, web: Web) -> None:
     user.rights = SEES_GROUP
     answer = web.api(f"/groups/{GROUP}/offsets", to="earliest")
     assert [(row["topic"], row["after"]) for row in answer.json["changes"]] == [(MINE, 0)]
@@ -93,7 +91,7 @@ def test_a_curve_needs_the_right_on_all_that_it_is_of(user: Limited, web: Web, s
     assert web.api("/curves", series=series).status == 403
 
 
-def test_the_overview_sums_up_what_one_may_describe(user: Limited, web: Web) -> None:
+def test_overview_sums_up_the_resources_that_the_user_may_describe(user: Limited, web: Web) -> None:
     user.rights = set()
     nothing = web.api("/").json
     names = ("brokers", "topics", "partitions", "groups", "size", "records_in", "lag", "worst", "curves")
@@ -112,7 +110,7 @@ def test_no_sum_comes_with_the_ticks(user: Limited, web: Web) -> None:
     assert (name, tick["lag"], tick["records_per_second"]) == ("tick", None, None)
 
 
-def test_what_one_may_see_is_found_behind_any_number_of_names_that_one_may_not(
+def test_visible_resources_are_found_after_any_number_of_hidden_ones(
     user: Limited, web: Web, console: RunningConsole, console_broker: EmbeddedBroker
 ) -> None:
     for number in range(25):
@@ -123,7 +121,7 @@ def test_what_one_may_see_is_found_behind_any_number_of_names_that_one_may_not(
     assert "zz-long-name" in [place["name"] for place in web.api("/goto", q="z").json["found"]]
 
 
-def test_settings_tell_no_address_of_a_cluster_that_one_may_not_describe(user: Limited, web: Web) -> None:
+def test_settings_hide_addresses_of_a_cluster_that_the_user_may_not_describe(user: Limited, web: Web) -> None:
     user.rights = SEES_GROUP
     assert web.ask("GET", "/api/v1/settings").json["clusters"] == []
     user.rights = {describe(ResourceType.CLUSTER, CLUSTER_NAME)}

@@ -89,7 +89,7 @@ def test_the_histogram_counts_every_line_by_level(web: Web) -> None:
     assert sum(bar["counts"].get("error", 0) for bar in bars) == 3
 
 
-def test_what_strangers_wrote_is_text_on_the_page(web: Web) -> None:
+def test_values_of_clients_are_escaped_on_the_page(web: Web) -> None:
     for page in (web.get("/logs"), web.get("/logs", find="alert", host=HOSTILE, level="error", since="all")):
         assert page.status == 200
         assert "<script>alert" not in page.text
@@ -122,7 +122,7 @@ def test_a_line_is_shown_between_those_around_it(web: Web) -> None:
         ({"limit": "many"}, "limit", "limit"),
     ],
 )
-def test_bad_input_is_a_sentence_and_a_field(
+def test_bad_input_is_reported_with_a_message_and_a_field(
     web: Web, query: dict[str, str], field: str, sentence: str
 ) -> None:
     answer = web.api("/logs", **query)
@@ -180,7 +180,7 @@ def _sentence(answer: Answer) -> str:
     return answer.text if answer.headers["content-type"].startswith("text/html") else answer.json["error"]
 
 
-def test_without_any_topic_the_page_says_where_lines_come_from(tmp_path: Path) -> None:
+def test_page_without_topics_explains_the_source_of_lines(tmp_path: Path) -> None:
     with (
         EmbeddedBroker() as broker,
         running_console(broker.bootstrap_servers, tmp_path) as running,
@@ -190,7 +190,7 @@ def test_without_any_topic_the_page_says_where_lines_come_from(tmp_path: Path) -
         assert web.get("/logs/a/0/0").status == 404
 
 
-def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
+def test_folder_in_use_is_reported(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("logs.info")
         with (
@@ -203,7 +203,7 @@ def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
                 assert "another console" in other.get("/logs").text
 
 
-def test_links_keep_what_was_asked(web: Web) -> None:
+def test_links_keep_their_query(web: Web) -> None:
     page = web.api("/logs", find="order", since="2h", service="shop.log").json
     assert urllib.parse.parse_qs(page["live_link"][1:]) == {
         "find": ["order"],

@@ -80,9 +80,7 @@ def test_the_stream_gives_hits_and_an_end(web: Web, topic: str) -> None:
         ({"decode": "morse"}, "decode"),
     ],
 )
-def test_a_search_that_cannot_be_done_says_which_field(
-    query: dict[str, str], field: str, web: Web, topic: str
-) -> None:
+def test_impossible_search_names_the_field(query: dict[str, str], field: str, web: Web, topic: str) -> None:
     answer = web.api(f"/topics/{topic}/records", wait="true", **query)
     assert (answer.status, answer.json["field"]) == (400, field)
     if field not in ("limit", "decode"):
@@ -162,7 +160,7 @@ def test_a_record_is_produced_and_a_copy_of_it_edited(web: Web, console_broker: 
         ({"value": "x", "partition": -1}, "partition"),
     ],
 )
-def test_what_cannot_be_written_is_refused_with_its_field(
+def test_unwritable_values_are_rejected_with_their_field(
     fields: dict[str, Any], field: str, web: Web, topic: str
 ) -> None:
     answer = web.change(f"/topics/{topic}/produce", **fields)
@@ -214,9 +212,7 @@ def test_the_report_has_the_newest_value_of_each_key_and_curves(web: Web, topic:
     assert web.api(f"/topics/{topic}/chart", seconds=60).status == 400
 
 
-def test_a_tail_streams_what_is_written(
-    web: Web, console: RunningConsole, console_broker: EmbeddedBroker
-) -> None:
+def test_tail_streams_new_records(web: Web, console: RunningConsole, console_broker: EmbeddedBroker) -> None:
     name = console_broker.create_topic("tail", partitions=1)
     other = console.web()
     for event, data in web.events(f"/topics/{name}/tail/stream"):
@@ -284,7 +280,7 @@ def masking(
         yield running
 
 
-def test_what_is_masked_leaves_the_console_in_no_way(masking: RunningConsole, topic: str) -> None:
+def test_masked_values_never_leave_the_console(masking: RunningConsole, topic: str) -> None:
     with masking.web() as web:
         for path in (
             "records?wait=true",

@@ -32,17 +32,17 @@ from tests.support.programs import free_port
         ("kafka1:x", "kafka1", None),
     ],
 )
-def test_metrics_are_asked_for_at_the_address_of_the_broker_and_nowhere_else(
+def test_metrics_are_requested_only_from_the_address_of_the_broker(
     listen: str, host: str, found: Address | None
 ) -> None:
     assert reachable(listen, host) == found
 
 
-def test_a_page_without_these_metrics_says_nothing() -> None:
+def test_page_without_these_metrics_is_empty() -> None:
     assert parse_health(b"HTTP/1.1 200 OK\r\n\r\nup 1\n") == BrokerHealth()
 
 
-def test_a_page_tells_what_alarms_need_to_know() -> None:
+def test_page_has_the_values_that_alarms_need() -> None:
     page = b"""# HELP kafka_cluster_partition_underminisr x
 kafka_cluster_partition_underminisr{topic="orders",partition="2"} 1
 kafka_cluster_partition_underminisr{topic="orders",partition="3"} 0
@@ -61,7 +61,7 @@ def test_lost_events_are_reported_for_ten_minutes_and_not_those_from_before() ->
     assert told == [0, 0, 3, 5, 2, 0]
 
 
-def test_a_broker_that_serves_metrics_says_how_busy_it_is() -> None:
+def test_broker_that_serves_metrics_reports_its_load() -> None:
     async def read(bootstrap: str) -> BrokerHealth:
         async with Client(bootstrap) as client:
             metadata = await client.refresh([])

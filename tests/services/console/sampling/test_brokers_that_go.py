@@ -12,7 +12,7 @@ from tests.support.waiting import async_eventually
 
 
 @pytest.mark.java
-def test_a_broker_that_is_killed_takes_its_own_figures_along_and_nobody_elses() -> None:
+def test_killed_broker_loses_only_its_own_metrics() -> None:
     async def scenario(cluster: EmbeddedCluster, topic: str) -> None:
         async with Client(cluster.bootstrap_servers) as client:
             sampler = Sampler(client)

@@ -36,7 +36,7 @@ def test_a_record_that_was_written_after_a_pause_is_not_taken_for_older_than_the
     assert age_at(times, 100, 30) == 10
 
 
-def test_what_is_older_than_the_first_note_or_not_written_yet_is_not_known() -> None:
+def test_time_before_the_first_sample_or_of_an_unwritten_offset_is_unknown() -> None:
     times = times_of((0, 100), (10, 200))
 
     assert times.written_ms("t", 0, 99) is None
@@ -45,7 +45,7 @@ def test_what_is_older_than_the_first_note_or_not_written_yet_is_not_known() -> 
     assert times.written_ms("other", 0, 0) is None
 
 
-def test_a_record_that_was_looked_at_makes_older_ones_known() -> None:
+def test_read_record_makes_the_time_of_older_ones_known() -> None:
     times = times_of((0, 100), (10, 200))
     times.note_record(TopicPartition("t", 0), 50, START - 50_000)
 
@@ -54,7 +54,7 @@ def test_a_record_that_was_looked_at_makes_older_ones_known() -> None:
     assert times.written_ms("t", 0, 49) is None
 
 
-def test_topics_that_are_gone_are_forgotten() -> None:
+def test_deleted_topics_are_forgotten() -> None:
     times = times_of((0, 100), (10, 200))
     times.note_record(TopicPartition("t", 0), 50, START)
     times.keep(set())
@@ -63,7 +63,7 @@ def test_topics_that_are_gone_are_forgotten() -> None:
 
 
 @given(st.integers(1, 50), st.lists(st.integers(0, 400), min_size=1, max_size=20))
-def test_at_an_even_rate_the_age_is_exact_however_much_was_forgotten(rate: int, back: list[int]) -> None:
+def test_at_an_even_rate_the_age_is_exact_after_any_number_of_drops(rate: int, back: list[int]) -> None:
     ticks = 400
     times = times_of(*((10 * at, 10 * at * rate) for at in range(ticks + 1)))
 

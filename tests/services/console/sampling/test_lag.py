@@ -37,7 +37,7 @@ def test_lag_is_counted_in_partitions_with_a_commit_only() -> None:
     ]
 
 
-def test_a_group_that_is_ahead_of_a_log_that_was_made_anew_has_no_lag() -> None:
+def test_group_ahead_of_a_recreated_log_has_no_lag() -> None:
     found = measured(GroupPositions({"t": {0: 900}}), {"t": (500,)})
 
     assert (found.lag, found.lag_seconds) == (0, 0.0)
@@ -50,7 +50,7 @@ def test_a_topic_that_was_deleted_leaves_an_unknown_lag() -> None:
     assert (row.lag, row.seconds, found.lag) == (None, None, 0)
 
 
-def test_what_a_coordinator_counts_itself_is_believed() -> None:
+def test_counts_of_a_coordinator_are_trusted() -> None:
     found = measured(GroupPositions({"t": {0: 400}}, {"t": {0: 7}}), {"t": (500,)})
 
     assert found.lag == 7

@@ -30,7 +30,7 @@ def test_steps_of_another_length_have_the_same_number_of_records(
     assert sum(value or 0 for value in filled.values) * other == pytest.approx(sum(rates) * step)
 
 
-def test_what_was_recorded_is_not_overwritten() -> None:
+def test_recorded_samples_are_not_overwritten() -> None:
     curve = Curve([START + at * 10_000 for at in range(4)], [None, None, 7.0, None])
 
     filled = with_past(curve, past_of([1.0, 2.0, 3.0, 4.0], 10))

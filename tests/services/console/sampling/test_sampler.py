@@ -97,7 +97,7 @@ def test_topics_that_come_grow_and_go_are_followed(broker: EmbeddedBroker) -> No
     asyncio.run(scenario())
 
 
-def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(broker: EmbeddedBroker) -> None:
+def test_recreated_topic_has_no_state_of_the_old_one(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         async with sampling(broker.bootstrap_servers) as (sampler, clock):
             client = sampler.client
@@ -114,7 +114,7 @@ def test_a_topic_that_is_made_anew_has_nothing_of_the_old_one(broker: EmbeddedBr
     asyncio.run(scenario())
 
 
-def test_a_cluster_that_goes_leaves_the_last_snapshot_with_a_sentence() -> None:
+def test_removed_cluster_keeps_its_last_snapshot_with_a_message() -> None:
     async def scenario() -> None:
         with EmbeddedBroker() as going:
             topic = going.create_topic(partitions=1)
@@ -130,7 +130,7 @@ def test_a_cluster_that_goes_leaves_the_last_snapshot_with_a_sentence() -> None:
     asyncio.run(scenario())
 
 
-def test_everybody_who_waits_is_told_of_each_snapshot(broker: EmbeddedBroker) -> None:
+def test_all_waiters_are_notified_of_each_snapshot(broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         async with sampling(broker.bootstrap_servers) as (sampler, _):
             watchers = [sampler.ticks(), sampler.ticks()]

@@ -22,9 +22,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
         yield running
 
 
-def test_a_search_of_apache_kafka_finds_what_a_plain_loop_finds(
-    searcher: Searcher, kafka: ApacheKafka
-) -> None:
+def test_search_in_apache_kafka_equals_a_plain_loop(searcher: Searcher, kafka: ApacheKafka) -> None:
     fill(kafka, "orders", 1, 300)
     records = [as_record(message) for message in poll_all(kafka, "orders", 1)]
     searches = [

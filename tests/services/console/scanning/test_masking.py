@@ -77,14 +77,14 @@ def test_hidden_fields_keys_and_headers_are_not_shown(
         {"where": "record.value.accounts.exists(a, a.iban == 'DE89')"},
     ],
 )
-def test_no_search_finds_a_record_by_what_is_hidden(
+def test_no_search_finds_a_record_by_hidden_values(
     wanted: dict[str, Any], searcher: Searcher, broker: EmbeddedBroker, people: str
 ) -> None:
     hits = find(searcher, broker, people, **wanted)
     assert hits == []
 
 
-def test_what_is_not_hidden_is_found(searcher: Searcher, broker: EmbeddedBroker, people: str) -> None:
+def test_visible_values_are_found(searcher: Searcher, broker: EmbeddedBroker, people: str) -> None:
     assert len(find(searcher, broker, people, find="Ann")) == 1
     assert len(find(searcher, broker, people, where="record.value.card.month == 7")) == 1
     assert len(find(searcher, broker, people, header="kind=person")) == 6

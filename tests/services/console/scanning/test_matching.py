@@ -71,7 +71,7 @@ def log_of(made: list[Any]) -> tuple[bytes, list[ConsumedRecord], int]:
 @given(batches, searches)
 @example([(0, 0, [(b"\xff", b"\xffab\x00", ())])], Search(topic="t", find="ab", limit=1000))
 @example([(0, 0, [(None, None, (("h", None),))])], Search(topic="t", header="h=", limit=1000))
-def test_columns_match_what_a_plain_loop_matches(made: list[Any], search: Search) -> None:
+def test_columns_match_the_same_rows_as_a_plain_loop(made: list[Any], search: Search) -> None:
     log, plain, end = log_of(made)
     section = FetchedSection(TP, 0, end, plan_batches(memoryview(log), 0, end))
     looker = Looker(search, None)

@@ -28,7 +28,7 @@ from tests.support.waiting import until
 DEADLINE = 60.0
 
 
-def test_a_search_whose_process_is_killed_fails_in_a_sentence_and_the_pool_goes_on(
+def test_search_with_a_killed_process_fails_with_a_message_and_the_pool_continues(
     searcher: Searcher, broker: EmbeddedBroker, orders: str
 ) -> None:
     search = Search(topic=orders, find="DE")
@@ -54,7 +54,7 @@ def test_a_search_whose_process_is_killed_fails_in_a_sentence_and_the_pool_goes_
     assert found > 50
 
 
-def test_a_search_that_nobody_follows_any_more_leaves_its_processes_free(
+def test_abandoned_search_frees_its_processes(
     searcher: Searcher, broker: EmbeddedBroker, orders: str
 ) -> None:
     async def work(client: Client) -> int:
@@ -109,7 +109,7 @@ def test_many_searches_run_side_by_side(searcher: Searcher, broker: EmbeddedBrok
     assert counts[3] == 0
 
 
-def test_a_tail_shows_what_comes_and_counts_what_it_skips(searcher: Searcher, broker: EmbeddedBroker) -> None:
+def test_tail_shows_new_lines_and_counts_skipped_ones(searcher: Searcher, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic("tailed", partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
@@ -143,7 +143,7 @@ def test_a_tail_shows_what_comes_and_counts_what_it_skips(searcher: Searcher, br
     assert 0 < most <= 25  # 50 a second, in ticks of half a second
 
 
-def test_a_tail_that_was_paused_says_how_much_it_missed(searcher: Searcher, broker: EmbeddedBroker) -> None:
+def test_paused_tail_reports_the_number_of_missed_lines(searcher: Searcher, broker: EmbeddedBroker) -> None:
     topic = broker.create_topic("paused", partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
@@ -216,7 +216,7 @@ def _status(process: Path) -> str:
         return "State:\tZ"
 
 
-def test_processes_log_in_as_who_searches_and_no_password_is_in_their_command_lines(
+def test_processes_authenticate_as_the_searching_user_without_passwords_in_command_lines(
     searcher: Searcher,
 ) -> None:
     settings = {

@@ -105,7 +105,7 @@ def test_one_record_is_shown_with_its_schema(
     assert hit.value.hex.startswith("00")
 
 
-def test_cel_looks_into_what_schemas_decode(
+def test_cel_reads_values_decoded_with_schemas(
     searcher: Searcher, registry_broker: EmbeddedBroker, topic: str, scanner: Scanner
 ) -> None:
     search = Search(topic=topic, where="record.value.id == 7 && record.value.country == 'DE'")

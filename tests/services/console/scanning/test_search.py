@@ -58,7 +58,7 @@ def searches(draw: st.DrawFn) -> Search:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(search=searches())
 @example(search=Search(topic="orders", until=NOW + 134_000, limit=10_000))
-def test_a_search_finds_what_a_plain_loop_finds(
+def test_search_equals_a_plain_loop(
     search: Search, searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
     hits, end = searcher.search(broker.bootstrap_servers, search)
@@ -113,7 +113,7 @@ def test_the_first_page_is_the_newest_records_of_all_partitions(
     assert [(hit.partition, hit.offset) for hit in hits] == [(each.partition, each.offset) for each in newest]
 
 
-def test_aborted_records_are_shown_to_who_asks_for_them(
+def test_aborted_records_are_shown_on_request(
     searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
     hits, _ = searcher.search(broker.bootstrap_servers, Search(topic=orders, committed=False, limit=10_000))
@@ -121,7 +121,7 @@ def test_aborted_records_are_shown_to_who_asks_for_them(
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_a_budget_stops_a_search_says_where_and_it_can_be_continued(
+def test_search_stopped_by_its_budget_reports_the_position_and_can_be_continued(
     newest_first: bool, searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
     scanner = Scanner(searcher.pool, budget=ScanBudget(records=50))
@@ -139,7 +139,7 @@ def test_a_budget_stops_a_search_says_where_and_it_can_be_continued(
     assert reasons[0] == "budget"
 
 
-def test_what_came_after_the_time_asked_for_is_not_read_and_that_is_said(
+def test_records_after_the_requested_time_are_not_read_and_it_is_reported(
     searcher: Searcher, broker: EmbeddedBroker
 ) -> None:
     topic = broker.create_topic("later", partitions=1)
@@ -186,7 +186,7 @@ def test_a_search_that_cannot_be_done_names_the_field(
     assert error.value.field == field
 
 
-def test_values_are_shown_as_they_are_asked_for(
+def test_values_are_shown_in_the_requested_format(
     searcher: Searcher, broker: EmbeddedBroker, orders: str, records: list[ConsumedRecord]
 ) -> None:
     raw = {(record.partition, record.offset): record.value for record in records}

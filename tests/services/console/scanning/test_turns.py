@@ -48,7 +48,7 @@ def test_a_user_leaves_room_for_another_one() -> None:
     assert asyncio.run(work()) == (6, True)
 
 
-def test_turns_of_cancelled_searches_are_free_again() -> None:
+def test_slots_of_cancelled_searches_are_released() -> None:
     async def work() -> None:
         turns = FairTurns(1)
 

@@ -120,7 +120,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=range(len(WRONG)))
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_are_named_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(AgentFileError, match=said):
         read(tmp_path, text)
 

@@ -105,7 +105,7 @@ def test_an_agent_that_was_killed_is_lost(cli: Cli, tmp_path: Path, monkeypatch:
         assert {row["state"] for row in statuses(cli, servers, "a", lambda rows: True)} == {"lost"}
 
 
-def test_check_says_what_is_wrong_and_asks_no_broker(cli: Cli, tmp_path: Path) -> None:
+def test_check_reports_errors_without_a_broker(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "agent.yml"
     file.write_text("topic: logs\nsources:\n  - files: {paths: [/var/log/x.log]}\n")
     good = cli.ok("ingest", "run", str(file), "--check", "--agent", "me", "-b", "127.0.0.1:1", "-o", "json")
@@ -133,7 +133,7 @@ def guarded() -> Iterator[EmbeddedBroker]:
 @pytest.mark.parametrize(
     "command", [("status",), ("files", "x.log", "-t", "t"), ("host", "-t", "t"), ("run", "agent.yml")]
 )
-def test_what_needs_a_right_is_refused_without_it(
+def test_actions_are_denied_without_the_required_right(
     cli: Cli,
     guarded: EmbeddedBroker,
     tmp_path: Path,

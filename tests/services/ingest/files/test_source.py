@@ -110,7 +110,7 @@ def write(path: Path, *lines: str) -> None:
         file.writelines(line + "\n" for line in lines)
 
 
-def test_what_is_added_is_read_once(log: Path) -> None:
+def test_added_records_are_read_once(log: Path) -> None:
     write(log, "a", "b")
     reader = Reader(log)
     assert reader.read() == ["a", "b"]
@@ -128,7 +128,7 @@ def test_positions_go_on_after_a_restart(log: Path) -> None:
     assert reader.read() == ["b"]
 
 
-def test_what_was_not_committed_is_read_again(log: Path) -> None:
+def test_uncommitted_records_are_read_again(log: Path) -> None:
     write(log, "a")
     reader = Reader(log)
     reader.read(committed=False)
@@ -202,7 +202,7 @@ def test_a_truncation_while_lines_become_batches_doubles_nothing(
     assert sorted([*reader.read(), *reader.read(), *reader.read()]) == ["one", "three", "two"]
 
 
-def test_a_file_that_is_written_anew_between_its_discovery_and_its_reading_is_known_by_what_was_read(
+def test_file_rewritten_between_discovery_and_reading_is_identified_by_its_content(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.write_text("one\n" * 400)
@@ -265,7 +265,7 @@ def test_a_file_that_was_compressed_is_not_read_again(log: Path, restarted: bool
     assert sorted(reader.lines) == sorted([*(f"line {number}" for number in range(2000)), "unread", "new"])
 
 
-def test_compressed_files_that_nobody_knows_are_read(log: Path) -> None:
+def test_compressed_files_of_unknown_origin_are_read(log: Path) -> None:
     with gzip.open(f"{log}.2.gz", "wb") as file:
         file.write(b"old 1\nold 2")
     write(log, "new")
@@ -311,7 +311,7 @@ def test_a_truncated_file_that_has_its_old_size_again_is_a_new_one(log: Path) ->
     assert reader.read() == ["two"]
 
 
-def test_a_file_that_went_away_unread_leaves_nothing_behind(log: Path) -> None:
+def test_unread_file_that_disappears_leaves_no_state(log: Path) -> None:
     """Its inode may be that of a known file after the next restart."""
     log.write_text("no newline yet")
     reader = Reader(log)
@@ -340,7 +340,7 @@ def test_a_file_that_is_away_while_the_clock_jumps_ahead_is_known_when_it_comes_
     assert reader.read() == ["two"]
 
 
-def test_two_files_that_begin_alike_are_two_files(tmp_path: Path) -> None:
+def test_two_files_with_equal_beginnings_are_distinct(tmp_path: Path) -> None:
     head = "# header of every file\n" * 60
     (tmp_path / "a.log").write_text(head + "a\n")
     reader = Reader(tmp_path / "*.log")
@@ -405,7 +405,7 @@ def test_the_last_line_of_a_replaced_file_ends_after_a_while(log: Path) -> None:
     assert sorted(reader.lines) == ["a", "new", "no newline"]
 
 
-def test_records_say_where_they_come_from(log: Path) -> None:
+def test_records_have_their_origin(log: Path) -> None:
     write(log, "a", "bc")
     source = FilesSource("files", FilesSettings([str(log)], "logs", "host", "dead", headers=(("env", b"x"),)))
     source.begin({}, KnownTopics())

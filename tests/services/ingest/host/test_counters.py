@@ -33,7 +33,7 @@ odd
 """
 
 
-def test_counters_are_told_from_gauges() -> None:
+def test_counters_are_distinguished_from_gauges() -> None:
     found = parse_counters(PAGE)
     assert {name for name, _ in found} == {
         "orders_total",

@@ -62,7 +62,7 @@ def test_this_machine_can_be_measured() -> None:
     assert found["connections"] >= 0
 
 
-def test_a_sample_is_what_happened_between_two_looks() -> None:
+def test_sample_covers_the_time_between_two_polls() -> None:
     before = read_machine()._replace(
         cpu=Cpu(1000, 500, 100), disks=parse_disks(DISKSTATS), interfaces=parse_interfaces(NET_DEV)
     )
@@ -85,7 +85,7 @@ def test_a_sample_is_what_happened_between_two_looks() -> None:
     assert found["network"] == {"eth0": {"received_bytes": 2000.0, "sent_bytes": 0.0, "errors": 0.0}}
 
 
-def test_without_proc_a_sentence_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_proc_is_reported_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(NoProcError, match="counters of a Linux kernel"):
         read_machine(tmp_path)
 

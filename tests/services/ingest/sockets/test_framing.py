@@ -18,7 +18,7 @@ def decoded(*pieces: bytes, longest: int = LONGEST) -> tuple[list[Frame], str | 
     return frames, None if decoder.error is None else str(decoder.error)
 
 
-def test_lines_and_counted_messages_stand_in_one_connection() -> None:
+def test_lines_and_octet_counted_messages_share_a_connection() -> None:
     frames, error = decoded(b"<1>first\n8 <2>secon<3>third\r\n11 <4>two\nlines\n\x00<5>last")
     assert error is None
     assert [frame.data for frame in frames] == [
@@ -55,7 +55,7 @@ def test_a_zero_begins_a_line_and_no_count() -> None:
     assert decoded(b"0 \n") == ([Frame(b"0 ")], None)
 
 
-def test_half_a_counted_message_is_kept_and_says_so() -> None:
+def test_incomplete_octet_counted_message_is_kept_and_reported() -> None:
     assert decoded(b"20 <1>half of") == ([Frame(b"<1>half of", is_whole=False)], None)
     assert decoded(b"20") == ([], None)
 
@@ -86,7 +86,7 @@ def test_any_split_of_the_bytes_gives_the_same_frames(stream: bytes, cuts: list[
         max_size=6,
     )
 )
-def test_counted_messages_come_out_as_they_went_in(sent: list[bytes]) -> None:
+def test_octet_counted_messages_round_trip(sent: list[bytes]) -> None:
     frames, error = decoded(b"".join(b"%d %s" % (len(data), data) for data in sent))
     assert error is None
     assert [frame.data for frame in frames] == sent

@@ -35,7 +35,7 @@ def test_counters_with_rates_and_tags() -> None:
     ]
 
 
-def test_gauges_are_set_and_changed_and_told_only_when_they_were() -> None:
+def test_gauges_are_set_and_changed_and_reported_only_if_set() -> None:
     found = Aggregation()
     for line in ("g:5|g", "g:+2|g", "g:-3|g"):
         found.add(parse_line(line) or Measured("", "gauge", ()))
@@ -72,7 +72,7 @@ def test_timers_and_sets() -> None:
         "a:1e300|c",
     ],
 )
-def test_what_is_no_measurement(line: str) -> None:
+def test_invalid_measurements(line: str) -> None:
     assert parse_line(line) is None
 
 
@@ -99,7 +99,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(timer.samples), timer.count) == (1000, 5000)
 
 
-def test_what_programs_send_is_reported(embedded: EmbeddedBroker) -> None:
+def test_metrics_sent_by_programs_are_reported(embedded: EmbeddedBroker) -> None:
     (bash,) = find("bash")
     settings = StatsdSettings(topic=f"metrics-{uuid4().hex}", host="box", listen="127.0.0.1:0", every=0.5)
     source = StatsdSource("statsd", settings)
@@ -121,7 +121,7 @@ def test_what_programs_send_is_reported(embedded: EmbeddedBroker) -> None:
     assert (source.counts.unparsed, source.counts.truncated) == (1, 1)
 
 
-def test_a_listener_that_other_machines_reach_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_listener_reachable_from_other_machines_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """As that of syslog: both are opened in the same way."""
 
     async def opened(listen: str) -> str:

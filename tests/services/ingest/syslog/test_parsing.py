@@ -62,7 +62,7 @@ def test_a_message_of_rfc_5424_without_text() -> None:
         "<34>1 2003-10-11 h a p m - x", "<34>1 -  a p m - x",
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_kept_as_it_came_and_says_so(text: str) -> None:
+def test_undecodable_values_are_kept_as_bytes_and_marked(text: str) -> None:
     found = parse(text)
     assert not found.parsed
     assert found.message == text
@@ -130,7 +130,7 @@ def test_a_missing_year_is_the_newest_that_is_not_to_come() -> None:
     )
 
 
-def test_bytes_that_are_no_text_can_be_told_from_others() -> None:
+def test_bytes_that_are_not_text_are_distinguishable() -> None:
     assert parse(b"<13>a: \xff\xfe\x00").message == "\\xff\\xfe\x00"
 
 

@@ -76,7 +76,7 @@ def test_raw_records_are_the_bytes_that_came(embedded: EmbeddedBroker) -> None:
     assert syslog.counts.unparsed == 1
 
 
-def test_a_bad_count_closes_the_connection_and_keeps_what_came_before(
+def test_invalid_count_closes_the_connection_and_keeps_earlier_frames(
     embedded: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = f"syslog-{uuid4().hex}"
@@ -118,7 +118,7 @@ def test_more_connections_than_allowed_are_closed_and_idle_ones_too(
         assert syslog.counts.connections == 0
 
 
-def test_what_is_too_long_for_the_topic_is_cut(embedded: EmbeddedBroker) -> None:
+def test_records_larger_than_the_topic_allows_are_truncated(embedded: EmbeddedBroker) -> None:
     topic = f"syslog-{uuid4().hex}"
     embedded.create_topic(topic, configs={"max.message.bytes": "10000"})
     syslog = source(topic, max_message_bytes=20_000)
@@ -200,7 +200,7 @@ def test_a_broker_that_dies_loses_and_doubles_nothing(tmp_path: Path) -> None:
         assert found == [str(number) for number in range(3000)]
 
 
-def test_what_came_is_committed_before_the_agent_ends(embedded: EmbeddedBroker) -> None:
+def test_received_messages_are_committed_before_the_agent_ends(embedded: EmbeddedBroker) -> None:
     topic = f"syslog-{uuid4().hex}"
     syslog = source(topic)
     data = b"".join(b"<13>a: %d\n" % number for number in range(20_000)) + b"<13>a: half"
@@ -270,7 +270,7 @@ def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> Non
         ({"tls_key": "k.pem"}, "without tls_certificate"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(given: dict[str, object], said: str) -> None:
+def test_contradictory_settings_are_rejected(given: dict[str, object], said: str) -> None:
     with pytest.raises((ValueError, SecuritySettingError), match=said):
         source(**given)
 

@@ -61,7 +61,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(records(), records())
-def test_what_is_compatible_is_read(reader: dict[str, Any], writer: dict[str, Any]) -> None:
+def test_compatible_values_are_read(reader: dict[str, Any], writer: dict[str, Any]) -> None:
     found = problems(parse_avro(json.dumps(reader)), parse_avro(json.dumps(writer)), StepBudget(STEPS))
     if found:
         return

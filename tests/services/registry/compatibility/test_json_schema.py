@@ -131,9 +131,7 @@ def schemas(draw: st.DrawFn, depth: int = 2) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(schemas(), schemas(), st.lists(VALUES, min_size=5, max_size=20))
-def test_what_a_compatible_writer_accepts_the_reader_accepts(
-    reader: Any, writer: Any, values: list[Any]
-) -> None:
+def test_values_of_a_compatible_writer_are_readable(reader: Any, writer: Any, values: list[Any]) -> None:
     if not reads(reader, writer):
         return
     new, old = Draft202012Validator(reader), Draft202012Validator(writer)
@@ -150,7 +148,7 @@ def referring(word: str, schemas: list[Any]) -> dict[str, Any]:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["anyOf", "oneOf", "allOf"]), schemas(), schemas())
-def test_a_reference_means_what_it_refers_to(word: str, reader: Any, writer: Any) -> None:
+def test_reference_resolves_to_its_target(word: str, reader: Any, writer: Any) -> None:
     inline = reads({word: [reader, reader]}, {word: [writer, writer]})
     assert reads(referring(word, [reader, reader]), referring(word, [writer, writer])) is inline
 

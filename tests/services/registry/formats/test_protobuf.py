@@ -75,7 +75,7 @@ message B {
     assert parse_protobuf(swapped, {}).normalized() == text
 
 
-def test_an_error_says_line_and_column() -> None:
+def test_error_has_line_and_column() -> None:
     with pytest.raises(SchemaSyntaxError, match="line 2 column 13"):
         parse_protobuf('syntax = "proto3";\nmessage A { foo x = 1; }', {})
     with pytest.raises(SchemaSyntaxError, match="neither"):
@@ -123,7 +123,7 @@ def test_options_that_no_file_defines_stay_in_the_text_and_out_of_the_descriptor
         parse_protobuf(UNKNOWN_OPTIONS.replace("int32 b = 2;", "int33 b = 2;").strip(), {})
 
 
-def test_an_import_by_another_name_finds_the_reference_that_nobody_imports() -> None:
+def test_import_by_another_name_finds_the_unimported_reference() -> None:
     inner = 'syntax = "proto3"; message Outer { message Inner { int32 a = 1; } }'
     text = 'syntax = "proto3"; import "Inner.proto"; message M { Outer.Inner inner = 1; }'
     schema = parse_protobuf(text, {"Outer.proto": inner})

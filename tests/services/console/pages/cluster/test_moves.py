@@ -56,7 +56,7 @@ def settled(web: Web) -> Any:
     )
 
 
-def test_a_broker_is_emptied_by_the_plan_that_was_looked_at(
+def test_broker_is_drained_by_the_plan_that_was_shown(
     web: Web, console: RunningConsole, cluster: EmbeddedCluster
 ) -> None:
     topic = created(web, "drained", partitions=4, replicas=2)
@@ -149,7 +149,7 @@ def as_one_who_describes_the_cluster(console: RunningConsole) -> Any:
 
 
 @pytest.mark.parametrize("by_console", [True, False])
-def test_the_plan_of_a_killed_console_is_continued_without_what_has_changed(
+def test_plan_of_a_killed_console_continues_without_changed_partitions(
     web: Web, cluster: EmbeddedCluster, tmp_path: Path, by_console: bool
 ) -> None:
     topic = created(web, "interrupted", partitions=3, replicas=1)

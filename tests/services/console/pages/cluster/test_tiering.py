@@ -21,7 +21,7 @@ def console(tiered: Tiered, tmp_path: Path) -> Iterator[RunningConsole]:
         yield console
 
 
-def test_what_is_copied_is_what_tier_status_says(web: Web, console: RunningConsole, tiered: Tiered) -> None:
+def test_copied_bytes_equal_tier_status(web: Web, console: RunningConsole, tiered: Tiered) -> None:
     topic = tiered.topic(partitions=2)
     tiered.broker.create_topic("not-tiered")
     facts = Cli(tiered.broker.bootstrap_servers).ok("tier", "status", topic, "-o", "json").json

@@ -46,7 +46,7 @@ def test_one_value_an_array_and_lines() -> None:
         (b"NaN", JSON, 1),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_line(body: bytes, media: str, line: int) -> None:
+def test_invalid_json_is_rejected_with_its_line(body: bytes, media: str, line: int) -> None:
     error = refused(body, media)
     assert (error.status, error.line) == (400, line)
     assert "nothing of this body was written" in error.message
@@ -85,7 +85,7 @@ plain = st.recursive(
 
 
 @given(st.lists(plain, min_size=1, max_size=5))
-def test_values_are_what_was_sent(sent: list[object]) -> None:
+def test_values_round_trip(sent: list[object]) -> None:
     assert [json.loads(each) for each in values(json.dumps(sent, indent=1).encode())] == sent
     lines = "\n".join(json.dumps(each, ensure_ascii=False) for each in sent).encode()
     assert [json.loads(each) for each in values(lines, LINES[0])] == sent
@@ -107,7 +107,7 @@ def test_gzip_is_bounded_and_whole() -> None:
         assert caught.value.status == status
 
 
-def test_what_forms_of_web_pages_send_is_not_taken() -> None:
+def test_html_form_posts_are_rejected() -> None:
     assert media_of("application/json; charset=utf-8") == JSON
     assert media_of("application/cloudevents+json") == JSON
     assert media_of("Application/X-NDJSON") == LINES[0]
@@ -151,6 +151,6 @@ def test_an_array_of_too_many_elements_is_refused_before_they_are_made() -> None
 
 
 @pytest.mark.parametrize("count", [1, 999, 1000])
-def test_an_array_of_up_to_the_limit_is_taken_whatever_commas_it_has(count: int) -> None:
+def test_array_up_to_the_limit_is_accepted_regardless_of_commas(count: int) -> None:
     body = json.dumps([{"a": [1, 2, ","], "n": number} for number in range(count)]).encode()
     assert [json.loads(value)["n"] for value in read_values(body, JSON, 1000)] == list(range(count))

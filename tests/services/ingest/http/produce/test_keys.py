@@ -41,7 +41,7 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
     assert len(store) == len(stored) == 3
 
 
-def test_a_key_that_is_used_again_after_its_time_counts_anew() -> None:
+def test_key_reused_after_its_expiry_counts_as_new() -> None:
     store, stored = KeyStore(10, 5), Stored()
     write(store, stored, ["k"], 0.0)
     write(store, stored, ["other"], 1.0)
@@ -71,7 +71,7 @@ def test_many_keys_and_no_more() -> None:
         max_size=30,
     )
 )
-def test_what_is_stored_says_the_same_as_what_is_known(steps: list[tuple[list[str], int]]) -> None:
+def test_stored_state_equals_the_state_in_memory(steps: list[tuple[list[str], int]]) -> None:
     store, stored, now = KeyStore(5, 20), Stored(), 0.0
     for keys, pause in steps:
         now += pause

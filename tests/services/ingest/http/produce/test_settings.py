@@ -39,7 +39,7 @@ def test_with_tls_and_tokens_or_certificates_other_machines_may_write() -> None:
     check_settings(settings(listen=OUTSIDE, tls_certificate="c", tls_client_ca="ca"))
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
+def test_contradictory_settings_are_rejected() -> None:
     with pytest.raises(ValueError, match="mutually exclusive"):
         check_settings(settings(key="a", key_field="b"))
     with pytest.raises(ValueError, match="at least twice"):
