@@ -69,17 +69,17 @@ def row_of(*subjects: Subject) -> Row:
 
 
 def test_subjects_alternate_and_each_round_reverses_the_order(session_without_brokers: Session) -> None:
-    turns: list[str] = []
+    iterations: list[str] = []
 
     def subject(name: str) -> Subject:
         def measure(session: Session) -> dict[str, float]:
-            turns.append(name)
+            iterations.append(name)
             return {"rate": 1.0}
 
         return Subject(name, measure)
 
     result = measure_row(row_of(subject("a"), subject("b")), session_without_brokers, 2, lambda text: None)
-    assert turns == ["a", "b", "a", "b", "b", "a"]  # the warm-up first
+    assert iterations == ["a", "b", "a", "b", "b", "a"]  # the warm-up first
     assert len(result.values["a"]["rate"]) == 2
 
 

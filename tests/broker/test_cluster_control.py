@@ -33,8 +33,8 @@ class Members:
         self.stepped_down = asyncio.Event()
         self._epoch = 0
 
-    def on_brokers_changed(self, told: Callable[[Brokers], None]) -> None:
-        self._told = told
+    def on_brokers_changed(self, callback: Callable[[Brokers], None]) -> None:
+        self._told = callback
 
     def campaign(self, elected: Callable[[int], None], resigned: Callable[[], None]) -> None:
         self.elected = elected

@@ -271,9 +271,9 @@ def alter(broker: EmbeddedBroker, topic: str, name: str, value: str) -> str | No
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    (asked,) = admin.incremental_alter_configs([resource]).values()
+    (future,) = admin.incremental_alter_configs([resource]).values()
     try:
-        asked.result(TIMEOUT)
+        future.result(TIMEOUT)
     except KafkaException as error:
         return str(error.args[0].str())
     return None

@@ -45,14 +45,14 @@ def test_single_node_reports_committed_offsets_and_lag(
     with EmbeddedBroker() as broker:
         broker.create_topic("orders", partitions=3)
         broker.create_topic("quiet")
-        given = {"bootstrap.servers": broker.bootstrap_servers}
-        producer = Producer(given)
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = Producer(settings)
         for number in range(RECORDS):
             producer.produce("orders", b"x", partition=number % 2)
         producer.flush()
-        _commit(given, "billing", [TopicPartition("orders", 0, 2), TopicPartition("orders", 1, 5)])
-        _commit(given, "mail", [TopicPartition("orders", 0, 1)])
-        member = Consumer({**given, "group.id": "readers"})
+        _commit(settings, "billing", [TopicPartition("orders", 0, 2), TopicPartition("orders", 1, 5)])
+        _commit(settings, "mail", [TopicPartition("orders", 0, 1)])
+        member = Consumer({**settings, "group.id": "readers"})
         member.subscribe(["quiet"])
         while not member.assignment():
             member.poll(0.1)
@@ -90,9 +90,9 @@ def test_single_node_reports_committed_offsets_and_lag(
     assert _of(bounded, "kafka_consumergroup_lag_sum") == _of(found, "kafka_consumergroup_lag_sum")
 
 
-def _commit(given: dict[str, str], group: str, offsets: list[TopicPartition]) -> None:
+def _commit(settings: dict[str, str], group: str, offsets: list[TopicPartition]) -> None:
     wanted = ConsumerGroupTopicPartitions(group, offsets)
-    admin = AdminClient({**given})
+    admin = AdminClient({**settings})
     admin.alter_consumer_group_offsets([wanted])[group].result(30)
 
 

@@ -91,9 +91,9 @@ def test_store_without_access_is_reported_once_and_blocks_nothing_else(
             assert consume(broker, topic, 3000) == list(range(3000))
             tiering = broker.broker.tiering
             assert isinstance(tiering, Tiering)
-            told = tiering.problem.text
-            assert f"s3://{BUCKET}" in told
-            assert "denies access" in told
+            problem = tiering.problem.text
+            assert f"s3://{BUCKET}" in problem
+            assert "denies access" in problem
             assert SECRET not in caplog.text
             assert len(local_bases(broker, topic)) > 1, "nothing leaves the disk that is not copied"
             warnings = [each for each in caplog.records if "denies access" in each.getMessage()]

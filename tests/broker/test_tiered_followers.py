@@ -37,8 +37,8 @@ class Leaders:
             self.now -= 1
         if leader == GONE:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
-        said = ListOffsetsPartitionResponse(partition_index=0, offset=99 + leader)
-        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(f"topic-{leader}", [said])])
+        response = ListOffsetsPartitionResponse(partition_index=0, offset=99 + leader)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(f"topic-{leader}", [response])])
 
 
 def follower(leader: int, noted: dict[int, int]) -> Any:

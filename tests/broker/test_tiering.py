@@ -297,8 +297,8 @@ def test_javas_consumer_and_offset_tool_see_both_tiers_as_one_log(broker: Embedd
     assert [int(line.split()[0]) for line in read.stdout.splitlines()] == list(range(3000))
     (base,) = local_bases(broker, topic)
     for time_text, offset in (("-2", 0), ("-4", base), ("-5", base - 1), ("-1", 3000)):
-        said = run_tool(OFFSETS, *address, "--time", time_text).check()
-        assert said.stdout.strip() == f"{topic}:0:{offset}"
+        output = run_tool(OFFSETS, *address, "--time", time_text).check()
+        assert output.stdout.strip() == f"{topic}:0:{offset}"
 
 
 def test_copied_and_read_bytes_are_measured(broker: EmbeddedBroker) -> None:
@@ -384,8 +384,8 @@ def alter_broker(broker: EmbeddedBroker, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    (asked,) = admin.incremental_alter_configs([resource]).values()
-    asked.result(TIMEOUT)
+    (future,) = admin.incremental_alter_configs([resource]).values()
+    future.result(TIMEOUT)
 
 
 def test_metadata_that_come_while_a_broker_stops_start_no_writer(broker: EmbeddedBroker) -> None:

@@ -59,8 +59,8 @@ class _JavaLoad(Load):
         if self._stop.is_set():  # before there was a process that could be told so
             self.asked_to_stop()
         try:
-            with self._process.stdout as said:
-                for line in said:
+            with self._process.stdout as output:
+                for line in output:
                     self.heard(line)
             ended_with = self._process.wait(TIMEOUT)
         finally:

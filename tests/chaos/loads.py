@@ -79,8 +79,12 @@ class Load:
     def longest_gap(self, since: float, until: float) -> float:
         """The longest time within which some partition acknowledged nothing."""
         longest = 0.0
-        for moments in self.acks.values():
-            marks = [since, *(moment for moment in list(moments) if since <= moment <= until), until]
+        for timestamps in self.acks.values():
+            marks = [
+                since,
+                *(timestamp for timestamp in list(timestamps) if since <= timestamp <= until),
+                until,
+            ]
             longest = max(longest, *(later - earlier for earlier, later in pairwise(marks)))
         return longest
 

@@ -14,14 +14,14 @@ from barnabas.services.console.access.passwords import PasswordHash, digest_of
 COMMAND = [sys.executable, "-m", "barnabas"]
 
 
-def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False
+        [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, timeout=120, check=False
     )
 
 
 def test_a_password_becomes_a_hash_and_a_token_a_digest() -> None:
-    password = json.loads(run("console", "password", "-o", "json", given="her secret\n").stdout)["password"]
+    password = json.loads(run("console", "password", "-o", "json", stdin="her secret\n").stdout)["password"]
     token = json.loads(run("console", "token", "-o", "json").stdout)
 
     assert PasswordHash.parse(password).matches("her secret")
@@ -29,7 +29,7 @@ def test_a_password_becomes_a_hash_and_a_token_a_digest() -> None:
 
 
 def test_an_empty_password_is_refused() -> None:
-    done = run("console", "password", given="\n")
+    done = run("console", "password", stdin="\n")
 
     assert done.returncode == 2
     assert "empty" in done.stderr

@@ -150,8 +150,8 @@ def test_every_command_runs_or_names_the_extra_that_it_lacks(tmp_path: Path) -> 
 
 def test_every_public_name_is_importable_or_names_the_package_that_it_lacks(tmp_path: Path) -> None:
     names = [(module, name) for module, names in PUBLIC.items() for name in names or ("__name__",)]
-    given = [json.dumps(sorted(EXTRAS)), json.dumps(names)]
-    answers = lines_of(["-c", IMPORT_NAMES, *given], tmp_path)
+    arguments = [json.dumps(sorted(EXTRAS)), json.dumps(names)]
+    answers = lines_of(["-c", IMPORT_NAMES, *arguments], tmp_path)
     problems = {(module, name): problem for (module, name), problem in answers if problem}
     assert len(answers) == len(names) + 2
     for (module, name), problem in problems.items():

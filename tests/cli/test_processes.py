@@ -189,11 +189,11 @@ def test_the_version_is_shown() -> None:
 
 def test_only_the_requested_command_is_built() -> None:
     """Commands start in half the time; for a wrong name all of them are listed."""
-    whole = names(make_app())
-    for asked, expected in (("ingest", ["ingest", "version"]), ("serve", ["serve", "version"])):
-        assert names(make_app(asked)) == expected
-    for asked in ("serv", "--help", ""):
-        assert names(make_app(asked)) == whole
+    complete = names(make_app())
+    for arguments, expected in (("ingest", ["ingest", "version"]), ("serve", ["serve", "version"])):
+        assert names(make_app(arguments)) == expected
+    for arguments in ("serv", "--help", ""):
+        assert names(make_app(arguments)) == complete
 
 
 def names(app: typer.Typer) -> list[str | None]:

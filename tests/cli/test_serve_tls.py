@@ -58,9 +58,9 @@ def test_the_first_user_is_printed_once_and_may_do_everything(tmp_path: Path) ->
     with broker:
         (line,) = (each for each in broker.lines if each.startswith("The first user is "))
         name, password = line.removeprefix("The first user is ").strip().split(" with the password ")
-        told = len(broker.lines)
+        line_count = len(broker.lines)
     with broker:
-        assert not any(password in each for each in broker.lines[told:])
+        assert not any(password in each for each in broker.lines[line_count:])
         settings = ClientSettings(
             broker.bootstrap_servers, "SASL_SSL", trusted, name, password, "SCRAM-SHA-512"
         )
@@ -78,8 +78,8 @@ def create_topic(settings: ClientSettings) -> None:
 
 
 def test_users_without_tls_log_in_in_the_clear_and_settings_win() -> None:
-    given = {"super.users": "User:root"}
-    properties = collect_properties(Path("d"), "127.0.0.1:9092", None, given, users=True)
+    settings = {"super.users": "User:root"}
+    properties = collect_properties(Path("d"), "127.0.0.1:9092", None, settings, users=True)
     assert properties["listeners"] == "SASL_PLAINTEXT://127.0.0.1:9092"
     assert properties["super.users"] == "User:root"
     assert properties["sasl.enabled.mechanisms"] == "SCRAM-SHA-512,SCRAM-SHA-256"

@@ -87,10 +87,10 @@ def test_a_request_that_the_broker_does_not_know_is_not_sent() -> None:
 
 
 def test_old_broker_is_asked_again_in_a_supported_version() -> None:
-    asked = []
+    requests = []
 
     def answer(api_key: int, version: int, correlation_id: int) -> bytes:
-        asked.append(version)
+        requests.append(version)
         if version > 2:
             body = encode(ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(18, 0, 2)]), 0)
             return (4 + len(body)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big") + body
@@ -100,7 +100,7 @@ def test_old_broker_is_asked_again_in_a_supported_version() -> None:
         assert connection.versions[3].last == 12
 
     run(answer, test)
-    assert asked == [4, 2]
+    assert requests == [4, 2]
 
 
 def test_a_late_answer_closes_the_connection() -> None:

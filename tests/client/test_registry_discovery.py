@@ -36,7 +36,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.parametrize(
-    ("told", "url"),
+    ("response", "url"),
     [
         ("http://:8081", "http://kafka1:8081"),
         ("https://kafka1:8081", "https://kafka1:8081"),
@@ -47,8 +47,8 @@ def broker() -> Iterator[EmbeddedBroker]:
         ("http://kafka1", None),
     ],
 )
-def test_an_address_is_that_of_the_broker_unless_it_names_a_host(told: str, url: str | None) -> None:
-    found = located(NO_ACCOUNT, told, BROKER, PLAINTEXT)
+def test_an_address_is_that_of_the_broker_unless_it_names_a_host(response: str, url: str | None) -> None:
+    found = located(NO_ACCOUNT, response, BROKER, PLAINTEXT)
     assert (found.url if found is not None else None) == url
 
 

@@ -152,12 +152,12 @@ def token(user: str = USER) -> str:
 @contextmanager
 def token_endpoint(client_id: str, secret: str) -> Iterator[tuple[str, list[str]]]:
     """Its address, and what it was asked for."""
-    asked: list[str] = []
+    requests: list[str] = []
     name = "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()
 
     class Endpoint(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            requests.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
             known = self.headers["Authorization"] == name
             body = json.dumps({"access_token": token(), "expires_in": 600}).encode() if known else b"{}"
             self.send_response(200 if known else 401)
@@ -170,7 +170,7 @@ def token_endpoint(client_id: str, secret: str) -> Iterator[tuple[str, list[str]
 
     with HTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/token", asked
+        yield f"http://127.0.0.1:{server.server_port}/token", requests
         server.shutdown()
 
 
@@ -201,7 +201,7 @@ def test_a_token_is_taken_from_settings_a_file_or_a_coroutine(
 def test_a_token_is_got_with_a_client_id_and_its_secret(
     secured_kafka: SecuredKafka, new_name: NewName
 ) -> None:
-    with token_endpoint("me", "hush") as (url, asked):
+    with token_endpoint("me", "hush") as (url, requests):
         login = {
             "sasl_oauthbearer_token_endpoint_url": url,
             "sasl_oauthbearer_client_id": "me",
@@ -211,12 +211,12 @@ def test_a_token_is_got_with_a_client_id_and_its_secret(
         asyncio.run(
             there_and_back(client_of(secured_kafka, "SECURE", oauth(secured_kafka, **login)), new_name())
         )
-        assert asked == ["grant_type=client_credentials&scope=kafka"]
+        assert requests == ["grant_type=client_credentials&scope=kafka"]
 
         login["sasl_oauthbearer_client_secret"] = "oops"
-        said = asyncio.run(fails(client_of(secured_kafka, "SECURE", oauth(secured_kafka, **login))))
-    assert "denied a token to 'me' (HTTP 401)" in said
-    assert "oops" not in said
+        message = asyncio.run(fails(client_of(secured_kafka, "SECURE", oauth(secured_kafka, **login))))
+    assert "denied a token to 'me' (HTTP 401)" in message
+    assert "oops" not in message
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------
@@ -237,10 +237,10 @@ def test_wrong_password_is_reported_immediately_and_never_shown(
     login = {"sasl_mechanism": mechanism, "sasl_username": USER, "sasl_password": "not-hers"}
     settings = secured_kafka.settings("NAMED", **login)
 
-    said = asyncio.run(fails(client_of(secured_kafka, "NAMED", settings)))
+    message = asyncio.run(fails(client_of(secured_kafka, "NAMED", settings)))
 
-    assert text in said
-    assert "not-hers" not in said + caplog.text
+    assert text in message
+    assert "not-hers" not in message + caplog.text
 
 
 def test_invalid_listener_settings_are_reported(secured_kafka: SecuredKafka, tmp_path: Path) -> None:
@@ -249,8 +249,8 @@ def test_invalid_listener_settings_are_reported(secured_kafka: SecuredKafka, tmp
     tls = secured_kafka.settings("TLS")
     stranger = Authority("stranger")
     (tmp_path / "other.pem").write_text(stranger.pem)
-    mine = stranger.sign("client")
-    keys = {"ssl.keystore.certificate.chain": mine.certificate_pem, "ssl.keystore.key": mine.key_pem()}
+    own = stranger.sign("client")
+    keys = {"ssl.keystore.certificate.chain": own.certificate_pem, "ssl.keystore.key": own.key_pem()}
     wrong = [
         ("TLS", {}, "uses TLS on this port: set security.protocol to SSL or SASL_SSL"),
         ("TLS", secured_kafka.settings("NAMED", **plain), "uses TLS on this port"),
@@ -272,7 +272,7 @@ def test_invalid_listener_settings_are_reported(secured_kafka: SecuredKafka, tmp
     ]
     for listener, settings, text in wrong:
         assert text in asyncio.run(fails(client_of(secured_kafka, listener, settings))), listener
-    said = asyncio.run(
+    message = asyncio.run(
         fails(
             Client(
                 secured_kafka.bootstrap_servers,
@@ -280,7 +280,7 @@ def test_invalid_listener_settings_are_reported(secured_kafka: SecuredKafka, tmp
             )
         )
     )
-    assert "does not use SASL on this port" in said
+    assert "does not use SASL on this port" in message
 
 
 def test_listener_that_closes_the_connection_is_reported_with_a_hint(secured_kafka: SecuredKafka) -> None:
@@ -304,6 +304,6 @@ def test_a_certificate_for_another_host_is_refused_unless_that_is_switched_off(
     anywhere = secured_kafka.settings("TLS", ssl_endpoint_identification_algorithm="")
     other_name = f"[::ffff:127.0.0.1]:{port}"
 
-    said = asyncio.run(fails(Client(other_name, security=parse_security(secured_kafka.settings("TLS")))))
-    assert "a certificate for another host" in said
+    message = asyncio.run(fails(Client(other_name, security=parse_security(secured_kafka.settings("TLS")))))
+    assert "a certificate for another host" in message
     asyncio.run(there_and_back(Client(other_name, security=parse_security(anywhere)), new_name()))

@@ -305,8 +305,8 @@ def test_workers_end_with_the_broker(tmp_path: Path) -> None:
     assert not worker_pids()
 
 
-@pytest.mark.parametrize("moment", [names.CLEANED, names.DELETED])
-def test_kill_9_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path, moment: str) -> None:
+@pytest.mark.parametrize("suffix", [names.CLEANED, names.DELETED])
+def test_kill_9_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path, suffix: str) -> None:
     # Slow enough to be caught while a new segment is half written.
     slowly = "log.cleaner.io.max.bytes.per.second=2000000"
     with BrokerProcess(tmp_path, "log.cleaner.backoff.ms=100", slowly) as broker:
@@ -316,7 +316,7 @@ def test_kill_9_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path, mome
         for rounds in (400, 401, 402):
             churn(broker, "killed", rounds=rounds)
             send(broker, "killed", [(f"after-{rounds}", "x")])
-            until(lambda: list((tmp_path / "killed-0").glob(f"*{moment}")), f"a file {moment}")
+            until(lambda: list((tmp_path / "killed-0").glob(f"*{suffix}")), f"a file {suffix}")
             broker.kill()
             broker.start()
             found = table(read(broker, "killed"))

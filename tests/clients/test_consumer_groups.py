@@ -102,10 +102,10 @@ def test_bouncing_static_member_causes_no_rebalance(broker: EmbeddedBroker, topi
 
     stays, bounces = start("stays"), start("bounces")
     until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
-    before, mine = stays.rebalances, set(bounces.assigned)
+    before, own = stays.rebalances, set(bounces.assigned)
     bounces.leave()
     bounces = start("bounces")
-    until(lambda: bounces.assigned == mine, "the member is back with its partitions")
+    until(lambda: bounces.assigned == own, "the member is back with its partitions")
     sent = load.stop()
     until(lambda: processed.includes(sent), "all records are processed")
     assert stays.rebalances == before

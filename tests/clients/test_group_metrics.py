@@ -37,10 +37,10 @@ def test_groups_of_clients_are_counted_by_protocol_and_state() -> None:
     port = free_port()
     with EmbeddedBroker({"barnabas.metrics.listen": f"127.0.0.1:{port}"}) as broker, ExitStack() as stack:
         broker.create_topic("orders")
-        given = {"bootstrap.servers": broker.bootstrap_servers}
-        classic = Consumer({**given, "group.id": "classic"})
-        modern = Consumer({**given, "group.id": "modern", "group.protocol": "consumer"})
-        share = ShareConsumer({**given, "group.id": "workers"})
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        classic = Consumer({**settings, "group.id": "classic"})
+        modern = Consumer({**settings, "group.id": "modern", "group.protocol": "consumer"})
+        share = ShareConsumer({**settings, "group.id": "workers"})
         members: list[Any] = [classic, modern, share]
         for member in members:
             stack.callback(member.close)

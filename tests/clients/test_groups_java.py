@@ -176,8 +176,8 @@ class JavaConsumer:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as said:
-            for line in said:
+        with self._process.stdout as output:
+            for line in output:
                 self._hear(json.loads(line) if line.startswith("{") else {})
 
     def _hear(self, event: dict[str, Any]) -> None:

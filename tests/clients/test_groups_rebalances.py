@@ -105,11 +105,11 @@ def test_bouncing_static_member_causes_no_rebalance(broker: EmbeddedBroker, topi
 
     stays, bounces = start("stays"), start("bounces")
     until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
-    before, mine = stays.rebalances, set(bounces.assigned)
+    before, own = stays.rebalances, set(bounces.assigned)
     for _ in range(3):
         bounces.leave()  # a static member does not tell the group that it goes
         bounces = start("bounces")
-        until(lambda: bounces.assigned == mine, "the member is back with its partitions")  # noqa: B023
+        until(lambda: bounces.assigned == own, "the member is back with its partitions")  # noqa: B023
     sent = load.stop()
     until(lambda: processed.includes(sent), "all records are processed")
     assert stays.rebalances == before

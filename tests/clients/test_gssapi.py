@@ -140,9 +140,9 @@ def list_topics(kdc: Kdc, running: EmbeddedBroker, folder: Path) -> tuple[int, s
 @requires_java
 def test_a_ticket_is_enough(kdc: Kdc, tmp_path: Path) -> None:
     with EmbeddedBroker(settings(kdc)) as running:
-        code, said = list_topics(kdc, running, tmp_path)
+        code, output = list_topics(kdc, running, tmp_path)
 
-        assert code == 0, said
+        assert code == 0, output
         assert running.broker.authentication.counts[True, False]["SASL_PLAINTEXT"] >= 1
 
 
@@ -152,10 +152,10 @@ def test_a_principal_that_no_rule_is_about_is_refused(
 ) -> None:
     rules = {"sasl.kerberos.principal.to.local.rules": "RULE:[2:$1]"}
     with EmbeddedBroker(settings(kdc, **rules)) as running:
-        code, said = list_topics(kdc, running, tmp_path)
+        code, output = list_topics(kdc, running, tmp_path)
 
     assert code != 0
-    assert "invalid credentials" in said
+    assert "invalid credentials" in output
     until_logged(caplog, f"'alice@{REALM}' is refused: no rule")
 
 
@@ -207,12 +207,12 @@ def test_a_session_ends_with_its_ticket_if_that_is_wanted(
 @requires_java
 def test_java_clients_work_where_sessions_end_with_the_ticket(kdc: Kdc, tmp_path: Path) -> None:
     with EmbeddedBroker(settings(kdc, **{"barnabas.credential.change.ends.sessions": "true"})) as running:
-        code, said = list_topics(kdc, running, tmp_path)
-        assert code == 0, said
+        code, output = list_topics(kdc, running, tmp_path)
+        assert code == 0, output
 
 
 @pytest.mark.parametrize(
-    ("jaas", "why"),
+    ("jaas", "reason"),
     [
         (f'{MODULE} required keyTab="/none" principal="kafka/localhost@{REALM}";', "names the keytab /none"),
         (f'{MODULE} required keyTab="/none";', "must have keyTab and principal"),
@@ -223,9 +223,9 @@ def test_java_clients_work_where_sessions_end_with_the_ticket(kdc: Kdc, tmp_path
         ("PlainLoginModule required;", "must contain Krb5LoginModule"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(kdc: Kdc, jaas: str, why: str) -> None:
-    given = settings(kdc, **{"listener.name.sasl_plaintext.gssapi.sasl.jaas.config": jaas})
+def test_settings_that_cannot_work_are_refused(kdc: Kdc, jaas: str, reason: str) -> None:
+    values = settings(kdc, **{"listener.name.sasl_plaintext.gssapi.sasl.jaas.config": jaas})
 
-    with pytest.raises(ConfigError) as refusal, EmbeddedBroker(given):
+    with pytest.raises(ConfigError) as refusal, EmbeddedBroker(values):
         pass
-    assert why in str(refusal.value)
+    assert reason in str(refusal.value)

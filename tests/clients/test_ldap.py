@@ -177,7 +177,7 @@ def test_a_name_stays_one_value_of_a_distinguished_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options_text", "why"),
+    ("options_text", "reason"),
     [
         ("", "url must be ldaps://"),
         ("url=ldap://ldap.example.com", "must be ldaps, or ldap to this machine"),
@@ -186,13 +186,13 @@ def test_a_name_stays_one_value_of_a_distinguished_name() -> None:
         ("url=ldaps://h\nuser.dn={}\nca.file=/does/not/exist", "No such file"),
     ],
 )
-def test_options_that_cannot_work_are_refused(tmp_path: Path, options_text: str, why: str) -> None:
+def test_options_that_cannot_work_are_refused(tmp_path: Path, options_text: str, reason: str) -> None:
     file = tmp_path / "ldap.properties"
     file.write_text(options_text)
 
     with pytest.raises(ConfigError) as refusal:
         load_authenticator("ldap", str(file))
-    assert why in str(refusal.value)
+    assert reason in str(refusal.value)
 
 
 def test_unknown_authenticator_is_rejected() -> None:

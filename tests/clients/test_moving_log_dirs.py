@@ -85,8 +85,8 @@ class Traffic:
 
 def replicas(broker: EmbeddedBroker, topic: str) -> dict[str, bool]:
     """Dir -> is it a copy, as kafka-log-dirs shows it."""
-    said = tool(broker, LOG_DIRS, "--describe", "--topic-list", topic)
-    described = json.loads(said[said.index("{") :])
+    output = tool(broker, LOG_DIRS, "--describe", "--topic-list", topic)
+    described = json.loads(output[output.index("{") :])
     return {
         Path(log_dir["logDir"]).name: partition["isFuture"]
         for log_dir in described["brokers"][0]["logDirs"]
@@ -113,15 +113,15 @@ def test_kafkas_tools_move_a_replica_while_it_is_written_and_read(
         slowly = ("--replica-alter-log-dirs-throttle", "20000")
         tool(broker, REASSIGN, "--execute", *arguments, *slowly)
         assert replicas(broker, "orders") == {home: False, target: True}
-        said = tool(broker, REASSIGN, "--verify", *arguments)
-        assert "Reassignment of replica orders-0-1 is still in progress." in said
+        output = tool(broker, REASSIGN, "--verify", *arguments)
+        assert "Reassignment of replica orders-0-1 is still in progress." in output
         fast = ("--additional", "--replica-alter-log-dirs-throttle", "1000000000")
         tool(broker, REASSIGN, "--execute", *arguments, *fast)
         until(lambda: not list(logs.moves), "the replica does not arrive")
         after = traffic.sent
         until(lambda: traffic.sent > after + 100, "nothing can be written any more")
-        said = tool(broker, REASSIGN, "--verify", *arguments)
-        assert "Reassignment of replica orders-0-1 completed successfully." in said
+        output = tool(broker, REASSIGN, "--verify", *arguments)
+        assert "Reassignment of replica orders-0-1 completed successfully." in output
     assert traffic.failed == []
     assert traffic.read == list(range(traffic.sent))
     assert Path(log.folder) == tmp_path / target / "orders-0"

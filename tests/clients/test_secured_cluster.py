@@ -97,7 +97,7 @@ def test_the_audit_log_of_all_brokers_is_in_one_topic(cluster: SecuredCluster) -
 
 def test_a_cluster_replicates_forwards_and_fails_over_with_sasl_everywhere(cluster: SecuredCluster) -> None:
     create(cluster, "secured")
-    told: list[object] = []
+    response: list[object] = []
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **cluster.login()}
     )
@@ -105,7 +105,7 @@ def test_a_cluster_replicates_forwards_and_fails_over_with_sasl_everywhere(clust
     def send(count: int) -> None:
         for number in range(count):
             producer.produce(
-                "secured", str(number), partition=number % 3, on_delivery=lambda e, m: told.append(e)
+                "secured", str(number), partition=number % 3, on_delivery=lambda e, m: response.append(e)
             )
         assert producer.flush(DEADLINE) == 0
 
@@ -116,7 +116,7 @@ def test_a_cluster_replicates_forwards_and_fails_over_with_sasl_everywhere(clust
     cluster.brokers[killed].start()
     until(lambda: all(len(state.isr) == 3 for state in states(cluster, "secured")))
 
-    assert told == [None] * 600
+    assert response == [None] * 600
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

@@ -93,9 +93,9 @@ def test_unusable_file_changes_nothing_and_is_reported_once(
     for _ in range(3):
         served.look()
     assert served.shown() == before
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(told) == 1
-    assert told[0].startswith(
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(messages) == 1
+    assert messages[0].startswith(
         "The new TLS settings are invalid; the previous ones remain in use: Listener SSL: ssl.keystore.location"
     )
 

@@ -701,9 +701,9 @@ def test_transactions_are_listed_and_described(play: Callable[[Scenario], None])
         async def listed(version: int, **filters: Any) -> Any:
             return await wire.send(ListTransactionsRequest(**filters), version)
 
-        mine = await listed(2, transactional_id_pattern=wire.name.replace(".", "[.]"))
+        own = await listed(2, transactional_id_pattern=wire.name.replace(".", "[.]"))
         assert [
-            (one.transactional_id, one.producer_id, one.transaction_state) for one in mine.transaction_states
+            (one.transactional_id, one.producer_id, one.transaction_state) for one in own.transaction_states
         ] == [(wire.name, wire.producer_id, "Ongoing")]
         bad = await listed(2, transactional_id_pattern="(")
         assert bad.error_code == E.INVALID_REGULAR_EXPRESSION

@@ -129,34 +129,34 @@ def test_a_snapshot_and_the_entries_behind_it_are_as_good_as_all_entries(
 
 
 def test_a_log_cut_at_any_byte_of_its_last_entry_is_the_log_without_that_entry(tmp_path: Path) -> None:
-    whole = written(tmp_path, [A, B, [FeatureFinalized("c", 2)]])
+    complete = written(tmp_path, [A, B, [FeatureFinalized("c", 2)]])
     shorter = len(written(tmp_path / "shorter", [A, B]))
-    for length in range(shorter, len(whole)):
-        (tmp_path / LOG_FILE).write_bytes(whole[:length])
+    for length in range(shorter, len(complete)):
+        (tmp_path / LOG_FILE).write_bytes(complete[:length])
         assert asyncio.run(load_again(tmp_path)) == replay([A, B])
-        assert (tmp_path / LOG_FILE).read_bytes() == whole[:shorter], "the torn tail must be cut off"
+        assert (tmp_path / LOG_FILE).read_bytes() == complete[:shorter], "the torn tail must be cut off"
 
 
 def test_a_last_entry_whose_bytes_never_reached_the_disk_is_cut_off(tmp_path: Path) -> None:
-    whole = written(tmp_path, [A, B])
+    complete = written(tmp_path, [A, B])
     shorter = len(written(tmp_path / "shorter", [A]))
-    for tail in (bytes(len(whole) - shorter), bytes(4096), whole[shorter:-9] + bytes(9)):
-        (tmp_path / LOG_FILE).write_bytes(whole[:shorter] + tail)
+    for tail in (bytes(len(complete) - shorter), bytes(4096), complete[shorter:-9] + bytes(9)):
+        (tmp_path / LOG_FILE).write_bytes(complete[:shorter] + tail)
         assert asyncio.run(load_again(tmp_path)) == replay([A])
 
 
 def test_writing_continues_after_a_truncated_tail(tmp_path: Path) -> None:
-    whole = written(tmp_path, [A, B])
-    (tmp_path / LOG_FILE).write_bytes(whole[:-1])
+    complete = written(tmp_path, [A, B])
+    (tmp_path / LOG_FILE).write_bytes(complete[:-1])
     written(tmp_path, [B])
-    assert (tmp_path / LOG_FILE).read_bytes() == whole
+    assert (tmp_path / LOG_FILE).read_bytes() == complete
 
 
 def test_damage_with_good_entries_behind_it_is_never_cut_off(tmp_path: Path) -> None:
-    whole = written(tmp_path, [A, B])
+    complete = written(tmp_path, [A, B])
     first = len(written(tmp_path / "first", [A]))
     for position in range(first):
-        damaged = bytearray(whole)
+        damaged = bytearray(complete)
         damaged[position] ^= 0x40
         (tmp_path / LOG_FILE).write_bytes(damaged)
         with pytest.raises(DamagedMetadataError, match="byte 0"):
@@ -180,8 +180,8 @@ def test_a_damaged_snapshot_is_refused(tmp_path: Path) -> None:
 
 def test_a_log_that_lacks_an_entry_is_refused(tmp_path: Path) -> None:
     first = len(written(tmp_path / "first", [A]))
-    whole = written(tmp_path, [A, B])
-    (tmp_path / LOG_FILE).write_bytes(whole[first:])
+    complete = written(tmp_path, [A, B])
+    (tmp_path / LOG_FILE).write_bytes(complete[first:])
     with pytest.raises(DamagedMetadataError, match="lacks entry 1"):
         asyncio.run(load_again(tmp_path))
 

@@ -60,14 +60,14 @@ def load(fs: FaultyFileSystem) -> MetadataImage:
 
 
 def test_acknowledged_records_survive_a_power_failure_at_any_time() -> None:
-    whole = disk()
-    asyncio.run(write(whole, []))
-    moments = len(whole.operations)
-    assert any("rename" in kind for kind in whole.operations), "the test must go through a snapshot"
-    for moment in range(1, moments + 1):
+    complete = disk()
+    asyncio.run(write(complete, []))
+    crash_points = len(complete.operations)
+    assert any("rename" in kind for kind in complete.operations), "the test must go through a snapshot"
+    for crash_point in range(1, crash_points + 1):
         for seed in range(8):
             fs, acknowledged = disk(), list[int]()
-            fs.lose_power_at(moment)
+            fs.lose_power_at(crash_point)
             with contextlib.suppress(PowerLost):
                 asyncio.run(write(fs, acknowledged))
             image = load(fs.crash(torn=random.Random(seed) if seed else None))
@@ -77,12 +77,12 @@ def test_acknowledged_records_survive_a_power_failure_at_any_time() -> None:
 
 
 def test_writing_continues_after_a_power_failure() -> None:
-    for moment in range(1, 40):
+    for crash_point in range(1, 40):
         fs, acknowledged = disk(), list[int]()
-        fs.lose_power_at(moment)
+        fs.lose_power_at(crash_point)
         with contextlib.suppress(PowerLost):
             asyncio.run(write(fs, acknowledged))
-        fs = fs.crash(torn=random.Random(moment))
+        fs = fs.crash(torn=random.Random(crash_point))
         offset = load(fs).offset
         asyncio.run(write(fs, []))
         assert load(fs.crash()) == image_after(offset + ENTRIES)

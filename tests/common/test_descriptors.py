@@ -15,10 +15,10 @@ from barnabas.network.limits import limits_from
 
 def allow(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int) -> list[tuple[int, int]]:
     """Pretend that the process may open so many files; what it asks for instead."""
-    asked: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: asked.append(limits))
-    return asked
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: calls.append(limits))
+    return calls
 
 
 def test_connections_and_segments_leave_some_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,12 +30,12 @@ def test_connections_and_segments_leave_some_descriptors(monkeypatch: pytest.Mon
 
 def test_broker_uses_the_limits_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     assert allow(monkeypatch, 1024, 4096) == []
-    asked = allow(monkeypatch, 1024, 4096)
+    calls = allow(monkeypatch, 1024, 4096)
     raise_limit()
-    assert asked == [(4096, 4096)]
-    asked = allow(monkeypatch, 4096, 4096)
+    assert calls == [(4096, 4096)]
+    calls = allow(monkeypatch, 4096, 4096)
     raise_limit()
-    assert asked == []
+    assert calls == []
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

@@ -53,9 +53,9 @@ def run(work: Work, most_steps: int = 1000) -> list[int]:
 
 
 def test_slice_ends_when_its_time_is_over() -> None:
-    turns = run(Work(100, TurnLimit().seconds / 4))
-    assert max(turns) <= 5
-    assert sum(turns) == 100
+    iterations = run(Work(100, TurnLimit().seconds / 4))
+    assert max(iterations) <= 5
+    assert sum(iterations) == 100
 
 
 def test_slice_ends_after_a_number_of_steps_when_the_clock_is_frozen() -> None:

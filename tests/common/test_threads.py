@@ -39,19 +39,19 @@ def with_threads(count: int) -> Callable[..., Callable[[], None]]:
 
 async def ends(threads: ThreadBackground, *works: Callable[[], object]) -> list[OSError | None]:
     """What the ends of several pieces of work say, in the order in which they come."""
-    told: list[OSError | None] = []
+    notified: list[OSError | None] = []
     all_told = asyncio.Event()
 
     def done(error: OSError | None) -> None:
-        told.append(error)
-        if len(told) == len(works):
+        notified.append(error)
+        if len(notified) == len(works):
             all_told.set()
 
     for work in works:
         threads.run(work, done)  # type: ignore[arg-type]
     async with asyncio.timeout(DEADLINE):
         await all_told.wait()
-    return told
+    return notified
 
 
 @with_threads(2)

@@ -84,10 +84,10 @@ def valid_values(setting: Setting) -> str | None:
     return None
 
 
-def differences(ours: dict[str, Setting], theirs: dict[str, KafkaSetting]) -> list[str]:
+def differences(ours: dict[str, Setting], expected: dict[str, KafkaSetting]) -> list[str]:
     found = []
     for name, setting in ours.items():
-        kafka = theirs[name]
+        kafka = expected[name]
         if setting.kind.name.lower() != kafka.kind:
             found.append(f"{name} is a {setting.kind.name}, in Kafka {kafka.kind}")
         if setting.default != kafka.default and name not in OTHER_DEFAULTS:
@@ -99,35 +99,35 @@ def differences(ours: dict[str, Setting], theirs: dict[str, KafkaSetting]) -> li
 
 
 def test_topic_settings_are_kafkas() -> None:
-    theirs = definitions(TOPIC_CLASS)
-    assert set(public(TOPIC)) == set(theirs)
-    assert differences(public(TOPIC), theirs) == []
+    expected = definitions(TOPIC_CLASS)
+    assert set(public(TOPIC)) == set(expected)
+    assert differences(public(TOPIC), expected) == []
     synonyms = {name: synonyms[0].name for name, synonyms in TOPIC_SYNONYMS.items() if not is_ours(name)}
     assert synonyms == {
-        name: kafka.broker_name for name, kafka in theirs.items() if kafka.broker_name != "null"
+        name: kafka.broker_name for name, kafka in expected.items() if kafka.broker_name != "null"
     }
 
 
 def test_group_settings_are_kafkas() -> None:
-    theirs = definitions(GROUP_CLASS)
-    assert set(public(GROUP)) == set(theirs)
-    assert differences(public(GROUP), theirs) == []
+    expected = definitions(GROUP_CLASS)
+    assert set(public(GROUP)) == set(expected)
+    assert differences(public(GROUP), expected) == []
 
 
 def test_broker_settings_are_kafkas_and_none_is_unknown() -> None:
-    theirs = definitions(BROKER_CLASS)
+    expected = definitions(BROKER_CLASS)
     ours = {name: setting for name, setting in public(BROKER).items() if name not in OF_OLD_KAFKA}
-    assert set(ours) <= set(theirs)
-    assert set(theirs) <= {*BROKER, *UNUSED}
-    assert differences(ours, theirs) == []
+    assert set(ours) <= set(expected)
+    assert set(expected) <= {*BROKER, *UNUSED}
+    assert differences(ours, expected) == []
 
 
 def test_broker_settings_change_when_kafkas_do() -> None:
-    theirs = definitions(BROKER_CLASS)
+    expected = definitions(BROKER_CLASS)
     settings = {**UNUSED, **BROKER}
     wrong = {
         name: MODES[settings[name].mode]
-        for name, kafka in theirs.items()
+        for name, kafka in expected.items()
         if MODES[settings[name].mode] != kafka.mode and not settings[name].sensitive
     }
     assert wrong == dict.fromkeys(FIXED_WHILE_RUNNING, "read-only")

@@ -66,9 +66,9 @@ def test_errors_are_reported_with_their_line(
     tmp_path: Path, wrong: str, instead: str, line: int, text: str
 ) -> None:
     assert wrong in ORDERS
-    said = complaint(tmp_path, ORDERS.replace(wrong, instead, 1))
-    assert f"orders.yml, line {line}: " in said
-    assert text in said
+    message = complaint(tmp_path, ORDERS.replace(wrong, instead, 1))
+    assert f"orders.yml, line {line}: " in message
+    assert text in message
 
 
 def test_missing_or_invalid_yaml_file_is_reported(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_aliases_and_large_files_are_refused_before_they_are_expanded(tmp_path: 
 
 
 def test_a_secret_is_refused_in_a_field_that_is_shown(tmp_path: Path) -> None:
-    said = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
-    assert "line 4: ${env:TOPIC} is in a field that appears in logs" in said
+    message = complaint(tmp_path, ORDERS.replace("topic: shop.orders", "topic: '${env:TOPIC}'"))
+    assert "line 4: ${env:TOPIC} is in a field that appears in logs" in message
 
 
 def test_secrets_are_resolved_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

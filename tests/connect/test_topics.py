@@ -123,12 +123,12 @@ def test_invalid_transform_is_reported_before_anything_runs(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, transform: str, text: str
 ) -> None:
     source = broker.create_topic()
-    said = f"""
+    document = f"""
 name: wrong
 from: {{topic: {{topic: {source}, schema: "id BIGINT, name STRING"}}}}
 transforms: [{{{transform}}}]
 to: {{topic: {{topic: {source}}}}}
 """
     with pytest.raises(PipelineError) as caught:
-        run_once(connector(tmp_path, said, broker.bootstrap_servers), spark)
+        run_once(connector(tmp_path, document, broker.bootstrap_servers), spark)
     assert text in str(caught.value)

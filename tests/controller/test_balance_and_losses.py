@@ -63,8 +63,8 @@ def test_election_of_an_out_of_sync_replica_is_reported() -> None:
     assert told(image, fence(image, 1, policy)) == [("orders-0", 2)]
     clean = fence(image, 1, POLICY)
     assert told(image, clean) == []
-    gone = after(image, clean)
-    assert told(gone, unfence(gone, 1, POLICY)) == []
+    image_after = after(image, clean)
+    assert told(image_after, unfence(image_after, 1, POLICY)) == []
 
 
 def test_leader_that_lost_records_and_was_reelected_in_one_step_is_reported() -> None:
@@ -72,8 +72,8 @@ def test_leader_that_lost_records_and_was_reelected_in_one_step_is_reported() ->
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     assert told(image, register(image, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
     assert told(image, register(image, Registration(1, clean=True), POLICY)) == []
-    gone = after(image, fence(image, 1, POLICY))
-    assert told(gone, register(gone, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
+    image_after = after(image, fence(image, 1, POLICY))
+    assert told(image_after, register(image_after, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
 
 
 def test_the_only_replica_that_comes_back_is_no_election() -> None:
@@ -83,9 +83,9 @@ def test_the_only_replica_that_comes_back_is_no_election() -> None:
 
 def test_requested_elections_and_lost_disks_are_reported() -> None:
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
-    gone = after(image, fence(image, 1, POLICY))
-    asked = elect_leaders(gone, None, Election.UNCLEAN, POLICY)
-    assert told(gone, asked) == [("orders-0", 2)]
+    image_after = after(image, fence(image, 1, POLICY))
+    result = elect_leaders(image_after, None, Election.UNCLEAN, POLICY)
+    assert told(image_after, result) == [("orders-0", 2)]
     partitions = {(image.topics["orders"].topic_id, 0)}
     lost = lose_replicas(image, 1, partitions, ControllerPolicy(unclean_leader_election=True))
     assert told(image, lost) == [("orders-0", 2)]

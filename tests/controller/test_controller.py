@@ -43,28 +43,28 @@ def test_a_controller_begins_an_epoch_of_its_own() -> None:
 
 def test_callbacks_hear_of_every_change_in_order_before_the_caller_does() -> None:
     async def main() -> None:
-        heard: list[tuple[int, list[Delta]]] = []
+        received: list[tuple[int, list[Delta]]] = []
         controller = Controller(MemoryMetadataStore(), 1)
         await controller.start()
-        controller.on_commit.append(lambda image, deltas: heard.append((image.features["count"], deltas)))
+        controller.on_commit.append(lambda image, deltas: received.append((image.features["count"], deltas)))
         await controller.submit(count_up)
-        assert heard == [(1, [FeatureFinalized("count", 1)])]
+        assert received == [(1, [FeatureFinalized("count", 1)])]
 
     asyncio.run(main())
 
 
 def test_a_callback_that_fails_does_not_keep_the_others_from_hearing() -> None:
     async def main() -> None:
-        heard: list[MetadataImage] = []
+        received: list[MetadataImage] = []
 
         def fail(image: MetadataImage, deltas: list[Delta]) -> None:
             raise RuntimeError("broken")
 
         controller = Controller(MemoryMetadataStore(), 1)
         await controller.start()
-        controller.on_commit += [fail, lambda image, deltas: heard.append(image)]
+        controller.on_commit += [fail, lambda image, deltas: received.append(image)]
         assert await controller.submit(count_up) == 1
-        assert heard == [controller.image]
+        assert received == [controller.image]
 
     asyncio.run(main())
 

@@ -45,13 +45,13 @@ def test_a_broker_that_stays_away_loses_its_replicas_to_those_that_hold_few() ->
 
 def test_time_counts_from_the_last_run() -> None:
     image = with_topic(cluster_of(4), "t", on(1, 2))
-    gone = without(image, 2)
+    image_after = without(image, 2)
     healing = Healing()
-    healing.review(gone, REPLACE, 0.0)
+    healing.review(image_after, REPLACE, 0.0)
     healing.review(image, REPLACE, 50.0)
-    healing.review(gone, REPLACE, 55.0)
-    assert healing.review(gone, REPLACE, 100.0) == {}
-    assert set(healing.review(gone, REPLACE, 115.0)) == {tp(0)}
+    healing.review(image_after, REPLACE, 55.0)
+    assert healing.review(image_after, REPLACE, 100.0) == {}
+    assert set(healing.review(image_after, REPLACE, 115.0)) == {tp(0)}
 
 
 def test_nothing_is_replaced_while_more_than_a_third_of_the_brokers_is_away() -> None:

@@ -86,8 +86,8 @@ def test_snapshots_and_differences_have_the_mirrors() -> None:
 
 def test_mirror_is_deleted_with_its_topic() -> None:
     image = mirrored()
-    gone = after(image, delete_topics(image, [image.topics["t"].topic_id]))
-    assert not gone.mirrors
+    image_after = after(image, delete_topics(image, [image.topics["t"].topic_id]))
+    assert not image_after.mirrors
 
 
 @pytest.mark.parametrize(

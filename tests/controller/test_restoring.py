@@ -36,8 +36,8 @@ def test_topics_are_sorted_by_outcome() -> None:
     topics = sort_topics(image, stored(image, adopted, older), set())
     assert (topics.restored, topics.adopted) == (("orders",), ("found",))
     assert (topics.empty, topics.unnamed, topics.deleted) == (("tables",), (older,), ())
-    gone = sort_topics(image, [], {image.topics["orders"].topic_id})
-    assert (gone.deleted, gone.restored, gone.empty) == (("orders",), (), ("tables",))
+    image_after = sort_topics(image, [], {image.topics["orders"].topic_id})
+    assert (image_after.deleted, image_after.restored, image_after.empty) == (("orders",), (), ("tables",))
 
 
 def test_ids_stay_epochs_increase_and_no_replica_is_in_sync() -> None:

@@ -71,10 +71,10 @@ def ask(
     host: AnsweringPeers, question: Asked, retry: Retry, *, advance_ms: int = 0
 ) -> list[str | KafkaError]:
     """What the asker has heard after so much time."""
-    heard: list[str | KafkaError] = []
+    received: list[str | KafkaError] = []
 
     async def run() -> None:
-        Channel(HERE, cast(Peers, host), host.clock, host.clock).ask(question, heard.append, retry)
+        Channel(HERE, cast(Peers, host), host.clock, host.clock).ask(question, received.append, retry)
         for _ in range(5):
             await asyncio.sleep(0)
         host.clock.advance(advance_ms)
@@ -82,7 +82,7 @@ def ask(
             await asyncio.sleep(0)
 
     asyncio.run(run())
-    return heard
+    return received
 
 
 FIVE_TIMES = Retry(first_pause=0.1, growth=2.0, attempts=5)
@@ -135,8 +135,8 @@ def test_cancelled_request_is_not_retried() -> None:
 def test_unknown_leader_is_looked_up_again() -> None:
     for leader in (NO_LEADER, AWAY):
         question = Asked(leader=leader)
-        (heard,) = ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000)
-        assert isinstance(heard, KafkaError)
+        (received,) = ask(AnsweringPeers(), question, FIVE_TIMES, advance_ms=60_000)
+        assert isinstance(received, KafkaError)
         assert question.attempts == 5
 
 
@@ -145,9 +145,9 @@ def test_a_peer_that_fails_in_any_way_is_an_answer() -> None:
         (KafkaError(ErrorCode.INVALID_REQUEST), ErrorCode.INVALID_REQUEST),
         (ValueError("no such field"), ErrorCode.NETWORK_EXCEPTION),
     ):
-        (heard,) = ask(AnsweringPeers(failure), Asked(leader=ELSEWHERE), Retry(attempts=1))
-        assert isinstance(heard, KafkaError)
-        assert heard.code is code
+        (received,) = ask(AnsweringPeers(failure), Asked(leader=ELSEWHERE), Retry(attempts=1))
+        assert isinstance(received, KafkaError)
+        assert received.code is code
 
 
 def test_missing_topics_are_created_before_clients_are_asked() -> None:

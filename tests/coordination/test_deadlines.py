@@ -85,24 +85,24 @@ def test_a_cancelled_deadline_is_not_reached(
 
 
 def test_expired_deadline_may_set_new_ones(clock: CountingClock) -> None:
-    heard: list[int] = []
+    received: list[int] = []
 
     def again(number: int) -> None:
-        heard.append(number)
+        received.append(number)
         if number < 3:
             numbered.set(number + 1, 10)
 
     numbered = Deadlines(clock, clock, again)
     numbered.set(1, 10)
     clock.advance(100)
-    assert heard == [1, 2, 3]
+    assert received == [1, 2, 3]
 
 
 def test_a_failure_at_one_deadline_does_not_keep_the_others_from_being_reached(clock: ManualClock) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     def fail_once(key: str) -> None:
-        heard.append(key)
+        received.append(key)
         if key == "broken":
             raise ValueError("a mistake of ours")
 
@@ -113,10 +113,10 @@ def test_a_failure_at_one_deadline_does_not_keep_the_others_from_being_reached(c
     with pytest.raises(ValueError):
         clock.advance(10)
     clock.advance(1)
-    assert heard == ["broken", "second", "third"]
+    assert received == ["broken", "second", "third"]
 
     clock.advance(10)
-    assert heard[3:] == ["later"]
+    assert received[3:] == ["later"]
 
 
 @given(
@@ -129,8 +129,8 @@ def test_deadlines_equal_those_of_a_naive_list(
     steps: list[tuple[str, int | None, int]],
 ) -> None:
     clock = ManualClock()
-    heard: list[str] = []
-    deadlines = Deadlines(clock, clock, heard.append)
+    received: list[str] = []
+    deadlines = Deadlines(clock, clock, received.append)
     due: dict[str, int] = {}
     now = 0
     for key, delay, pause in steps:
@@ -143,7 +143,7 @@ def test_deadlines_equal_those_of_a_naive_list(
         for _ in range(pause):
             now += 1
             clock.advance(1)
-            for one in heard:
+            for one in received:
                 assert due.pop(one) <= now + 1, "too early; a millisecond of slack is allowed"
-            heard.clear()
-            assert all(moment > now for moment in due.values()), "too late"
+            received.clear()
+            assert all(timestamp > now for timestamp in due.values()), "too late"

@@ -138,10 +138,10 @@ def as_row(event: AlarmEvent) -> dict[str, Any]:
 
 
 def checks_of_alarms(
-    written: ExpectedCounts, rules: list[AlarmRule], heard: list[AlarmEvent], topic: list[AlarmEvent]
+    written: ExpectedCounts, rules: list[AlarmRule], received: list[AlarmEvent], topic: list[AlarmEvent]
 ) -> list[Check]:
     last = {event.id: as_row(event) for event in topic}
-    return alarm_checks(written, rules, INCIDENTS, heard, last.values())
+    return alarm_checks(written, rules, INCIDENTS, received, last.values())
 
 
 def events_of(written: ExpectedCounts, rules: list[AlarmRule]) -> list[AlarmEvent]:
@@ -195,13 +195,13 @@ def test_events_are_not_expected_without_time_for_them(rules: list[AlarmRule]) -
 
 
 def test_summary_reports_errors_as_text(written: ExpectedCounts) -> None:
-    said = io.StringIO()
-    console = Console(file=said, width=120)
+    output = io.StringIO()
+    console = Console(file=output, width=120)
     results = right_results(written)
     results["activity.traffic"]["0"]["count"] += 1
     checks = all_counts(written, results, written.broken)
     summarize(console, checks, Screen(console, 60, 0.0), 6_000, {"traffic": 3})
-    assert "1 of 7 checks failed:" in said.getvalue()
-    assert "activity: events by kind and minute: view at" in said.getvalue()
-    assert "traffic left out 3 rows that came after their windows were closed." in said.getvalue()
-    assert "exactly once" not in said.getvalue()
+    assert "1 of 7 checks failed:" in output.getvalue()
+    assert "activity: events by kind and minute: view at" in output.getvalue()
+    assert "traffic left out 3 rows that came after their windows were closed." in output.getvalue()
+    assert "exactly once" not in output.getvalue()

@@ -13,9 +13,12 @@ from examples.demo.console_process import ConsoleProcess
 
 
 def test_console_prints_its_address_and_ends_with_the_demo(tmp_path: Path) -> None:
-    told: queue.Queue[str] = queue.Queue()
-    with EmbeddedBroker() as broker, ConsoleProcess(broker.bootstrap_servers, tmp_path, told.put) as console:
-        sentence = told.get(timeout=60)
+    lines: queue.Queue[str] = queue.Queue()
+    with (
+        EmbeddedBroker() as broker,
+        ConsoleProcess(broker.bootstrap_servers, tmp_path, lines.put) as console,
+    ):
+        sentence = lines.get(timeout=60)
         address = sentence.rpartition(" ")[2]
         page = urllib.request.urlopen(f"{address}/c/default/pipelines", timeout=30).read()
         assert b"No pipeline has reported" in page
@@ -32,7 +35,7 @@ def test_another_port_is_taken_if_the_usual_one_is_in_use(monkeypatch: pytest.Mo
 
 
 def test_demo_reports_the_missing_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     monkeypatch.setattr(console_process, "NEEDED", ("no_such_module_as_this",))
-    with ConsoleProcess("127.0.0.1:1", tmp_path, told.append):
-        assert "barnabas[console]" in told[0]
+    with ConsoleProcess("127.0.0.1:1", tmp_path, lines.append):
+        assert "barnabas[console]" in lines[0]

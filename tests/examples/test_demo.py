@@ -29,9 +29,9 @@ def test_a_length_that_is_none_is_refused_at_once(
 ) -> None:
     monkeypatch.setenv("DEMO_SECONDS", seconds)
     assert demo.main() == 2
-    said = capsys.readouterr().out
-    assert said.startswith(f"Error: not a valid duration: DEMO_SECONDS={seconds}")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().out
+    assert output.startswith(f"Error: not a valid duration: DEMO_SECONDS={seconds}")
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(("right", "code"), [(True, 0), (False, 1)])
@@ -49,11 +49,11 @@ def test_exit_code_reports_whether_all_results_were_exact(
 @pytest.mark.timeout(TIMEOUT + 60)
 def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) -> None:
     process = _start(tmp_path, "3")
-    said, _ = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, said
-    assert "Every event was counted exactly once, by each pipeline." in said
-    assert "6,000 events written" in said
-    assert "Traceback" not in said
+    output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, output
+    assert "Every event was counted exactly once, by each pipeline." in output
+    assert "6,000 events written" in output
+    assert "Traceback" not in output
     assert _left_in(tmp_path) == []
 
 
@@ -62,13 +62,13 @@ def test_every_event_is_counted_once_and_nothing_is_left_behind(tmp_path: Path) 
 def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
     process = _start(tmp_path, "600")
     assert process.stdout is not None
-    said = []
+    output = []
     for line in process.stdout:
-        said.append(line)
+        output.append(line)
         if "planning" in line:
             break
     else:
-        raise AssertionError(f"it ended with {process.wait()}: {''.join(said)}")
+        raise AssertionError(f"it ended with {process.wait()}: {''.join(output)}")
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130, rest

@@ -84,7 +84,7 @@ def test_an_example_runs(
 ) -> None:
     with EmbeddedBroker(GUARDED, registry="registry" in code) as broker:
         names = prepared(code, broker.bootstrap_servers)
-        given = [names[name] for name in names if name == "consumer"]
+        consumers = [names[name] for name in names if name == "consumer"]
         code = code.replace("localhost:9092", broker.bootstrap_servers)
         if "registry" in code:
             code = code.replace("http://localhost:8081", broker.registry_url)
@@ -98,7 +98,7 @@ def test_an_example_runs(
         for name, function in names.items():
             if name.startswith("test_"):
                 function(request.getfixturevalue("barnabas"), request.getfixturevalue("barnabas_topic"))
-        for consumer in given:
+        for consumer in consumers:
             consumer.close()
     printed = capsys.readouterr().out
     if "print(record.partition" in code:

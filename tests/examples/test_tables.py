@@ -74,13 +74,13 @@ def test_the_tables_fit_the_terminal_without_a_broken_line(width: int, height: i
 
 
 def test_alarms_and_steps_are_lines_without_a_terminal() -> None:
-    said = io.StringIO()
-    screen = Screen(Console(file=said, width=100), 60, 0.0)
+    output = io.StringIO()
+    screen = Screen(Console(file=output, width=100), 60, 0.0)
     with screen:
         screen.say("planning activity")
         screen.hear(_alarms()[:1])
         screen.show(120_000, _results(), [])
-    assert "planning activity" in said.getvalue()
-    assert "\x1b" not in said.getvalue()
-    assert "alarm at 10:00: failing requests of catalogue fired" in said.getvalue()
-    assert "120,000 events written, 90,000 of the shop counted, 1 alarm fired" in said.getvalue()
+    assert "planning activity" in output.getvalue()
+    assert "\x1b" not in output.getvalue()
+    assert "alarm at 10:00: failing requests of catalogue fired" in output.getvalue()
+    assert "120,000 events written, 90,000 of the shop counted, 1 alarm fired" in output.getvalue()

@@ -30,7 +30,7 @@ class NoValueError(Exception):
 
 
 def record_of(
-    key: bytes | None, value: bytes | None, headers: Any, moment: int, place: tuple[int, int]
+    key: bytes | None, value: bytes | None, headers: Any, timestamp: int, place: tuple[int, int]
 ) -> Any:
     found: dict[str, Any] = {"partition": place[0], "offset": place[1]}
     for name, data in (("key", key), ("value", value)):
@@ -40,8 +40,8 @@ def record_of(
     found["headers"] = {
         name: None if text is None else text.decode("utf-8", "replace") for name, text in headers
     }
-    if moment != -1:
-        found |= {"timestampMs": moment, "timestamp": Timestamp(moment * 1_000_000)}
+    if timestamp != -1:
+        found |= {"timestampMs": timestamp, "timestamp": Timestamp(timestamp * 1_000_000)}
     return {"record": found, **found}
 
 
@@ -145,55 +145,55 @@ _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 _SUMS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
-def _call(function: str, given: list[Any]) -> Any:
+def _call(function: str, values: list[Any]) -> Any:
     if function == "==":
-        return same(*given)
+        return same(*values)
     if function == "!=":
-        return not same(*given)
+        return not same(*values)
     if function == "in":
-        _check(isinstance(given[1], (list, dict)))
-        return any(same(given[0], item) for item in given[1])
+        _check(isinstance(values[1], (list, dict)))
+        return any(same(values[0], item) for item in values[1])
     if function in _ORDER:
-        fits = all(map(_is_number, given)) or (type(given[0]) is type(given[1]) and _is_ordered(given[0]))
+        fits = all(map(_is_number, values)) or (type(values[0]) is type(values[1]) and _is_ordered(values[0]))
         _check(fits)
-        return _ORDER[function](*given)
+        return _ORDER[function](*values)
     if function == "!":
-        _check(isinstance(given[0], bool))
-        return not given[0]
+        _check(isinstance(values[0], bool))
+        return not values[0]
     if function in _SUMS or function == "negate":
-        return _sum(function, given)
-    return _function(function, given)
+        return _sum(function, values)
+    return _function(function, values)
 
 
 def _is_ordered(value: Any) -> bool:
     return isinstance(value, (str, bool, Timestamp))
 
 
-def _sum(function: str, given: list[Any]) -> Any:
+def _sum(function: str, values: list[Any]) -> Any:
     if function == "negate":
-        _check(_is_number(given[0]))
-        found = -given[0]
+        _check(_is_number(values[0]))
+        found = -values[0]
     else:
-        _check(type(given[0]) is type(given[1]))
-        if isinstance(given[0], (str, list)) and function == "+":
-            return given[0] + given[1]
-        _check(_is_number(given[0]))
-        found = _SUMS[function](*given)
+        _check(type(values[0]) is type(values[1]))
+        if isinstance(values[0], (str, list)) and function == "+":
+            return values[0] + values[1]
+        _check(_is_number(values[0]))
+        found = _SUMS[function](*values)
     _check(not isinstance(found, int) or -(1 << 63) <= found < 1 << 63)
     return found
 
 
-def _function(function: str, given: list[Any]) -> Any:
+def _function(function: str, values: list[Any]) -> Any:
     if function == "size":
-        _check(isinstance(given[0], (str, list, dict)))
-        return len(given[0])
-    _check(all(isinstance(value, str) for value in given))
+        _check(isinstance(values[0], (str, list, dict)))
+        return len(values[0])
+    _check(all(isinstance(value, str) for value in values))
     if function == "timestamp":
-        return parse_timestamp(given[0])
+        return parse_timestamp(values[0])
     if function == "duration":
-        return parse_duration(given[0])
+        return parse_duration(values[0])
     if function == "contains":
-        return given[1] in given[0]
+        return values[1] in values[0]
     if function == "matches":
-        return re2.search(given[1], given[0]) is not None
-    return getattr(given[0], function.lower())(given[1])
+        return re2.search(values[1], values[0]) is not None
+    return getattr(values[0], function.lower())(values[1])

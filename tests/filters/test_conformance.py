@@ -107,8 +107,8 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _value(given: dict[str, Any]) -> Any:
-    ((kind, value),) = given.items()
+def _value(values: dict[str, Any]) -> Any:
+    ((kind, value),) = values.items()
     if kind == "int64Value":
         return int(value)
     if kind == "doubleValue":

@@ -34,17 +34,17 @@ def main() -> int:
         "--stage", choices=(BEFORE, AFTER), help="only before or after the client has authenticated"
     )
     parser.add_argument("--port", choices=(*PORTS, "all"), help="a port of HTTP, syslog or statsd instead")
-    asked = parser.parse_args()
-    if asked.port is not None:
-        return _fuzz_ports(PORTS if asked.port == "all" else (asked.port,), asked)
-    variants = chosen(asked.listener, asked.stage)
+    arguments = parser.parse_args()
+    if arguments.port is not None:
+        return _fuzz_ports(PORTS if arguments.port == "all" else (arguments.port,), arguments)
+    variants = chosen(arguments.listener, arguments.stage)
     if not variants:
         parser.error("on plaintext nobody authenticates: there is nothing before that")
-    _print(f"seed {asked.seed}: {', '.join(map(str, variants))}")
-    run = Run(asked.seed, asked.corpus, _print, variants)
-    run.progress = _Progress(asked.frames, run.findings).tell
+    _print(f"seed {arguments.seed}: {', '.join(map(str, variants))}")
+    run = Run(arguments.seed, arguments.corpus, _print, variants)
+    run.progress = _Progress(arguments.frames, run.findings).tell
     try:
-        run.run(asked.frames, asked.minutes * 60, replay=not asked.no_replay)
+        run.run(arguments.frames, arguments.minutes * 60, replay=not arguments.no_replay)
     except KeyboardInterrupt:
         _print("interrupted")
     finally:
@@ -54,9 +54,11 @@ def main() -> int:
     return 1 if run.findings.failures else 0
 
 
-def _fuzz_ports(ports: Sequence[str], asked: argparse.Namespace) -> int:
-    _print(f"seed {asked.seed}")
-    found = [PortRun(port, asked.seed, _print).run(asked.frames, asked.minutes * 60) for port in ports]
+def _fuzz_ports(ports: Sequence[str], arguments: argparse.Namespace) -> int:
+    _print(f"seed {arguments.seed}")
+    found = [
+        PortRun(port, arguments.seed, _print).run(arguments.frames, arguments.minutes * 60) for port in ports
+    ]
     for findings in found:
         sys.stdout.writelines(f"{line}\n" for line in findings.summary())
     return 1 if any(findings.failures for findings in found) else 0

@@ -108,8 +108,8 @@ class Batches:
             return self._with_extreme_header(source, world)
         if how < 0.97:
             return source.choice(self._hostile)
-        whole = source.choice(self._good)
-        return whole[: source.randrange(len(whole))]
+        complete = source.choice(self._good)
+        return complete[: source.randrange(len(complete))]
 
     def _with_extreme_header(self, source: Random, world: World) -> bytes:
         batch = source.choice(self._good)

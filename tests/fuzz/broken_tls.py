@@ -53,8 +53,8 @@ class Vandal:
             return b""
 
     def _damage(self, data: bytes) -> bytes:
-        whole = struct.pack(">i", len(data)) + data
-        return damaged(whole, [whole], self._source)[4:]
+        complete = struct.pack(">i", len(data)) + data
+        return damaged(complete, [complete], self._source)[4:]
 
     # -- without a handshake ------------------------------------------------------------------------
 
@@ -105,15 +105,15 @@ class Vandal:
     def _damaged_conversation(self, target: Target, client: socket.socket) -> bytes:
         """A handshake of which one flight is damaged, or a sound one with damaged records behind it."""
         tls = _Client(self._source.choice(_CONTEXTS))
-        broken, sent, heard = self._source.randint(1, FLIGHTS), [], b""
+        broken, sent, received = self._source.randint(1, FLIGHTS), [], b""
         for number in range(1, FLIGHTS):
-            flight = tls.next_flight(heard)
+            flight = tls.next_flight(received)
             sent.append(self._damage(flight) if number == broken and flight else flight)
             _send(client, sent[-1])
             if tls.is_done:
                 break
-            heard = target.hear(client) or b""
-            if not heard:
+            received = target.hear(client) or b""
+            if not received:
                 return b"".join(sent)
         sent.append(self._damaged_data(tls))
         _send(client, sent[-1])
@@ -122,11 +122,11 @@ class Vandal:
 
     def _update_keys(self, target: Target, client: socket.socket) -> bytes:
         """New keys again and again, alone or with a little data between them."""
-        tls, heard = _Client(self._telling), b""
+        tls, received = _Client(self._telling), b""
         while not tls.is_done:
-            _send(client, tls.next_flight(heard))
-            heard = (target.hear(client) or b"") if not tls.is_done else b""
-            if not tls.is_done and not heard:
+            _send(client, tls.next_flight(received))
+            received = (target.hear(client) or b"") if not tls.is_done else b""
+            if not tls.is_done and not received:
                 return b""
         writer = Writer.from_secrets(Path(self._secrets.name))
         os.truncate(self._secrets.name, 0)
@@ -159,8 +159,8 @@ class _Client:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
         self.is_done = False
 
-    def next_flight(self, heard: bytes) -> bytes:
-        self._incoming.write(heard)
+    def next_flight(self, received: bytes) -> bytes:
+        self._incoming.write(received)
         try:
             self._tls.do_handshake()
             self.is_done = True

@@ -63,15 +63,15 @@ class Target:
 
     def __init__(self, *arguments: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="barnabas-fuzz-")
-        ours, theirs = socket.socketpair()
+        ours, remote = socket.socketpair()
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.target", self._folder, str(theirs.fileno()), *arguments],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-m", "tests.fuzz.target", self._folder, str(remote.fileno()), *arguments],
+            pass_fds=[remote.fileno()],
             env=environment,
             cwd=ROOT,
         )
-        theirs.close()
+        remote.close()
         self._control = ours
         self._control.settimeout(START_SECONDS)
         self._ports: dict[str, int] = json.loads(self._line())

@@ -83,10 +83,10 @@ class Run:
         self._generator = Generator(self._source, self._world, Batches(self._source, int(time.time() * 1000)))
         self._unauthenticated = Unauthenticated(self._source, self._generator)
         self._vandal = Vandal(self._source, self._new_frame)
-        turns = [variant for variant in variants for _ in range(TURNS[variant])]
-        self._source.shuffle(turns)
+        iterations = [variant for variant in variants for _ in range(TURNS[variant])]
+        self._source.shuffle(iterations)
         self._names = set(map(str, variants))
-        self._turns = cycle(turns)
+        self._turns = cycle(iterations)
         self._variant = variants[0]
         self._folder = folder
         self._start = start

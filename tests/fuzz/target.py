@@ -117,17 +117,17 @@ class Control:
         self._channel = channel
 
     def serve(self) -> None:
-        asked = self._channel.recv(64)
-        if not asked:
+        command = self._channel.recv(64)
+        if not command:
             os._exit(0)  # the fuzzer has gone
-        if asked == b"ping\n":
+        if command == b"ping\n":
             # What a thread does for a TLS handshake is told to the loop later.
             handshakes = len(self._broker.sockets.tls.handshakes._in_threads)
             waiting = len(asyncio.get_running_loop()._ready) + handshakes  # type: ignore[attr-defined]
             tasks = len(self._broker.dispatcher._tasks)
             self._channel.sendall(b'{"waiting": %d, "tasks": %d}\n' % (waiting, tasks))
             return
-        if asked == b"reset\n":
+        if command == b"reset\n":
             with open("/proc/self/clear_refs", "w") as clear:
                 clear.write("5")
         self._channel.sendall(json.dumps(self._stats()).encode() + b"\n")

@@ -60,9 +60,9 @@ class Watched:
         while soon:
             self._time(soon.pop(0))
 
-    def _time(self, turn: Callable[[], None]) -> None:
+    def _time(self, iteration: Callable[[], None]) -> None:
         began = time.process_time()  # on a busy machine others have turns, too
-        turn()
+        iteration()
         self.turns.append(time.process_time() - began)
 
     def create_topics(self, topics: dict[str, int]) -> list[str]:

@@ -146,9 +146,9 @@ class Simulation:
         return answer
 
     def heartbeat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
-        heard = Codes()
-        self.coordinator.heartbeat(HeartbeatRequest(GROUP, generation, member, instance), heard)
-        (error,) = heard
+        received = Codes()
+        self.coordinator.heartbeat(HeartbeatRequest(GROUP, generation, member, instance), received)
+        (error,) = received
         return error
 
     def leave(self, *members: str) -> list[ErrorCode]:
@@ -163,21 +163,21 @@ class Simulation:
         self, offset: int, member: str = "", generation: int = -1, tp: TopicPartition | None = None
     ) -> ErrorCode | None:
         """The outcome; None while it is not safe."""
-        heard = Codes()
+        received = Codes()
         committed = Committed(offset, -1, "", self.clock.now_ms())
 
         def handle(shard: GroupShard) -> CoordinatorResult[None]:
             shard.check_commit(GROUP, Committer(member, None, generation))
             return shard.commit(GROUP, [(tp or TopicPartition("orders", 0), committed)])
 
-        self.coordinator.write(GROUP, handle, heard, errors=commit_error, is_batched=True)
+        self.coordinator.write(GROUP, handle, received, errors=commit_error, is_batched=True)
         self.machine.run_soon()
-        return heard[0] if heard else None
+        return received[0] if received else None
 
     def delete(self, group: str = GROUP) -> ErrorCode:
-        heard = Codes()
-        self.coordinator.write(group, lambda shard: shard.delete_group(group), heard)
-        return heard[0]
+        received = Codes()
+        self.coordinator.write(group, lambda shard: shard.delete_group(group), received)
+        return received[0]
 
     # -- looking ------------------------------------------------------------------------------------
 

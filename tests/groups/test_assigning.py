@@ -45,11 +45,11 @@ class Slowly:
 
     def rest(self) -> int:
         """Take all turns that are left: how many were they?"""
-        turns = 0
+        iterations = 0
         while self._machine.soon:
             self.turn()
-            turns += 1
-        return turns
+            iterations += 1
+        return iterations
 
 
 @pytest.fixture

@@ -41,32 +41,32 @@ def joined_member(simulation: Simulation, *topics: str) -> str:
 def commit_in_transaction(
     simulation: Simulation, offset: int, producer: ProducerIdAndEpoch = PRODUCER
 ) -> ErrorCode:
-    heard = Codes()
+    received = Codes()
     committed = Committed(offset, -1, "", simulation.clock.now_ms())
 
     def handle(shard: GroupShard) -> CoordinatorResult[None]:
         shard.check_commit(GROUP, Committer("", None, -1, in_transaction=True))
         return shard.commit(GROUP, [(TP, committed)])
 
-    simulation.coordinator.write(GROUP, handle, heard, errors=commit_error, producer=producer)
-    return heard[0]
+    simulation.coordinator.write(GROUP, handle, received, errors=commit_error, producer=producer)
+    return received[0]
 
 
 def end_transaction(
     simulation: Simulation, *, committed: bool, producer: ProducerIdAndEpoch = PRODUCER
 ) -> None:
-    heard: list[KafkaError | None] = []
+    received: list[KafkaError | None] = []
     marker = EndTransactionMarker(committed, 0)
-    simulation.coordinator.complete_transaction(0, producer, marker, heard.append)
-    assert heard == [None]
+    simulation.coordinator.complete_transaction(0, producer, marker, received.append)
+    assert received == [None]
 
 
-def commit_in_turn(simulation: Simulation, committed: Committed, heard: Codes) -> None:
+def commit_in_turn(simulation: Simulation, committed: Committed, received: Codes) -> None:
     """A commit that waits for the end of the turn."""
     simulation.coordinator.write(
         GROUP,
         lambda shard: shard.commit(GROUP, [(TP, committed)]),
-        heard,
+        received,
         errors=commit_error,
         is_batched=True,
     )
@@ -232,35 +232,35 @@ def test_a_commit_between_join_and_sync_has_to_wait(simulation: Simulation) -> N
 
 
 def test_a_commit_that_is_not_safe_in_time_is_not_acknowledged(simulation: Simulation) -> None:
-    heard = Codes()
+    received = Codes()
     simulation.machine.holding = True
-    commit_in_turn(simulation, Committed(5, -1, "", 0), heard)
+    commit_in_turn(simulation, Committed(5, -1, "", 0), received)
     simulation.machine.run_soon()
-    assert heard == []
+    assert received == []
     simulation.clock.advance(10_001)
-    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert received == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     simulation.machine.release()
-    assert heard == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert received == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 def test_commits_of_one_iteration_share_a_batch(simulation: Simulation) -> None:
-    heard = Codes()
+    received = Codes()
     for number in range(5):
-        commit_in_turn(simulation, Committed(number, -1, "", 0), heard)
-    assert (heard, simulation.log.log_end_offset) == ([], 0)
+        commit_in_turn(simulation, Committed(number, -1, "", 0), received)
+    assert (received, simulation.log.log_end_offset) == ([], 0)
     simulation.machine.run_soon()
-    assert heard == [ErrorCode.NONE] * 5
+    assert received == [ErrorCode.NONE] * 5
     assert len(list(iterate_headers(content(simulation.log.read(0, 1 << 20, 5))))) == 1
     assert offset(simulation) == 4
     simulation.check_that_replay_equals_memory()
 
 
 def test_requests_of_the_same_iteration_see_the_commit(simulation: Simulation) -> None:
-    heard = Codes()
-    commit_in_turn(simulation, Committed(5, -1, "", 0), heard)
+    received = Codes()
+    commit_in_turn(simulation, Committed(5, -1, "", 0), received)
     seen: list[object] = []
     simulation.coordinator.read(GROUP, lambda shard: shard.committed(GROUP)[TP].offset, seen.append)
-    assert (heard, seen) == ([ErrorCode.NONE], [5])
+    assert (received, seen) == ([ErrorCode.NONE], [5])
 
 
 def test_a_join_answers_while_commits_wait_in_their_own_order(simulation: Simulation) -> None:

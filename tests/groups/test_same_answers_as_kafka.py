@@ -215,22 +215,22 @@ async def offsets(talk: Talk) -> None:
             OffsetFetchRequestTopics("orders", ids["orders"], [0, 2, 9]),
             OffsetFetchRequestTopics("nowhere", b"x" * 16, [0]),
         ]
-        asked = [
+        requested = [
             OffsetFetchRequestGroup("simple", topics=several),
             OffsetFetchRequestGroup("unknown", topics=several),
             OffsetFetchRequestGroup("simple", None, -1, None),
             OffsetFetchRequestGroup("simple", "member", 5, None),
             OffsetFetchRequestGroup("unknown", topics=None),
         ]
-        for one in asked:
+        for one in requested:
             await talk.ask(OffsetFetchRequest(groups=[one], require_stable=True), version)
-        await talk.ask(OffsetFetchRequest(groups=asked[:2]), version)
+        await talk.ask(OffsetFetchRequest(groups=requested[:2]), version)
 
 
 async def topic_ids(talk: Talk, *names: str) -> dict[str, bytes]:
     connection = await talk.open()
-    asked = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
-    answer = await connection.send(asked, 12)
+    requested = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
+    answer = await connection.send(requested, 12)
     return {topic.name: topic.topic_id for topic in answer.topics}
 
 
@@ -276,7 +276,7 @@ async def administration(talk: Talk) -> None:
     await talk.begin("listed", "stable", "none")
     await talk.ask(OffsetCommitRequest("listed", topics=[commits("orders", (0, 5))]), 8)
     joined = await talk.settle("stable")
-    mine = ("listed", "stable")
+    own = ("listed", "stable")
     for version in range(6):
         for states, types in (
             ([], []),
@@ -292,7 +292,7 @@ async def administration(talk: Talk) -> None:
                 continue
             connection = await talk.open()
             listed = await connection.send(ListGroupsRequest(states, types), version)
-            listed.groups = [group for group in listed.groups if group.group_id in mine]
+            listed.groups = [group for group in listed.groups if group.group_id in own]
             talk.heard.append((f"{states} {types} {version}", talk._comparable(listed)))
     for version in range(7):
         groups = ["listed", "stable", "none", ""]

@@ -49,8 +49,8 @@ async def everything_that_writes(talk: Talk) -> None:
     static = await talk.ask(join_request("static", instance="one", protocols={"a": b"1", "b": b"2"}), 9)
     await talk.sync("static", static, {static.member_id: b"mine"})
     await talk.ask(join_request("static", instance="one", protocols={"a": b"3", "b": b"4"}), 9)
-    gone = await talk.settle("empty")
-    await talk.ask(LeaveGroupRequest("empty", members=[MemberIdentity(gone.member_id)]), 5)
+    removed = await talk.settle("empty")
+    await talk.ask(LeaveGroupRequest("empty", members=[MemberIdentity(removed.member_id)]), 5)
 
 
 async def records_after(address: str) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def comparable(key: Any, value: bytes | None) -> Any:
 
 def test_the_records_are_the_same_byte_by_byte(tmp_path: Path) -> None:
     with ApacheKafka(tmp_path / "kafka", heap="256m", settings=SETTINGS) as kafka:
-        theirs = asyncio.run(records_after(kafka.bootstrap_servers))
+        expected = asyncio.run(records_after(kafka.bootstrap_servers))
     with EmbeddedBroker(settings=SETTINGS) as broker:
         ours = asyncio.run(records_after(broker.bootstrap_servers))
-    assert ours == theirs
+    assert ours == expected
     assert len(ours) == 7

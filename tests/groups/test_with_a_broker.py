@@ -107,9 +107,9 @@ def test_failed_group_deletion_returns_a_reason() -> None:
             assert codes["busy"] == ErrorCode.NON_EMPTY_GROUP
             assert codes["nobody"] == ErrorCode.GROUP_ID_NOT_FOUND
             assert codes["idle"] == (ErrorCode.NONE if version == 2 else ErrorCode.GROUP_ID_NOT_FOUND)
-        why = {one.group_id: one.error_message for one in answer.results}
-        assert why["nobody"] == "Group nobody not found."
-        assert why["busy"] == "Group busy has members. Stop them first."
+        reason = {one.group_id: one.error_message for one in answer.results}
+        assert reason["nobody"] == "Group nobody not found."
+        assert reason["busy"] == "Group busy has members. Stop them first."
         talk.close()
 
     with EmbeddedBroker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:

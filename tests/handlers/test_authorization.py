@@ -279,9 +279,9 @@ def test_topics_are_created_that_may_be(broker: EmbeddedBroker) -> None:
         answer = ask(broker, topics.CreateTopicsRequest(wanted, 10_000), 7)
     by_name = {topic.name: topic for topic in answer.topics}
     assert by_name["not-mine"].error_code == NO_TOPIC
-    mine = by_name["mine"]
-    assert (mine.error_code, mine.topic_config_error_code) == (ErrorCode.NONE, NO_TOPIC)
-    assert (mine.num_partitions, mine.replication_factor) == (-1, -1)
+    own = by_name["mine"]
+    assert (own.error_code, own.topic_config_error_code) == (ErrorCode.NONE, NO_TOPIC)
+    assert (own.num_partitions, own.replication_factor) == (-1, -1)
     assert "mine" in broker.broker.image.topics
     assert "not-mine" not in broker.broker.image.topics
 

@@ -52,8 +52,8 @@ def test_fenced_brokers_are_returned_only_on_request() -> None:
     client = Client(2)
     client.decide(lambda image: fence(image, 2, client.broker.policy))
     seen = []
-    for asked in (False, True):
-        request = DescribeClusterRequest(include_fenced_brokers=asked)
+    for requested in (False, True):
+        request = DescribeClusterRequest(include_fenced_brokers=requested)
         response = client.ask(cluster.describe_cluster, request, 2)
         seen.append([(broker.broker_id, broker.is_fenced) for broker in response.brokers])
     assert seen == [[(1, False)], [(1, False), (2, True)]]

@@ -154,12 +154,14 @@ def test_envelope_has_the_principal_of_the_client(cluster: Brokers, authorizer: 
 def test_envelope_must_contain_a_controller_request(cluster: Brokers) -> None:
     inner = wrap(creating("nested"), 7, ALICE)
     not_forwarded = wrap(HeartbeatRequest("g"), 4, ALICE)
-    whole = wrap(creating("broken"), 7, ALICE)
+    complete = wrap(creating("broken"), 7, ALICE)
     stranger = EnvelopeRequest(inner.request_data, b"\x00\x07", inner.client_host_address)
     nowhere = EnvelopeRequest(inner.request_data, inner.request_principal, b"abc")
     too_new = wrap(creating("too-new"), 7, ALICE)
     too_new.request_data = too_new.request_data[:2] + b"\x00\x63" + too_new.request_data[4:]
-    broken = EnvelopeRequest(whole.request_data[:-9], whole.request_principal, whole.client_host_address)
+    broken = EnvelopeRequest(
+        complete.request_data[:-9], complete.request_principal, complete.client_host_address
+    )
     expected = [
         (wrap(inner, 0, ALICE), ErrorCode.INVALID_REQUEST),
         (not_forwarded, ErrorCode.INVALID_REQUEST),

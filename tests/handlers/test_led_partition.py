@@ -20,17 +20,17 @@ def broker(*, found: Any = None, missing: ErrorCode = ErrorCode.NONE, is_known: 
 
 
 @pytest.mark.parametrize(
-    ("missing", "is_known", "told"),
+    ("missing", "is_known", "expected"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (ErrorCode.KAFKA_STORAGE_ERROR, True, ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_a_partition_that_is_not_here(missing: ErrorCode, is_known: bool, told: ErrorCode) -> None:
+def test_a_partition_that_is_not_here(missing: ErrorCode, is_known: bool, expected: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
         led_partition(broker(missing=missing, is_known=is_known), "orders", 0)
-    assert refused.value.code is told
+    assert refused.value.code is expected
 
 
 def test_a_partition_that_another_broker_leads() -> None:

@@ -132,41 +132,41 @@ def test_an_internal_topic_is_one_even_before_it_exists() -> None:
 def test_topics_can_be_requested_by_id(version: int) -> None:
     client = client_with("orders")
     topic_id, unknown = client.image.topics["orders"].topic_id, new_uuid()
-    asked = [
+    requested = [
         MetadataRequestTopic(topic_id=topic_id, name=None),
         MetadataRequestTopic(topic_id=unknown, name=None),
     ]
-    known, other = client.ask(metadata, MetadataRequest(topics=asked), version).topics
+    known, other = client.ask(metadata, MetadataRequest(topics=requested), version).topics
     assert (known.name, known.error_code, len(known.partitions)) == ("orders", 0, 1)
     assert (other.name, other.error_code, other.topic_id) == (None, ErrorCode.UNKNOWN_TOPIC_ID, unknown)
 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_before_version_12_are_an_invalid_request(version: int) -> None:
-    asked = [MetadataRequestTopic(topic_id=new_uuid(), name="orders")]
-    response = client_with("orders").ask(metadata, MetadataRequest(topics=asked), version)
+    requested = [MetadataRequestTopic(topic_id=new_uuid(), name="orders")]
+    response = client_with("orders").ask(metadata, MetadataRequest(topics=requested), version)
     assert errors_of(response) == {"orders": ErrorCode.INVALID_REQUEST}
 
 
 def test_neither_name_nor_id_is_an_invalid_request() -> None:
-    asked = [MetadataRequestTopic(name=None)]
-    (topic,) = client_with().ask(metadata, MetadataRequest(topics=asked), 12).topics
+    requested = [MetadataRequestTopic(name=None)]
+    (topic,) = client_with().ask(metadata, MetadataRequest(topics=requested), 12).topics
     assert topic.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_allowed_operations_are_returned_only_on_request(version: int) -> None:
     client = client_with("orders")
-    for asked in (False, True):
+    for requested in (False, True):
         request = MetadataRequest(
             topics=named("orders"),
-            include_topic_authorized_operations=asked,
-            include_cluster_authorized_operations=asked and version <= 10,
+            include_topic_authorized_operations=requested,
+            include_cluster_authorized_operations=requested and version <= 10,
         )
         response = client.ask(metadata, request, version)
-        assert response.topics[0].topic_authorized_operations == (3576 if asked else -(2**31))
-        told = 8096 if asked and version <= 10 else -(2**31)
-        assert response.cluster_authorized_operations == told
+        assert response.topics[0].topic_authorized_operations == (3576 if requested else -(2**31))
+        notified = 8096 if requested and version <= 10 else -(2**31)
+        assert response.cluster_authorized_operations == notified
 
 
 @pytest.mark.parametrize("version", VERSIONS)

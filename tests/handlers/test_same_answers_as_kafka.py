@@ -166,22 +166,22 @@ def deletions() -> Iterator[Question]:
     for version in range(1, 6):
         names = ["nope", f"v{version + 1}", "three", "three"]
         yield DeleteTopicsRequest(topic_names=names, timeout_ms=30_000), version
-    asked = [
+    requested = [
         DeleteTopicState("nope"),
         DeleteTopicState(None, UNKNOWN_ID),
         DeleteTopicState(None),
         DeleteTopicState("three", UNKNOWN_ID),
         DeleteTopicState("v7"),
     ]
-    yield DeleteTopicsRequest(topics=asked, timeout_ms=30_000), 6
+    yield DeleteTopicsRequest(topics=requested, timeout_ms=30_000), 6
 
 
 def test_barnabas_answers_as_apache_kafka_does(tmp_path: Path) -> None:
     questions = [*creations(), *growth(), *lookups(), *administration(), *deletions()]
     with ApacheKafka(tmp_path / "kafka", heap="256m") as kafka, EmbeddedBroker() as broker:
-        theirs = asyncio.run(answers(kafka.bootstrap_servers, questions))
+        expected = asyncio.run(answers(kafka.bootstrap_servers, questions))
         ours = asyncio.run(answers(broker.bootstrap_servers, questions))
-    for (request, version), their_answer, our_answer in zip(questions, theirs, ours, strict=True):
+    for (request, version), their_answer, our_answer in zip(questions, expected, ours, strict=True):
         assert our_answer == their_answer, f"{request!r} in version {version}"
 
 

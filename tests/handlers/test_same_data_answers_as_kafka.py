@@ -138,12 +138,12 @@ def read(
     limit: int = 1 << 20,
     **other: Any,
 ) -> Question:
-    whole = other.pop("max_bytes", 1 << 20)
+    complete = other.pop("max_bytes", 1 << 20)
     isolation = other.pop("isolation_level", 0)
     wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=limit, **other)
     named = FetchTopic(topic=topic, topic_id=ids.get(topic, b"y" * 16), partitions=[wanted])
     return FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=whole, isolation_level=isolation, topics=[named]
+        max_wait_ms=0, min_bytes=1, max_bytes=complete, isolation_level=isolation, topics=[named]
     ), version
 
 
@@ -236,11 +236,11 @@ def the_rest(ids: Ids) -> Iterator[Question]:
 def test_records_are_answered_as_apache_kafka_does(tmp_path: Path) -> None:
     settings = {"offsets.topic.num.partitions": "1"}
     with ApacheKafka(tmp_path / "kafka", heap="256m", settings=settings) as kafka, EmbeddedBroker() as broker:
-        theirs = asyncio.run(answers(kafka.bootstrap_servers))
+        expected = asyncio.run(answers(kafka.bootstrap_servers))
         ours = asyncio.run(answers(broker.bootstrap_servers))
     different = [
         f"{question}\n" + "\n".join(differences(their_answer, our_answer))
-        for (question, their_answer), (_, our_answer) in zip(theirs, ours, strict=True)
+        for (question, their_answer), (_, our_answer) in zip(expected, ours, strict=True)
         if our_answer != their_answer
     ]
     assert not different, "\n".join(different)
@@ -290,15 +290,15 @@ async def latest_offset_error(connection: BrokerConnection, topic: str, partitio
     return code
 
 
-def differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        for name in theirs:
-            yield from differences(theirs[name], ours[name], f"{where}.{name}")
-    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        for number, (their_item, our_item) in enumerate(zip(theirs, ours, strict=True)):
+def differences(expected: Any, ours: Any, where: str = "") -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(ours, dict):
+        for name in expected:
+            yield from differences(expected[name], ours[name], f"{where}.{name}")
+    elif isinstance(expected, list) and isinstance(ours, list) and len(expected) == len(ours):
+        for number, (their_item, our_item) in enumerate(zip(expected, ours, strict=True)):
             yield from differences(their_item, our_item, f"{where}[{number}]")
-    elif theirs != ours:
-        yield f"  {where}: {theirs!r} in Kafka, {ours!r} in Barnabas"
+    elif expected != ours:
+        yield f"  {where}: {expected!r} in Kafka, {ours!r} in Barnabas"
 
 
 def comparable(value: Any) -> Any:

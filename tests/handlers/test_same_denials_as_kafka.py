@@ -153,12 +153,12 @@ class Comparison:
             found += self._differences(deletions(self._their_ids), deletions(self._our_ids))
         return found
 
-    def _differences(self, theirs: Iterator[Question], ours: Iterator[Question]) -> list[str]:
-        asked = zip(theirs, ours, strict=True)
-        return [found for their, our in asked if (found := self._compare(their, our))]
+    def _differences(self, expected: Iterator[Question], ours: Iterator[Question]) -> list[str]:
+        requested = zip(expected, ours, strict=True)
+        return [found for their, our in requested if (found := self._compare(their, our))]
 
-    def _compare(self, theirs: Question, ours: Question) -> str:
-        their_answer = comparable(self._both.theirs.ask(*theirs), names_by(self._their_ids))
+    def _compare(self, expected: Question, ours: Question) -> str:
+        their_answer = comparable(self._both.theirs.ask(*expected), names_by(self._their_ids))
         our_answer = comparable(self._both.ours.ask(*ours), names_by(self._our_ids))
         found = list(unlike(their_answer, our_answer))
         return f"\n{ours[0].NAME} {ours[1]}: " + "; ".join(found) if found else ""
@@ -175,16 +175,16 @@ def names_by(ids: Ids) -> dict[bytes, str]:
     return {topic_id: name for name, topic_id in ids.items()}
 
 
-def unlike(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
+def unlike(expected: Any, ours: Any, where: str = "") -> Iterator[str]:
     """In words, where two answers differ."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        for name in theirs:
-            yield from unlike(theirs[name], ours.get(name), f"{where}.{name}")
-    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        for index, (their_item, our_item) in enumerate(zip(theirs, ours, strict=True)):
+    if isinstance(expected, dict) and isinstance(ours, dict):
+        for name in expected:
+            yield from unlike(expected[name], ours.get(name), f"{where}.{name}")
+    elif isinstance(expected, list) and isinstance(ours, list) and len(expected) == len(ours):
+        for index, (their_item, our_item) in enumerate(zip(expected, ours, strict=True)):
             yield from unlike(their_item, our_item, f"{where}[{index}]")
-    elif theirs != ours:
-        yield f"{where} is {theirs!r} in Kafka, {ours!r} here"
+    elif expected != ours:
+        yield f"{where} is {expected!r} in Kafka, {ours!r} here"
 
 
 def comparable(value: Any, names: dict[bytes, str]) -> Any:

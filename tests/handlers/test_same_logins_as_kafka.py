@@ -30,8 +30,8 @@ class Ask(NamedTuple):
     version: int
 
     def frame(self) -> bytes:
-        whole = frame_of(self.message, min(self.version, self.message.max_version))
-        return whole[:6] + self.version.to_bytes(2, "big") + whole[8:]
+        complete = frame_of(self.message, min(self.version, self.message.max_version))
+        return complete[:6] + self.version.to_bytes(2, "big") + complete[8:]
 
 
 def versions(version: int = 3, name: str = "tests") -> Ask:
@@ -104,19 +104,19 @@ def test_login_follows_kafkas_sequence(
 
 def heard(port: int, steps: Sequence[Ask]) -> list[str]:
     """The error codes of the answers; at the end, perhaps, that the connection was closed."""
-    said: list[str] = []
+    output: list[str] = []
     with RawConnection(port) as client:
         for step in steps:
             client.send(step.frame())
             answer = client.receive()
             if answer is None:
-                return [*said, f"{step.message.NAME} closed"]
-            said.append(f"{step.message.NAME} {error_code(step, answer)}")
-    return said
+                return [*output, f"{step.message.NAME} closed"]
+            output.append(f"{step.message.NAME} {error_code(step, answer)}")
+    return output
 
 
-def error_code(asked: Ask, answer: bytes) -> int:
-    version = 0 if asked.version == NEWER else asked.version
-    cls = response_class(asked.message.api_key)
-    decoded = decode_response(asked.message.api_key, version, cls, memoryview(answer))[1]
+def error_code(requested: Ask, answer: bytes) -> int:
+    version = 0 if requested.version == NEWER else requested.version
+    cls = response_class(requested.message.api_key)
+    decoded = decode_response(requested.message.api_key, version, cls, memoryview(answer))[1]
     return int(getattr(decoded, "error_code", 0))

@@ -100,12 +100,12 @@ async def talk(address: str, version: int) -> list[Any]:
 @pytest.mark.parametrize("version", [11, 18])
 def test_sessions_are_answered_as_apache_kafka_does(version: int, tmp_path: Path) -> None:
     with ApacheKafka(tmp_path / "kafka", heap="256m") as kafka, EmbeddedBroker() as broker:
-        theirs = asyncio.run(talk(kafka.bootstrap_servers, version))
+        expected = asyncio.run(talk(kafka.bootstrap_servers, version))
         ours = asyncio.run(talk(broker.bootstrap_servers, version))
     different = [
         f"answer {number}: session {their_answer[0]}, {our_answer[0]}\n"
         + "\n".join(differences(their_answer[1], our_answer[1]))
-        for number, (their_answer, our_answer) in enumerate(zip(theirs, ours, strict=True))
+        for number, (their_answer, our_answer) in enumerate(zip(expected, ours, strict=True))
         if our_answer != their_answer
     ]
     assert not different, "\n".join(different)

@@ -16,12 +16,12 @@ from barnabas.protocol.messages.share_state import (
 
 
 def test_partitions_are_requested_in_several_iterations_and_answered_together() -> None:
-    asked: list[int] = []
+    requested: list[int] = []
     later: deque[Callable[[], None]] = deque()
     answers: list[Any] = []
 
     def delete(key: Any, done: Callable[[None], None]) -> None:
-        asked.append(key.partition)
+        requested.append(key.partition)
         done(None)
 
     broker: Any = SimpleNamespace(
@@ -34,7 +34,7 @@ def test_partitions_are_requested_in_several_iterations_and_answered_together() 
     ]
     request: Any = SimpleNamespace(respond=answers.append)
     delete_state(broker, request, DeleteShareGroupStateRequest(group_id="g", topics=topics))
-    assert len(asked) == ASKED_AT_ONCE
+    assert len(requested) == ASKED_AT_ONCE
     assert not answers
     while later:
         later.popleft()()

@@ -128,7 +128,7 @@ def test_a_disk_that_is_full_in_the_middle_leaves_whole_batches_and_the_rest_fol
     assert follower.log_end_offset in ends
     rest = [each for each in iterate_headers(sent) if each[1].base_offset >= follower.log_end_offset]
     follower.append_as_follower(memoryview(sent), NOW, rest)
-    whole_fs, whole = follower_of(LogConfig())
-    whole.append_as_follower(memoryview(sent), NOW)
-    assert read_all(follower) == read_all(whole)
-    assert state_of(fs, follower) == state_of(whole_fs, whole)
+    whole_fs, complete = follower_of(LogConfig())
+    complete.append_as_follower(memoryview(sent), NOW)
+    assert read_all(follower) == read_all(complete)
+    assert state_of(fs, follower) == state_of(whole_fs, complete)

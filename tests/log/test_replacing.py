@@ -163,8 +163,8 @@ def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(
             done = True
         except PowerLost:
             pass
-        chance = None if seed is None else random.Random(seed * 1000 + step)
-        _, log = scene.restart(scene.fs.crash(torn=chance))
+        rng = None if seed is None else random.Random(seed * 1000 + step)
+        _, log = scene.restart(scene.fs.crash(torn=rng))
         if log.log_end_offset < 20:
             assert not done
             assert log.log_start_offset == 0

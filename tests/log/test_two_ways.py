@@ -32,22 +32,22 @@ def batches() -> list[bytearray]:
     ]
 
 
-def changed(original: bytearray, chance: Random) -> bytearray:
+def changed(original: bytearray, rng: Random) -> bytearray:
     """With one or two fields of its header changed, most often with a checksum that is right, now and then cut."""
     data = bytearray(original)
     fields = read_header(data)._asdict()
-    for name in chance.sample(FIELDS, chance.choice((0, 1, 1, 2))):
+    for name in rng.sample(FIELDS, rng.choice((0, 1, 1, 2))):
         known = fields[name]
-        value = chance.choice(
-            (*EXTREMES, known - 1, known + 1, NOW, NOW + 10**12, known ^ 1 << chance.randrange(8))
+        value = rng.choice(
+            (*EXTREMES, known - 1, known + 1, NOW, NOW + 10**12, known ^ 1 << rng.randrange(8))
         )
-        most = 2 ** BITS[WIDTHS[name]]
-        fields[name] = max(-most, min(value, most - 1))
+        limit = 2 ** BITS[WIDTHS[name]]
+        fields[name] = max(-limit, min(value, limit - 1))
     HEADER.pack_into(data, 0, *fields.values())
-    if chance.random() < 0.9:
+    if rng.random() < 0.9:
         write_crc(data, 0, len(data))
-    if chance.random() < 0.05:
-        del data[chance.choice((0, 10, HEADER_SIZE - 1, HEADER_SIZE, len(data) - 1)) :]
+    if rng.random() < 0.05:
+        del data[rng.choice((0, 10, HEADER_SIZE - 1, HEADER_SIZE, len(data) - 1)) :]
     return data
 
 
@@ -65,11 +65,11 @@ def outcome(log: Log, data: bytearray, *, by_the_long_way: bool) -> Outcome:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_ways_into_a_log_come_to_the_same(tmp_path: Path, seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
     short, long = new_log(tmp_path / "short"), new_log(tmp_path / "long")
     taken = 0
     for _ in range(500):
-        data = changed(chance.choice(batches()), chance)
+        data = changed(rng.choice(batches()), rng)
         one, other = (
             outcome(short, data, by_the_long_way=False),
             outcome(long, data, by_the_long_way=True),

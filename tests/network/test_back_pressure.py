@@ -160,8 +160,8 @@ async def test_requests_that_announce_much_and_send_little_block_no_other() -> N
 
 def large_frame(correlation_id: int, size: int) -> bytes:
     """A heartbeat that is as long as it likes to be: fields that nobody knows are skipped."""
-    whole = frame(HeartbeatRequest(group_id="g", member_id="m"), 4, correlation_id)
-    body = whole[4:-1] + b"\x01\x63" + unsigned_varint(size) + bytes(size)
+    complete = frame(HeartbeatRequest(group_id="g", member_id="m"), 4, correlation_id)
+    body = complete[4:-1] + b"\x01\x63" + unsigned_varint(size) + bytes(size)
     return struct.pack(">i", len(body)) + body
 
 
@@ -185,13 +185,13 @@ async def test_many_large_requests_share_a_small_pool() -> None:
     async with serving(heartbeat(echo), limits=Limits(queued_bytes=2 << 20)) as server:
         clients = [await server.connect() for _ in range(8)]
         sending = [asyncio.create_task(client.send(large_frame(1, 3_000_000))) for client in clients]
-        most = 0
+        limit = 0
         await async_until(lambda: server.server.memory.waiting > 0)
         for client in clients:
             assert await client.correlation_ids(1) == [1]
-            most = max(most, server.server.memory.used)
+            limit = max(limit, server.server.memory.used)
         await asyncio.gather(*sending)
-        assert most < (2 << 20) + 3_100_000 + 8 * (1 << 20)
+        assert limit < (2 << 20) + 3_100_000 + 8 * (1 << 20)
         assert (server.server.memory.used, server.server.memory.waiting) == (0, 0)
 
 

@@ -30,10 +30,10 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 @contextmanager
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, theirs = socket.socketpair()
+    ours, remote = socket.socketpair()
     ours.setblocking(False)
-    with ours, theirs:
-        yield ours, theirs
+    with ours, remote:
+        yield ours, remote
 
 
 def reading(from_: socket.socket, got: asyncio.Queue[bytes]) -> Callable[[], None]:
@@ -43,14 +43,14 @@ def reading(from_: socket.socket, got: asyncio.Queue[bytes]) -> Callable[[], Non
 def test_a_reader_is_called_whenever_bytes_come_until_it_is_removed(run: Run) -> None:
     async def test() -> None:
         loop, got = asyncio.get_running_loop(), asyncio.Queue[bytes]()
-        with pair() as (ours, theirs):
+        with pair() as (ours, remote):
             loop.add_reader(ours, reading(ours, got))
             for sent in (b"one", b"two"):
-                theirs.send(sent)
+                remote.send(sent)
                 assert await got.get() == sent
             assert loop.remove_reader(ours)
             assert not loop.remove_reader(ours)
-            theirs.send(b"three")
+            remote.send(b"three")
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert got.empty()
@@ -61,10 +61,10 @@ def test_a_reader_is_called_whenever_bytes_come_until_it_is_removed(run: Run) ->
 def test_a_socket_has_a_reader_and_a_writer_at_a_time(run: Run) -> None:
     async def test() -> None:
         loop, got, written = asyncio.get_running_loop(), asyncio.Queue[bytes](), asyncio.Event()
-        with pair() as (ours, theirs):
+        with pair() as (ours, remote):
             loop.add_reader(ours.fileno(), reading(ours, got))
             loop.add_writer(ours.fileno(), written.set)
-            theirs.send(b"one")
+            remote.send(b"one")
             await written.wait()
             assert await got.get() == b"one"
             assert loop.remove_reader(ours.fileno())
@@ -79,9 +79,9 @@ def test_a_socket_has_a_reader_and_a_writer_at_a_time(run: Run) -> None:
 def test_reader_sees_that_the_peer_has_closed(run: Run) -> None:
     async def test() -> None:
         loop, got = asyncio.get_running_loop(), asyncio.Queue[bytes]()
-        with pair() as (ours, theirs):
+        with pair() as (ours, remote):
             loop.add_reader(ours, reading(ours, got))
-            theirs.close()
+            remote.close()
             assert await got.get() == b""
             loop.remove_reader(ours)
 
@@ -109,9 +109,9 @@ def test_reader_requests_run_while_the_loop_is_idle(run: Run) -> None:
             loop.call_later(0.01, done.put_nowait, "later")
             loop.create_task(done.put("task"))
 
-        with pair() as (ours, theirs):
+        with pair() as (ours, remote):
             loop.add_reader(ours, read)
-            theirs.send(b"x")
+            remote.send(b"x")
             assert [await done.get() for _ in range(3)] == ["soon", "task", "later"]
             loop.remove_reader(ours)
 
@@ -121,9 +121,9 @@ def test_reader_requests_run_while_the_loop_is_idle(run: Run) -> None:
 def test_a_timer_is_not_late_because_requests_keep_coming(run: Run) -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        with pair() as (ours, theirs):
-            loop.add_reader(ours, lambda: theirs.send(ours.recv(100)))  # there is always more
-            theirs.send(b"x")
+        with pair() as (ours, remote):
+            loop.add_reader(ours, lambda: remote.send(ours.recv(100)))  # there is always more
+            remote.send(b"x")
             await asyncio.sleep(0.02)
             loop.remove_reader(ours)
 
@@ -150,16 +150,16 @@ def test_exception_of_a_reader_goes_to_the_exception_handler_and_others_are_call
             broken.recv(100)
             raise ValueError("no")
 
-        with pair() as (broken, one), pair() as (whole, two):
+        with pair() as (broken, one), pair() as (complete, two):
             loop.add_reader(broken, fail)
-            loop.add_reader(whole, reading(whole, got))
+            loop.add_reader(complete, reading(complete, got))
             one.send(b"x")
             two.send(b"y")
             assert await failed.get() == "no"
             assert await got.get() == b"y"
             one.close()  # an end is more than something to read
             assert await failed.get() == "no"
-            for each in (broken, whole):
+            for each in (broken, complete):
                 loop.remove_reader(each)
 
     run(test())
@@ -210,9 +210,9 @@ def test_streams_of_asyncio_work_on_it(run: Run) -> None:
 @pytest.mark.parametrize("new_loop", LOOPS)
 def test_a_reader_may_stop_the_loop(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     loop = new_loop()
-    with pair() as (ours, theirs):
+    with pair() as (ours, remote):
         loop.add_reader(ours, loop.stop)
-        theirs.send(b"x")
+        remote.send(b"x")
         loop.run_forever()
         loop.remove_reader(ours)
     loop.close()
@@ -236,7 +236,7 @@ def test_after_readers_callbacks_run_in_successive_iterations(run: Run) -> None:
         def fail() -> None:
             raise RuntimeError("on purpose")
 
-        with pair() as (ours, theirs):
+        with pair() as (ours, remote):
 
             def read() -> None:
                 called.append(ours.recv(100).decode())
@@ -245,7 +245,7 @@ def test_after_readers_callbacks_run_in_successive_iterations(run: Run) -> None:
             def work(left: int = 5) -> None:
                 called.append("slice")
                 if left == 4:
-                    theirs.send(b"read")
+                    remote.send(b"read")
                 call_soon(done.set if not left else lambda: work(left - 1))
 
             loop.add_reader(ours, read)

@@ -65,5 +65,5 @@ def test_cluster_with_one_listener_is_warned_that_clients_can_act_as_brokers(
             await broker.stop()
 
     asyncio.run(start_twice())
-    told = [record.getMessage() for record in caplog.records if "act as a broker" in record.getMessage()]
-    assert len(told) == (2 if is_shared else 0)
+    notified = [record.getMessage() for record in caplog.records if "act as a broker" in record.getMessage()]
+    assert len(notified) == (2 if is_shared else 0)

@@ -74,13 +74,13 @@ def test_a_thousand_handshakes_do_not_hold_up_others(with_rsa: ListenerTls) -> N
             shaking = [
                 await asyncio.create_subprocess_exec(sys.executable, *arguments) for _ in range(PROCESSES)
             ]
-            turns = Turns()
+            iterations = Turns()
             for process in shaking:
                 assert await process.wait() == 0
             ended = server.server.tls.handshakes.ended
             # A client of TLS 1.3 is done before the server has read its last message.
             await async_until(lambda: ended.total() == CLIENTS)
-            longest = turns.stop()
+            longest = iterations.stop()
             assert ended == {"done": CLIENTS}
             busy = [each for each in longest if each > IDLE_TURN]
             # Measured: p50 0.13 ms, p99 0.9 ms, also with a key of 4096 bits, whose signatures take 5 ms each.
@@ -133,11 +133,11 @@ def test_records_of_one_byte_do_not_hold_up_others(with_rsa: ListenerTls) -> Non
         async with serving_tls(with_rsa, heartbeat(echo)) as (server, connect):
             client = await connect()
             requests = b"".join(map(heartbeat_frame, range(500)))
-            turns = Turns()
+            iterations = Turns()
             for each in requests:
                 client.writer.write(bytes((each,)))  # asyncio makes a record of each
             assert await client.correlation_ids(500) == list(range(500))
-            turns.stop()
+            iterations.stop()
             assert server.server.memory.used == 0
 
     run()

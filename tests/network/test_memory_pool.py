@@ -268,8 +268,8 @@ class Model:
         assert self.pool.waiting == sum(frame.waits for frame in frames)
         assert not frames or not all(frame.waits for frame in frames)
         # The size; one beyond it in each lane; and what had been received when the pool said no.
-        most = self.size + max((frame.length for frame in frames), default=0) + SMALL_FRAME
-        assert self.pool.used <= most + sum(frame.unasked for frame in frames)
+        limit = self.size + max((frame.length for frame in frames), default=0) + SMALL_FRAME
+        assert self.pool.used <= limit + sum(frame.unasked for frame in frames)
 
 
 class Frame:

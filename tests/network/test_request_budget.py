@@ -49,9 +49,14 @@ def tiny_topics(version: int, size: int) -> bytes:
         empty = AddPartitionsToTxnRequest(v3_and_below_transactional_id="t")
     else:
         empty = AddPartitionsToTxnRequest(transactions=[AddPartitionsToTxnTransaction(transactional_id="t")])
-    whole = b"".join(encode_request(header, empty))[4:]
+    complete = b"".join(encode_request(header, empty))[4:]
     behind = 1 if version < 4 else 2  # tags of the transaction, and of the request
-    body = whole[: -behind - 1] + unsigned_varint(size // 3 + 1) + b"\1\1\0" * (size // 3) + whole[-behind:]
+    body = (
+        complete[: -behind - 1]
+        + unsigned_varint(size // 3 + 1)
+        + b"\1\1\0" * (size // 3)
+        + complete[-behind:]
+    )
     return struct.pack(">i", len(body)) + body
 
 
@@ -116,7 +121,7 @@ def test_a_broker_that_is_named_two_thousand_times_is_described_once(broker: Bro
 
 
 def test_settings_requested_twice_are_described_together(broker: BrokerProcess) -> None:
-    def asked(*rows: DescribeConfigsResource) -> list[str]:
+    def requests(*rows: DescribeConfigsResource) -> list[str]:
         answer = ask(broker.port, frame(DescribeConfigsRequest(resources=list(rows)), 4))
         assert answer is not None
         (result,) = decode_whole(DescribeConfigsResponse, 4, answer, 5).results
@@ -124,5 +129,5 @@ def test_settings_requested_twice_are_described_together(broker: BrokerProcess) 
 
     one = DescribeConfigsResource(BROKER, "1", ["num.partitions"])
     other = DescribeConfigsResource(BROKER, "1", ["node.id"])
-    assert asked(one, other, one) == ["node.id", "num.partitions"]
-    assert len(asked(one, DescribeConfigsResource(BROKER, "1", []))) > 100
+    assert requests(one, other, one) == ["node.id", "num.partitions"]
+    assert len(requests(one, DescribeConfigsResource(BROKER, "1", []))) > 100

@@ -23,8 +23,8 @@ SEED = 20261117
 class Hostile:
     """A TLS client in memory whose bytes are damaged on their way."""
 
-    def __init__(self, chance: random.Random, secrets: Path | None = None) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random, secrets: Path | None = None) -> None:
+        self._chance = rng
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cadata=AUTHORITY.pem)
         if secrets is not None:
@@ -80,10 +80,10 @@ def test_damaged_handshakes_end_their_own_connection_only(wanted: ListenerTls) -
     @scenario
     async def run() -> None:
         async with serving_tls(wanted, heartbeat(echo)) as (server, _):
-            notes, chance = notes_of(asyncio.get_running_loop()), random.Random(SEED)
+            notes, rng = notes_of(asyncio.get_running_loop()), random.Random(SEED)
             for number in range(DAMAGED):
-                hostile = Hostile(chance)
-                noise = chance.randbytes(chance.randint(1, 600))
+                hostile = Hostile(rng)
+                noise = rng.randbytes(rng.randint(1, 600))
                 await throw_at(server, noise if number % 10 == 0 else hostile.damaged(hostile.hello()))
             await check_serves(server, notes)
 
@@ -94,9 +94,9 @@ def test_damaged_records_after_the_handshake_end_their_own_connection_only(wante
     @scenario
     async def run() -> None:
         async with serving_tls(wanted, heartbeat(echo)) as (server, _):
-            notes, chance = notes_of(asyncio.get_running_loop()), random.Random(SEED)
+            notes, rng = notes_of(asyncio.get_running_loop()), random.Random(SEED)
             for _ in range(DAMAGED // 4):
-                await talk_and_damage(server, Hostile(chance))
+                await talk_and_damage(server, Hostile(rng))
             await check_serves(server, notes)
 
     run()

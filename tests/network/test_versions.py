@@ -35,8 +35,8 @@ def broker() -> Any:
 async def ask(
     server: Harness, version: int, request: ApiVersionsRequest, body_version: int
 ) -> ApiVersionsResponse:
-    asked: Any = server.dispatcher.broker
-    asked.dispatcher = server.dispatcher
+    requests: Any = server.dispatcher.broker
+    requests.dispatcher = server.dispatcher
     client = await server.connect()
     await client.send(frame(request, version, 99))
     body = await client.response()

@@ -80,20 +80,20 @@ def serving(
         env=None if env is None else {**os.environ, **env},
     )
     lines: list[str] = []
-    told = threading.Event()
+    response = threading.Event()
 
     def read() -> None:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip())
             if line.startswith(READY):
-                told.set()
-        told.set()
+                response.set()
+        response.set()
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        told.wait(SECONDS)
+        response.wait(SECONDS)
         ready = [line for line in lines if line.startswith(READY)]
         assert ready, "the broker did not start:\n" + "\n".join(lines)
         yield ready[0].removeprefix(READY), lines

@@ -48,8 +48,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if os.geteuid() != 0:
         pytest.skip("runc needs root here: sudo make packages")
     folder = tmp_path_factory.mktemp("image")
-    if given := os.environ.get("BARNABAS_IMAGE"):
-        return Path(given)
+    if settings := os.environ.get("BARNABAS_IMAGE"):
+        return Path(settings)
     (wheel,) = build(folder, "wheel")
     return container.build(folder, wheel)
 

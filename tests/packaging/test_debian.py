@@ -41,8 +41,8 @@ def test_maintainer_scripts_are_valid() -> None:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     find("dpkg-deb", "lintian", "mmdebstrap", "systemd-nspawn")
-    if given := os.environ.get("BARNABAS_DEB"):
-        return Path(given)
+    if settings := os.environ.get("BARNABAS_DEB"):
+        return Path(settings)
     folder = tmp_path_factory.mktemp("deb")
     (wheel,) = build(folder, "wheel")
     return debian.build(folder, wheel)

@@ -91,8 +91,8 @@ def by_offset(connection: RawConnection, topic: str, target: Target) -> None:
 
 
 def by_timestamp(connection: RawConnection, topic: str, target: Target) -> None:
-    asked = ListOffsetsPartition(partition_index=0, timestamp=target.timestamp)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+    requested = ListOffsetsPartition(partition_index=0, timestamp=target.timestamp)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[requested])])
     answer = connection.ask(request, 5)
     assert isinstance(answer, ListOffsetsResponse)
     found = answer.topics[0].partitions[0]

@@ -137,9 +137,9 @@ def test_unjoined_lines_and_empty_values_become_dead_letters() -> None:
     ]
 
 
-@pytest.mark.parametrize("moment", ["2026-02-30T00:00:00Z", "2026-01-01T24:00:01Z", "0000-01-01 00:00:00"])
-def test_impossible_time_ends_the_previous_entry_and_includes_the_lines_below(moment: str) -> None:
-    bad = f"{moment} ERROR boom".encode()
+@pytest.mark.parametrize("timestamp", ["2026-02-30T00:00:00Z", "2026-01-01T24:00:01Z", "0000-01-01 00:00:00"])
+def test_impossible_time_ends_the_previous_entry_and_includes_the_lines_below(timestamp: str) -> None:
+    bad = f"{timestamp} ERROR boom".encode()
     entries, letters = joined([b"2026-11-16T01:02:03Z INFO x", bad, b"  trace of boom"])
     assert [entry.message for entry in entries] == ["x"]
     assert letters == [Letter(IMPOSSIBLE, bad, 0), Letter(ORPHAN, b"  trace of boom", 0)]
@@ -173,12 +173,12 @@ def test_an_entry_keeps_the_longest_beginning_within_its_limits(
         if index == restart:
             joiner = Joiner(limited, joiner.pending)
     (entry,) = joiner.end()
-    whole = "\n".join([f".{texts[0]}", *(f" {text}" for text in texts[1:])])
-    kept = "\n".join(whole.split("\n")[:max_lines]).encode()[:max_bytes].decode("utf-8", "ignore")
+    complete = "\n".join([f".{texts[0]}", *(f" {text}" for text in texts[1:])])
+    kept = "\n".join(complete.split("\n")[:max_lines]).encode()[:max_bytes].decode("utf-8", "ignore")
     assert entry.message == kept
-    assert entry.lines == whole.count("\n") + 1
-    assert entry.omitted_lines == whole.count("\n") - kept.count("\n")
-    assert entry.omitted_bytes == len(whole.encode()) - len(kept.encode())
+    assert entry.lines == complete.count("\n") + 1
+    assert entry.omitted_lines == complete.count("\n") - kept.count("\n")
+    assert entry.omitted_bytes == len(complete.encode()) - len(kept.encode())
 
 
 @pytest.mark.parametrize("text", ["a", "-", "1", "a@", "a.", " ", "4000 ", "1.", "Error", "["])

@@ -52,7 +52,7 @@ def test_key_value_and_headers_are_the_bytes_that_were_sent(broker: EmbeddedBrok
 
 
 def read(servers: str, topic: str, schema: str, kind: str, options: dict[str, str]) -> list[dict[str, Any]]:
-    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "value.format": kind, **options}
-    reader = make_reader(given, parse_ddl(schema))
+    settings = {"kafka.bootstrap.servers": servers, "subscribe": topic, "value.format": kind, **options}
+    reader = make_reader(settings, parse_ddl(schema))
     assert isinstance(reader, BatchReader)
     return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]

@@ -30,9 +30,9 @@ def kafka_python_classes() -> dict[str, Any]:
     return {cls.__name__: cls for cls in base.__subclasses__()}
 
 
-def read_by_kafka_python(theirs: Any, version: int, encoded: bytes) -> Any:
+def read_by_kafka_python(expected: Any, version: int, encoded: bytes) -> Any:
     """A message of kafka-python that can be encoded again; its decoder leaves the header unset."""
-    message = theirs.decode(encoded, version=version)
+    message = expected.decode(encoded, version=version)
     message._header = None
     return message
 
@@ -57,23 +57,23 @@ def shared_versions(table: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("cls", "theirs", "version"), [*shared_versions(REQUESTS), *shared_versions(RESPONSES)]
+    ("cls", "expected", "version"), [*shared_versions(REQUESTS), *shared_versions(RESPONSES)]
 )
 def test_kafka_python_writes_the_bytes_that_it_read_from_us(
-    cls: type[Message], theirs: Any, version: int
+    cls: type[Message], expected: Any, version: int
 ) -> None:
     source = random.Random(version)
     for _ in range(SAMPLES_OF_EACH_VERSION):
         encoded = encode(sample_for_both(cls, version, source), version)
-        assert read_by_kafka_python(theirs, version, encoded).encode(version=version) == encoded
+        assert read_by_kafka_python(expected, version, encoded).encode(version=version) == encoded
 
 
-@pytest.mark.parametrize(("cls", "theirs", "version"), shared_versions(REQUESTS))
+@pytest.mark.parametrize(("cls", "expected", "version"), shared_versions(REQUESTS))
 def test_a_framed_request_has_the_bytes_of_kafka_python(
-    cls: type[Message], theirs: Any, version: int
+    cls: type[Message], expected: Any, version: int
 ) -> None:
     message = sample_for_both(cls, version, random.Random(1))
-    request = read_by_kafka_python(theirs, version, encode(message, version))
+    request = read_by_kafka_python(expected, version, encode(message, version))
     request.with_header(correlation_id=77, client_id="someone")
     header = RequestHeader(cls.api_key, version, 77, "someone")
     assert b"".join(encode_request(header, message)) == request.encode(
@@ -81,12 +81,12 @@ def test_a_framed_request_has_the_bytes_of_kafka_python(
     )
 
 
-@pytest.mark.parametrize(("cls", "theirs", "version"), shared_versions(RESPONSES))
+@pytest.mark.parametrize(("cls", "expected", "version"), shared_versions(RESPONSES))
 def test_a_framed_response_has_the_bytes_of_kafka_python(
-    cls: type[Message], theirs: Any, version: int
+    cls: type[Message], expected: Any, version: int
 ) -> None:
     message = sample_for_both(cls, version, random.Random(1))
-    response = read_by_kafka_python(theirs, version, encode(message, version))
+    response = read_by_kafka_python(expected, version, encode(message, version))
     response.with_header(correlation_id=77)
     frame = b"".join(encode_response(77, cls.api_key, version, message))
     assert frame == response.encode(header=True, framed=True)

@@ -57,8 +57,8 @@ def test_records_that_are_not_bytes_become_parts_of_their_own(version: int) -> N
     parts = encode_parts(fetch_response(first, second), version)
     assert [part for part in parts if isinstance(part, FileSlice)] == [first, second]
     assert all(type(part) is bytes for part in parts if not isinstance(part, FileSlice))
-    whole = b"".join(part if isinstance(part, bytes) else bytes(part.size) for part in parts)
-    assert whole == encode(fetch_response(bytes(1000), bytes(70_000)), version)
+    complete = b"".join(part if isinstance(part, bytes) else bytes(part.size) for part in parts)
+    assert complete == encode(fetch_response(bytes(1000), bytes(70_000)), version)
 
 
 def test_large_bytes_are_handed_on_without_a_copy_and_small_ones_are_copied() -> None:

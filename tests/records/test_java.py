@@ -155,9 +155,9 @@ def test_our_uncompressed_batches_and_markers_are_byte_for_byte_those_of_java(
 ) -> None:
     by_java = tmp_path / "java.log"
     run_tool(str(RECORD_FILE), "rewrite", str(segment), str(by_java)).check()
-    ours, theirs = (split(path.read_bytes()) for path in (segment, by_java))
-    assert ours[0] == theirs[0]
-    assert ours[-1] == theirs[-1]
+    ours, expected = (split(path.read_bytes()) for path in (segment, by_java))
+    assert ours[0] == expected[0]
+    assert ours[-1] == expected[-1]
 
 
 def split(log: bytes) -> list[bytes]:

@@ -73,9 +73,9 @@ def test_an_uncompressed_batch_is_byte_for_byte_that_of_kafka_python(records: li
     # kafka-python takes a timestamp of -1 for "now"; ours is kept as it is.
     records = [record._replace(timestamp=max(record.timestamp, 0)) for record in records]
     ours = build_batch(records, producer_id=7, producer_epoch=3, base_sequence=11, transactional=True)
-    theirs = bytearray(build_by(kafka_python_records, records, 0))
-    theirs[12:16] = ours[12:16]  # clients differ in what they write as "no leader epoch"
-    assert ours == theirs
+    expected = bytearray(build_by(kafka_python_records, records, 0))
+    expected[12:16] = ours[12:16]  # clients differ in what they write as "no leader epoch"
+    assert ours == expected
 
 
 @given(records=record_lists(), codec=st.sampled_from(CODECS), base=st.integers(0, 1 << 60))

@@ -58,32 +58,32 @@ def durability_of(later: Later, fsync: str) -> Durability:
 def test_records_of_a_single_replica_are_durable_after_a_flush(
     later: Later, partition: Partition, fsync: str
 ) -> None:
-    waiting, heard = durability_of(later, fsync), list[ErrorCode]()
+    waiting, received = durability_of(later, fsync), list[ErrorCode]()
     end = partition.log.log_end_offset
-    waiting.when(partition, end, heard.append)
-    assert (waiting.is_durable(partition, end), heard) == (False, [])
+    waiting.when(partition, end, received.append)
+    assert (waiting.is_durable(partition, end), received) == (False, [])
     later.go()
-    assert (waiting.is_durable(partition, end), heard) == (True, [ErrorCode.NONE])
+    assert (waiting.is_durable(partition, end), received) == (True, [ErrorCode.NONE])
 
 
 def test_committed_records_are_safe_with_fsync_never(later: Later, partition: Partition) -> None:
-    waiting, heard = durability_of(later, "never"), list[ErrorCode]()
-    waiting.when(partition, partition.log.log_end_offset, heard.append)
-    assert heard == [ErrorCode.NONE]
+    waiting, received = durability_of(later, "never"), list[ErrorCode]()
+    waiting.when(partition, partition.log.log_end_offset, received.append)
+    assert received == [ErrorCode.NONE]
     assert waiting.is_durable(partition, partition.log.log_end_offset)
 
 
 def test_records_with_acks_1_are_durable_after_a_flush(later: Later, partition: Partition) -> None:
-    waiting, heard = durability_of(later, "always"), list[ErrorCode]()
+    waiting, received = durability_of(later, "always"), list[ErrorCode]()
     end = partition.log.log_end_offset
-    waiting.when(partition, end, heard.append, acks=1)
-    assert (waiting.is_durable(partition, end, acks=1), heard) == (True, [ErrorCode.NONE])
+    waiting.when(partition, end, received.append, acks=1)
+    assert (waiting.is_durable(partition, end, acks=1), received) == (True, [ErrorCode.NONE])
     assert not waiting.is_durable(partition, end + 1, acks=1)
     assert not later.work
 
 
 def test_late_commits_get_an_error(later: Later, partition: Partition) -> None:
-    waiting, heard = durability_of(later, "never"), list[ErrorCode]()
-    waiting.when(partition, partition.log.log_end_offset + 1, heard.append)
+    waiting, received = durability_of(later, "never"), list[ErrorCode]()
+    waiting.when(partition, partition.log.log_end_offset + 1, received.append)
     partition.apply(PartitionState((1, 2), (2,), 2, 1))
-    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert received == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

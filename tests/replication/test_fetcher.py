@@ -110,8 +110,8 @@ def followed(
 
 def test_new_leader_that_does_not_know_it_yet_is_asked_again_soon(partition: Partition) -> None:
     too_early = says(ErrorCode.UNKNOWN_LEADER_EPOCH)
-    asked = followed(partition, too_early, too_early, too_early)
-    assert [len(request.topics) for request in asked] == [1] * 4
+    requested = followed(partition, too_early, too_early, too_early)
+    assert [len(request.topics) for request in requested] == [1] * 4
 
 
 def starts_at(log_start: int) -> Callable[[FetchRequest], FetchResponse]:
@@ -124,9 +124,9 @@ def starts_at(log_start: int) -> Callable[[FetchRequest], FetchResponse]:
     return answer
 
 
-def positions(asked: list[FetchRequest]) -> list[int]:
+def positions(requested: list[FetchRequest]) -> list[int]:
     """Fetch offsets of the requests that were answered."""
-    return [request.topics[0].partitions[0].fetch_offset for request in asked[:-1]]
+    return [request.topics[0].partitions[0].fetch_offset for request in requested[:-1]]
 
 
 MIRROR = MirrorTopic(new_uuid(), "link", "source", "orders", new_uuid())
@@ -141,8 +141,8 @@ def test_an_empty_mirror_has_the_log_start_of_its_leader(
     written, or after a promotion have acknowledged, records below it."""
     partition.use_mirror(msgspec.structs.replace(MIRROR, state=mirror_state))
     partition.log.truncate_fully_and_start_at(13)
-    asked = followed(partition, starts_at(log_start), starts_at(log_start))
-    assert positions(asked) == [0, log_start]
+    requested = followed(partition, starts_at(log_start), starts_at(log_start))
+    assert positions(requested) == [0, log_start]
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (log_start, log_start)
 
 
@@ -150,10 +150,10 @@ def test_a_former_mirror_leader_is_not_in_sync_before_it_has_the_log_start(parti
     """It was counted at offset 0, joined the ISR of a promoted topic, and led it with a log that began at 13."""
     partition.use_mirror(msgspec.structs.replace(MIRROR, state=MirrorState.STOPPED))
     partition.log.truncate_fully_and_start_at(13)
-    asked = followed(partition, starts_at(0), starts_at(0))
+    requested = followed(partition, starts_at(0), starts_at(0))
     partition.log.truncate_fully_and_start_at(0)
     partition.apply(state(leader=1, epoch=9, isr=(1,)))
-    for request, counts in zip(asked, [False, True], strict=False):
+    for request, counts in zip(requested, [False, True], strict=False):
         wanted = request.topics[0].partitions[0]
         wanted.current_leader_epoch = 9
         assert wanted.fetch_offset == 0
@@ -166,8 +166,8 @@ def test_an_empty_log_that_is_no_mirror_keeps_its_start(partition: Partition) ->
 
 
 def test_unreachable_leader_is_looked_up_again_soon(partition: Partition) -> None:
-    asked = followed(partition, down, down, says(ErrorCode.NONE))
-    assert [request.session_id for request in asked] == [0, 0, 0, 1]
+    requested = followed(partition, down, down, says(ErrorCode.NONE))
+    assert [request.session_id for request in requested] == [0, 0, 0, 1]
 
 
 def test_a_log_whose_files_are_being_replaced_is_not_fetched(partition: Partition) -> None:
@@ -205,8 +205,8 @@ def test_a_log_whose_files_are_being_replaced_is_not_fetched(partition: Partitio
 def test_bytes_without_a_complete_batch_are_rejected_and_requested_again_later(
     partition: Partition, batch: Callable[[], memoryview], caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = bytes(batch())
-    followed(partition, sends(whole[:-1]), sends(whole), backoff=0.01)
+    complete = bytes(batch())
+    followed(partition, sends(complete[:-1]), sends(complete), backoff=0.01)
     assert "no complete batch" in caplog.text
     assert partition.log.log_end_offset > 0
 
@@ -222,8 +222,8 @@ def test_unexpected_error_delays_one_partition_and_the_session_continues(
         return take(*args)
 
     monkeypatch.setattr(follower, "take", fail_once)
-    asked = followed(partition, sends(bytes(batch())), sends(bytes(batch())), backoff=0.01)
-    assert [request.session_id for request in asked] == [0, 1, 1]
+    requested = followed(partition, sends(bytes(batch())), sends(bytes(batch())), backoff=0.01)
+    assert [request.session_id for request in requested] == [0, 1, 1]
     assert partition.log.log_end_offset > 0
 
 
@@ -262,8 +262,8 @@ def takes(partition: Partition, records: bytes, between: Callable[[int], None]) 
             limit,
         )
         fetcher.add(partition)
-        for turn in range(1000):
-            between(turn)
+        for iteration in range(1000):
+            between(iteration)
             await asyncio.sleep(0)
             if leader.is_through.is_set():
                 break
@@ -277,7 +277,7 @@ def test_others_run_while_many_small_batches_are_taken_over(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
     ends: list[int] = []
-    takes(partition, small_batches(batch()), lambda turn: ends.append(partition.log.log_end_offset))
+    takes(partition, small_batches(batch()), lambda iteration: ends.append(partition.log.log_end_offset))
     assert max(after - before for before, after in pairwise(ends)) == 20
     assert partition.log.log_end_offset == 2 * SMALL
 
@@ -285,7 +285,7 @@ def test_others_run_while_many_small_batches_are_taken_over(
 def test_rest_of_a_response_is_dropped_after_a_leader_change(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
-    def elect(turn: int) -> None:
+    def elect(iteration: int) -> None:
         if partition.log.log_end_offset == 60 and partition.leader_epoch == 0:
             partition.apply(state(leader=3, epoch=1, isr=(1, 3)))
 
@@ -297,7 +297,7 @@ def test_rest_of_a_response_is_dropped_after_a_leader_change(
 def test_rest_of_a_response_is_dropped_when_the_follower_was_elected(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
-    def elect(turn: int) -> None:
+    def elect(iteration: int) -> None:
         if partition.log.log_end_offset == 60 and not partition.is_leader:
             partition.apply(state(leader=1, epoch=1, isr=(1,)))
             partition.log.append_as_leader(batch(), 1, NOW)
@@ -310,7 +310,7 @@ def test_rest_of_a_response_is_dropped_when_the_follower_was_elected(
 def test_rest_of_a_response_is_dropped_when_the_log_was_truncated(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
-    def cut(turn: int) -> None:
+    def cut(iteration: int) -> None:
         if partition.log.log_end_offset == 60:
             partition.log.truncate_to(20)
 
@@ -321,7 +321,7 @@ def test_rest_of_a_response_is_dropped_when_the_log_was_truncated(
 def test_rest_of_a_response_is_dropped_when_the_partition_was_removed(
     partition: Partition, batch: Callable[[], memoryview]
 ) -> None:
-    def delete(turn: int) -> None:
+    def delete(iteration: int) -> None:
         if partition.log.log_end_offset == 60:
             partition.retire()
 

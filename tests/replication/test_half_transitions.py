@@ -43,12 +43,12 @@ class Trouble:
         self.is_healed = False
 
     def at(self, step: str) -> None:
-        whole = getattr(Log, step)
+        complete = getattr(Log, step)
 
         def fail(log: Log, *args: Any) -> Any:
             if not self.is_healed:
                 raise OSError(f"{step} fails")
-            return whole(log, *args)
+            return complete(log, *args)
 
         self._monkeypatch.setattr(Log, step, fail)
 
@@ -91,11 +91,11 @@ def test_a_leader_that_cannot_become_a_follower_leads_no_longer_and_tries_again(
 ) -> None:
     partition = the_partition(replicas)
     partition.append(batch(), NOW, ALL_REPLICAS)
-    heard: list[ErrorCode] = []
-    partition.when_committed(2, heard.append)
+    received: list[ErrorCode] = []
+    partition.when_committed(2, received.append)
     trouble.at("forget_unwritten_epochs")
     image = change(replicas, image, FOLLOWED)
-    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert received == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     with pytest.raises(KafkaError, match="does not lead"):
         partition.append(batch(), NOW, 1)
     assert partition.leadership_error(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -155,16 +155,16 @@ def test_a_state_that_is_known_but_not_acted_on_is_no_old_news(partition: Partit
 def test_all_waiters_are_notified_although_one_fails(partition: Partition, batch: Batch) -> None:
     partition.apply(state(isr=(1, 2), epoch=1))
     partition.append(batch(), NOW, ALL_REPLICAS)
-    heard: list[ErrorCode] = []
+    received: list[ErrorCode] = []
 
     def fail(error: ErrorCode) -> None:
         raise RuntimeError("one who waits fails")
 
-    for callback in (heard.append, fail, heard.append):
+    for callback in (received.append, fail, received.append):
         partition.when_committed(2, callback)
     with pytest.raises(RuntimeError):
         partition.apply(state(leader=2, isr=(1, 2), epoch=2))
-    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert received == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
 
 def test_a_partition_that_fails_holds_up_no_other(tmp_path: Path, trouble: Trouble) -> None:
@@ -173,10 +173,10 @@ def test_a_partition_that_fails_holds_up_no_other(tmp_path: Path, trouble: Troub
     logs = LogManager(FaultyFileSystem(), config.log_dirs, SystemClock(), config)
     replicas = ReplicaManager(1, logs, LogConfigs(config).of, TopicCounters)
     replicas.load(before)
-    told: list[Partition] = []
+    response: list[Partition] = []
 
     def fail_for_the_first(partition: Partition) -> None:
-        told.append(partition)
+        response.append(partition)
         if partition.index == 0 and not trouble.is_healed:
             raise RuntimeError("a fetcher cannot be started")
 
@@ -186,10 +186,10 @@ def test_a_partition_that_fails_holds_up_no_other(tmp_path: Path, trouble: Troub
     after = apply(before, deltas)
     for _ in replicas.apply(after, deltas):
         pass
-    assert [partition.index for partition in told] == [0, 1]
+    assert [partition.index for partition in response] == [0, 1]
     trouble.is_healed = True
     assert finish(replicas.try_again(lambda: after))
-    assert [partition.index for partition in told] == [0, 1, 0]
+    assert [partition.index for partition in response] == [0, 1, 0]
 
 
 @pytest.fixture

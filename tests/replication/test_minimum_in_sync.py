@@ -57,14 +57,14 @@ def produce(brokers: Brokers, topic: str, value: bytes, seconds: float = 30) -> 
     """The error of one record with acks=all that waits for so long, or None when it is acknowledged."""
     settings = {"acks": "all", "message.timeout.ms": int(seconds * 1000), "retry.backoff.ms": 50}
     producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, **settings})
-    told: list[KafkaError | None] = []
+    response: list[KafkaError | None] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        told.append(error)
+        response.append(error)
 
     producer.produce(topic, value, partition=0, on_delivery=delivered)
     producer.flush(seconds + 30)
-    return told[0]
+    return response[0]
 
 
 def kafka_configs(brokers: Brokers, *arguments: str) -> ToolResult:
@@ -82,7 +82,7 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
     assert produce(brokers, "orders", b"on all three") is None
     for number in others:
         brokers.kill(number)
-        until(lambda gone=number: gone not in brokers.state("orders").isr, "it stays in the ISR")  # type: ignore[misc]
+        until(lambda removed=number: removed not in brokers.state("orders").isr, "it stays in the ISR")  # type: ignore[misc]
     assert brokers.state("orders").elr == (others[1],)
     assert produce(brokers, "orders", b"refused", seconds=1) is not None
     change_topic(brokers, "orders", MIN_ISR, "1")
@@ -110,7 +110,7 @@ def test_unclean_election_is_held_when_allowed_and_logged_and_counted(
     leader, one, other = create(brokers, "orders").replicas
     for number in (one, other):
         brokers.kill(number)
-        until(lambda gone=number: gone not in brokers.state("orders").isr)  # type: ignore[misc]
+        until(lambda removed=number: removed not in brokers.state("orders").isr)  # type: ignore[misc]
     change_topic(brokers, "orders", MIN_ISR, "1")
     assert produce(brokers, "orders", b"only on one") is None
     brokers.kill(leader)

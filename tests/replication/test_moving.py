@@ -90,9 +90,9 @@ def test_a_partition_moves_to_other_brokers_while_it_is_written(brokers: Brokers
     writing.finish()
     brokers.until_in_sync("orders", 3)
     assert [int(value) for value in read_all(brokers, "orders")] == sorted(writing.acknowledged)
-    gone = brokers.brokers.pop(before[0])
+    removed = brokers.brokers.pop(before[0])
     assert_replicas_are_equal(brokers, "orders")
-    brokers.brokers[before[0]] = gone
+    brokers.brokers[before[0]] = removed
 
 
 def test_a_move_to_a_broker_that_is_down_can_be_called_off(brokers: Brokers) -> None:

@@ -99,7 +99,7 @@ class Node:
 
     def refusal(self, source: Path) -> str:
         """What a version says that does not start."""
-        said = self._output.stat().st_size
+        message = self._output.stat().st_size
         environment = {**os.environ, "PYTHONPATH": str(source)}
         command = [sys.executable, "-m", "barnabas", "serve", "--config", str(self._config)]
         with self._output.open("ab") as output:
@@ -107,7 +107,7 @@ class Node:
                 command, env=environment, stdout=output, stderr=output, timeout=TIMEOUT, check=False
             )
         assert ended.returncode != 0
-        return self._output.read_text()[said:]
+        return self._output.read_text()[message:]
 
     @property
     def is_in_service(self) -> bool:
@@ -175,8 +175,10 @@ class Load:
             name = f"topic-{self.created}"
             answer = node.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 30_000), 5)
             assert answer.topics[0].error_code == ErrorCode.NONE, answer
-            asked = MetadataRequest([MetadataRequestTopic(name=f"{name}-asked")])
-            eventually(partial(node.ask, asked, 9), lambda answer: not answer.topics[0].error_code, TIMEOUT)
+            requested = MetadataRequest([MetadataRequestTopic(name=f"{name}-asked")])
+            eventually(
+                partial(node.ask, requested, 9), lambda answer: not answer.topics[0].error_code, TIMEOUT
+            )
 
 
 def in_sync(nodes: list[Node]) -> bool:

@@ -64,14 +64,14 @@ def main(bootstrap_servers: str, group: str, topic: str, mishaps: str) -> None:
     )
     consumer.subscribe([topic])
     while True:
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         messages = [message for message in consumer.poll(0.5) if message.error() is None]
         misbehave([job(message) for message in messages], mishaps)
         for message in messages:
             consumer.acknowledge(message, answer(job(message)))
         if messages:
             outcomes = consumer.commit_sync(30.0) or {}
-            report(messages, outcomes, late=time.monotonic() - asked >= LOCK_SECONDS)
+            report(messages, outcomes, late=time.monotonic() - requested_at >= LOCK_SECONDS)
 
 
 def report(

@@ -218,8 +218,8 @@ class ShareTalk(Talk):
 
     async def beat(self, group: str, member: str = "me", **fields: Any) -> Any:
         """Where Kafka assigns nothing before the second heartbeat we do: joining is not compared."""
-        told = {"group_id": group, "member_id": member, "subscribed_topic_names": [self.topic], **fields}
-        request = ShareGroupHeartbeatRequest(**told)
+        fields_ = {"group_id": group, "member_id": member, "subscribed_topic_names": [self.topic], **fields}
+        request = ShareGroupHeartbeatRequest(**fields_)
         if fields:
             return await self.ask(request, 1)
         return await self.connection.send(request, 1)

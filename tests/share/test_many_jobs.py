@@ -68,8 +68,8 @@ class Worker:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as said:
-            for line in said:
+        with self._process.stdout as output:
+            for line in output:
                 word, number = line.split()
                 (self.done if word == "done" else self.unsure).append(int(number))
 

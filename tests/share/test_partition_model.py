@@ -75,10 +75,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
     # -- consumers ----------------------------------------------------------------------------------
 
     @rule(target=held, member=MEMBERS, most=st.integers(1, 12), size=st.integers(1, 12), strict=st.booleans())
-    def take(self, member: str, most: int, size: int, strict: bool) -> Any:
+    def take(self, member: str, limit: int, size: int, strict: bool) -> Any:
         start = self.share.next_offset()
         spans = [span for span in self.spans if span.last >= start]
-        taken = acquire(self.share, AcquireRequest(member, most, size, strict), start, spans, self.now)
+        taken = acquire(self.share, AcquireRequest(member, limit, size, strict), start, spans, self.now)
         for first, last, count in taken:
             for offset in range(first, last + 1):
                 record = self.records[offset]
@@ -88,13 +88,13 @@ class SharePartitionMachine(RuleBasedStateMachine):
                 record.deadline = self.now + self.settings.lock_seconds
                 assert record.count == count <= self.settings.delivery_limit
         total = sum(last - first + 1 for first, last, _ in taken)
-        assert not strict or total <= most
+        assert not strict or total <= limit
         return member, [(first, last) for first, last, _ in taken]
 
     @rule(member=MEMBERS, most=st.integers(1, 12))
-    def take_in_vain(self, member: str, most: int) -> None:
+    def take_in_vain(self, member: str, limit: int) -> None:
         """The member is above its quota: it does not get what it has acquired."""
-        _, taken = self.take(member, most, most, strict=False)
+        _, taken = self.take(member, limit, limit, strict=False)
         for first, last in taken:
             self.share.give_back(member, first, last)
             for record in self.records[first : last + 1]:
@@ -106,16 +106,18 @@ class SharePartitionMachine(RuleBasedStateMachine):
         cut=st.integers(0, 6),
         as_somebody_else=st.booleans(),
     )
-    def acknowledge(self, work: Any, said: Acknowledgement, cut: int, as_somebody_else: bool) -> None:
+    def acknowledge(
+        self, work: Any, acknowledgement: Acknowledgement, cut: int, as_somebody_else: bool
+    ) -> None:
         member, taken = work
         if as_somebody_else:
             member = "eve"
         for first, last in taken[:2]:
             low = min(first + cut, last)
-            self._acknowledge(member, AcknowledgedRange(low, last, said))
+            self._acknowledge(member, AcknowledgedRange(low, last, acknowledgement))
 
-    def _acknowledge(self, member: str, said: AcknowledgedRange) -> None:
-        offsets = range(max(said.first, self.share.start_offset), said.last + 1)
+    def _acknowledge(self, member: str, acknowledgement: AcknowledgedRange) -> None:
+        offsets = range(max(acknowledgement.first, self.share.start_offset), acknowledgement.last + 1)
         permitted = all(
             self.records[offset].state is RecordState.ACQUIRED
             and self.records[offset].holder == member
@@ -123,18 +125,18 @@ class SharePartitionMachine(RuleBasedStateMachine):
             for offset in offsets
         )
         try:
-            self.share.acknowledge(member, [said], self.now, self.answers.append)
+            self.share.acknowledge(member, [acknowledgement], self.now, self.answers.append)
         except KafkaError:
             assert not permitted
             return
         assert permitted
         for offset in offsets:
             record = self.records[offset]
-            if said.said is Acknowledgement.RENEW:
+            if acknowledgement.said is Acknowledgement.RENEW:
                 record.deadline = self.now + self.settings.lock_seconds
             else:
                 record.pending = True
-                record.said = said.said  # type: ignore[attr-defined]
+                record.said = acknowledgement.said  # type: ignore[attr-defined]
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
@@ -155,12 +157,12 @@ class SharePartitionMachine(RuleBasedStateMachine):
         record.holder = NO_HOLDER
         record.state = self._outcome(record, Acknowledgement.RELEASE)
 
-    def _outcome(self, record: Record, said: Acknowledgement) -> RecordState:
-        if said is Acknowledgement.ACCEPT:
+    def _outcome(self, record: Record, acknowledgement: Acknowledgement) -> RecordState:
+        if acknowledgement is Acknowledgement.ACCEPT:
             return RecordState.ACKNOWLEDGED
-        if said is Acknowledgement.RELEASE and record.count < self.settings.delivery_limit:
+        if acknowledgement is Acknowledgement.RELEASE and record.count < self.settings.delivery_limit:
             return RecordState.AVAILABLE
-        if said is not Acknowledgement.GAP and self.settings.dead_letters:
+        if acknowledgement is not Acknowledgement.GAP and self.settings.dead_letters:
             return RecordState.ARCHIVING
         return RecordState.ARCHIVED
 
@@ -189,9 +191,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
             if record.state is RecordState.ARCHIVING:
                 record.state = RecordState.ARCHIVED
                 continue
-            said = record.said  # type: ignore[attr-defined]
-            record.state, record.holder = self._outcome(record, said), NO_HOLDER
-            if said is Acknowledgement.ACCEPT:
+            acknowledgement = record.said  # type: ignore[attr-defined]
+            record.state, record.holder = self._outcome(record, acknowledgement), NO_HOLDER
+            if acknowledgement is Acknowledgement.ACCEPT:
                 assert offset not in self.accepted, "acknowledged twice"
                 self.accepted.add(offset)
         if not succeeds:

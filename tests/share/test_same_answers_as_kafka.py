@@ -88,7 +88,7 @@ async def bad_acknowledgements(talk: ShareTalk) -> None:
     await talk.start_group("liars")
     await talk.produce(*[b"job"] * 10)
     await talk.fetch("liars", 0, max_records=10)
-    said: list[tuple[int, int, list[int]]] = [
+    acknowledgements: list[tuple[int, int, list[int]]] = [
         (0, 12, [1]),
         (20, 21, [1]),
         (5, 3, [1]),
@@ -100,7 +100,7 @@ async def bad_acknowledgements(talk: ShareTalk) -> None:
     ]
     epoch = 1
     for version in (1, 2):
-        for each in said:
+        for each in acknowledgements:
             await talk.acknowledge("liars", epoch, each, version=version)
             epoch += 1
     await talk.acknowledge("liars", epoch, (0, 3, [1]), (3, 4, [1]))

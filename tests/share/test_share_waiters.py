@@ -63,10 +63,10 @@ def test_members_are_asked_once_about_the_same_change() -> None:
 
 def test_disconnected_member_is_not_asked() -> None:
     queue = Queue()
-    gone, there = Member(queue), Member(queue)
-    queue.waiters.remove(gone)
+    departed, there = Member(queue), Member(queue)
+    queue.waiters.remove(departed)
     queue.bring(1)
-    assert (gone.asked, there.asked) == (0, 1)
+    assert (departed.asked, there.asked) == (0, 1)
 
 
 def test_nothing_happens_while_there_is_nothing_to_take() -> None:

@@ -62,7 +62,7 @@ WRITES = st.tuples(st.sampled_from(KEYS), st.lists(BATCHES, max_size=3), st.inte
 
 @given(st.lists(st.lists(WRITES, min_size=1, max_size=4), max_size=8))
 def test_replay_restores_the_state_in_memory(
-    turns: list[list[tuple[SharePartitionKey, list[PersisterStateBatch], int]]],
+    iterations: list[list[tuple[SharePartitionKey, list[PersisterStateBatch], int]]],
 ) -> None:
     """Several writes of one turn of the loop are appended together, with a snapshot among them or not."""
     shard = new_shard()
@@ -78,9 +78,9 @@ def test_replay_restores_the_state_in_memory(
     for key in KEYS:
         append(shard.initialize(key, 0, 0).records)
         append(shard.read(key, 5).records)
-    for turn in turns:
+    for iteration in iterations:
         records = []
-        for key, batches, start in turn:
+        for key, batches, start in iteration:
             at = max(start, expected[key].start_offset)
             records += shard.write(key, StateWrite(0, 5, at, len(batches), batches)).records
             expected[key].update(5, at, len(batches), batches)

@@ -70,7 +70,7 @@ def share_consumer(bootstrap: str, group: str, topic: str, mode: str = "explicit
     return consumer
 
 
-def take(consumer: ShareConsumer, count: int, said: Callable[[Message], AcknowledgeType]) -> list[Message]:
+def take(consumer: ShareConsumer, count: int, output: Callable[[Message], AcknowledgeType]) -> list[Message]:
     """Poll until so many records have come, each acknowledged as `said` says."""
     taken: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
@@ -78,7 +78,7 @@ def take(consumer: ShareConsumer, count: int, said: Callable[[Message], Acknowle
         messages = list(consumer.poll(0.5))
         for message in messages:
             assert message.error() is None
-            consumer.acknowledge(message, said(message))
+            consumer.acknowledge(message, output(message))
         if messages:
             consumer.commit_sync(TIMEOUT_S)
         taken += messages
@@ -117,15 +117,15 @@ def test_two_members_share_the_records_of_a_partition(broker: EmbeddedBroker) ->
     publish(broker.bootstrap_servers, topic, values)
     taken: list[list[str]] = [[], []]
 
-    def work(mine: list[str]) -> None:
+    def work(own: list[str]) -> None:
         consumer = share_consumer(broker.bootstrap_servers, f"{topic}-crew", topic, "implicit")
         deadline = time.monotonic() + TIMEOUT_S
         while sum(map(len, taken)) < len(values) and time.monotonic() < deadline:
-            mine += [(message.value() or b"").decode() for message in consumer.poll(0.2)]
+            own += [(message.value() or b"").decode() for message in consumer.poll(0.2)]
             consumer.commit_sync(TIMEOUT_S)
         consumer.close()
 
-    workers = [threading.Thread(target=work, args=(mine,)) for mine in taken]
+    workers = [threading.Thread(target=work, args=(own,)) for own in taken]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -328,8 +328,8 @@ class WorkerProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            for line in said:
+        with self.process.stdout as output:
+            for line in output:
                 word, _, value = line.strip().partition(" ")
                 if word == "got":
                     self.got.add(value)

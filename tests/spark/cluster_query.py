@@ -44,7 +44,7 @@ def main(given: dict[str, Any]) -> None:
         "spark.jars": ",".join(map(str, [*iceberg_jars(), *connect_jars()])),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.sql.shuffle.partitions": "2",
-        **given["settings"],
+        **values["settings"],
     }
     spark = session_builder("cluster query", master=given["master"], settings=settings).getOrCreate()
     for name in TARGETS:

@@ -149,7 +149,7 @@ class Program:
             "source": self.source,
             "target": self.target,
         }
-        command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(given)]
+        command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(values)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         environment["PYTHONPATH"] = str(PROJECT_ROOT)
         environment.pop("SPARK_HOME", None)

@@ -107,8 +107,8 @@ def test_features_that_need_a_jvm_are_rejected_by_name(server: str, tmp_path: Pa
     copy_template("activity", tmp_path / "clicks")
     done = run_pasted(pasted("Spark Connect", 1, {"sc://HOST:15002": server}), tmp_path, SECONDS)
     assert done.returncode == 1
-    said = f"`quality`, `dead_letters` and the mode `update` need a driver with a JVM, and Spark Connect ({server}) "
-    assert f"{said}has none" in done.stderr
+    message = f"`quality`, `dead_letters` and the mode `update` need a driver with a JVM, and Spark Connect ({server}) "
+    assert f"{message}has none" in done.stderr
 
 
 def _without_stacks(text: str) -> str:

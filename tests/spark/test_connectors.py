@@ -65,11 +65,11 @@ def test_both_connectors_read_the_same_rows(spark: SparkSession, broker: Embedde
     topic = broker.create_topic(partitions=3)
     produce_everything(broker.bootstrap_servers, topic, 3)
     ours = read(spark, broker.bootstrap_servers, topic, includeHeaders="true")
-    theirs = read(spark, broker.bootstrap_servers, topic, source="kafka", includeHeaders="true")
+    expected = read(spark, broker.bootstrap_servers, topic, source="kafka", includeHeaders="true")
 
-    assert ours.schema == theirs.schema
+    assert ours.schema == expected.schema
     found = rows(ours)
-    assert found == rows(theirs)
+    assert found == rows(expected)
     assert len(found) == 120
 
 
@@ -113,8 +113,8 @@ def test_both_read_a_compacted_and_a_transactional_topic_equally(spark: SparkSes
                 )
                 for source in ("barnabas", "kafka")
             ]
-            ours, theirs = map(rows, frames)
-            assert ours == theirs
+            ours, expected = map(rows, frames)
+            assert ours == expected
             assert ours[-1][4] == (2999 if topic == compacted else 10)  # behind it, a marker
             assert sorted(row[1] for row in ours) == streamed_by_spark(spark, address, topic)
 
@@ -236,8 +236,8 @@ def test_typed_values_count_as_from_json_does(spark: SparkSession, broker: Embed
         return sorted((tuple(row) for row in grouped.collect()), key=str)
 
     schema = "page STRING, ms BIGINT"
-    theirs = read(spark, broker.bootstrap_servers, topic, source="kafka")
-    parsed = theirs.select(F.from_json(F.col("value").cast("string"), schema).alias("event")).select(
+    expected = read(spark, broker.bootstrap_servers, topic, source="kafka")
+    parsed = expected.select(F.from_json(F.col("value").cast("string"), schema).alias("event")).select(
         "event.*"
     )
     ours = read(spark, broker.bootstrap_servers, topic, value_format="json", value_schema=schema)

@@ -8,8 +8,8 @@ from tests.support.spark.jars import requires_s3a, s3a_jars
 
 
 def test_name_is_expanded_to_packages_in_addition_to_those_given() -> None:
-    given = {SETTING: "s3a, postgres", PACKAGES: "a:b:1", EXCLUDES: "c:d", "spark.x": "y"}
-    found = with_libraries(given)
+    settings = {SETTING: "s3a, postgres", PACKAGES: "a:b:1", EXCLUDES: "c:d", "spark.x": "y"}
+    found = with_libraries(settings)
     assert found["spark.x"] == "y"
     expected = ["a:b:1", *LIBRARIES["s3a"].packages, *LIBRARIES["postgres"].packages]
     assert found[PACKAGES].split(",") == expected

@@ -46,8 +46,8 @@ def make(kafka: SecuredKafka, name: str) -> None:
 
 def options(kafka: SecuredKafka, topic: str, **login: str) -> dict[str, str]:
     """As somebody writes them for Spark's own connector."""
-    given = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_jaas_config": SCRAM_LOGIN, **login}
-    settings = {**kafka.settings("SECURE", **given), "ssl.truststore.type": "PEM"}
+    values = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_jaas_config": SCRAM_LOGIN, **login}
+    settings = {**kafka.settings("SECURE", **values), "ssl.truststore.type": "PEM"}
     return {
         "kafka.bootstrap.servers": kafka.address("SECURE"),
         "subscribe": topic,
@@ -63,9 +63,9 @@ def values(frame: DataFrame) -> list[bytes]:
 def test_the_same_options_read_the_same_rows_as_sparks_own_connector(
     spark: SparkSession, secured_kafka: SecuredKafka, topic: str
 ) -> None:
-    given = options(secured_kafka, topic)
-    ours = spark.read.format("barnabas").options(**given).load()
-    sparks = spark.read.format("kafka").options(**given).load()
+    settings = options(secured_kafka, topic)
+    ours = spark.read.format("barnabas").options(**settings).load()
+    sparks = spark.read.format("kafka").options(**settings).load()
 
     assert values(ours) == values(sparks) == sorted(VALUES * 2)
 
@@ -75,9 +75,9 @@ def test_a_stream_is_read_and_written_exactly_once(
 ) -> None:
     written = f"{topic}-written"
     make(secured_kafka, written)
-    given = options(secured_kafka, topic)
-    sink = {name: value for name, value in given.items() if name != "subscribe"}
-    stream = spark.readStream.format("barnabas").options(**given, startingOffsets="earliest").load()
+    settings = options(secured_kafka, topic)
+    sink = {name: value for name, value in settings.items() if name != "subscribe"}
+    stream = spark.readStream.format("barnabas").options(**settings, startingOffsets="earliest").load()
     writer = stream.select("key", "value").writeStream.format("barnabas").options(**sink, topic=written)
     writer = writer.option("handedOverBytes", "0").option("checkpointLocation", str(tmp_path / "checkpoint"))
 
@@ -85,7 +85,7 @@ def test_a_stream_is_read_and_written_exactly_once(
     frame = spark.range(10).select(F.col("id").cast("string").alias("value"))
     frame.write.format("barnabas").options(**sink, topic=written).mode("append").save()
 
-    back = spark.read.format("barnabas").options(**{**given, "subscribe": written})
+    back = spark.read.format("barnabas").options(**{**settings, "subscribe": written})
     rows = values(back.option("kafka.isolation.level", "read_committed").load())
     assert rows == sorted([*VALUES * 2, *(b"%d" % number for number in range(10))])
 
@@ -218,7 +218,7 @@ def test_barnabas_broker_serves_both_spark_connectors_over_sasl_ssl(spark: Spark
         for value in VALUES:
             producer.produce(topic, value)
         assert producer.flush(60) == 0
-        given = {"subscribe": topic, **{f"kafka.{name}": value for name, value in clients.java.items()}}
-        ours = spark.read.format("barnabas").options(**given).load()
-        sparks = spark.read.format("kafka").options(**given).load()
+        settings = {"subscribe": topic, **{f"kafka.{name}": value for name, value in clients.java.items()}}
+        ours = spark.read.format("barnabas").options(**settings).load()
+        sparks = spark.read.format("kafka").options(**settings).load()
         assert values(ours) == values(sparks) == sorted(VALUES)

@@ -91,9 +91,11 @@ def test_executors_without_the_archive_are_refused_with_the_command_that_ships_i
     pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, broker.create_topic(), "target")
     done = submit(cluster, tmp_path, "--archives env.tar.gz#environment ")
     assert done.returncode == 1
-    said = done.stdout + done.stderr
-    assert "executors cannot run ./environment/bin/python, which does not exist there" in said, said[-3000:]
-    assert "barnabas pipeline pack" in said
+    output = done.stdout + done.stderr
+    assert "executors cannot run ./environment/bin/python, which does not exist there" in output, output[
+        -3000:
+    ]
+    assert "barnabas pipeline pack" in output
 
 
 @pytest.mark.extended
@@ -107,9 +109,9 @@ def test_executors_with_another_python_that_lacks_barnabas_are_refused_with_that
         archive.addfile(link)
     done = submit(cluster, tmp_path)
     assert done.returncode == 1
-    said = done.stdout + done.stderr
-    assert "Python on the executors has no module" in said, said[-3000:]
-    assert "barnabas pipeline pack" in said
+    output = done.stdout + done.stderr
+    assert "Python on the executors has no module" in output, output[-3000:]
+    assert "barnabas pipeline pack" in output
 
 
 def pipeline_in(folder: Path, bootstrap: str, source: str, target: str, flow: str = FLOW) -> Path:

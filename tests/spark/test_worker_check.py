@@ -33,11 +33,11 @@ def test_workers_of_a_local_session_are_accepted(spark: SparkSession) -> None:
 def test_a_problem_of_executors_is_named_with_the_command_that_solves_it(
     reported: str, sentence: str
 ) -> None:
-    said = executor_problem(
+    message = executor_problem(
         f"Job aborted due to stage failure: Task 0 in stage 0.0 failed\n{reported}\n\tat java"
     )
-    assert said.startswith(sentence)
-    assert "barnabas pipeline pack -o env.tar.gz" in said
+    assert message.startswith(sentence)
+    assert "barnabas pipeline pack -o env.tar.gz" in message
 
 
 def in_plain_environment(program: str) -> "subprocess.CompletedProcess[str]":

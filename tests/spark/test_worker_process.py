@@ -14,8 +14,8 @@ for _ in range(4):
 
 def test_second_task_removes_imported_modules_and_later_ones_do_not() -> None:
     command = [sys.executable, "-c", SET_ASIDE]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    aside, left = zip(*(map(int, line.split()) for line in said.splitlines()), strict=True)
+    output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    aside, left = zip(*(map(int, line.split()) for line in output.splitlines()), strict=True)
     assert aside[0] == 0
     assert aside[1] > 50_000
     assert aside[1:] == (aside[1],) * 3

@@ -65,10 +65,10 @@ class SigningKey:
         pem: bytes = self.key.public_key().public_bytes(serialization.Encoding.PEM, form)
         return pem
 
-    def sign(self, said: dict[str, Any], algorithm: str | None = None, **header: Any) -> str:
+    def sign(self, claims: dict[str, Any], algorithm: str | None = None, **header: Any) -> str:
         chosen = algorithm or ("RS256" if self.is_rsa else "ES256")
         start = {"alg": chosen, "kid": self.name, **header}
-        signed = ".".join(encoded(json.dumps(part).encode()) for part in (start, said))
+        signed = ".".join(encoded(json.dumps(part).encode()) for part in (start, claims))
         return f"{signed}.{encoded(self._signature(chosen, signed.encode()))}"
 
     def _signature(self, algorithm: str, message: bytes) -> bytes:

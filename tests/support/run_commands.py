@@ -47,18 +47,18 @@ def run(app: Any, words: list[str], seconds: float, stdin: str) -> tuple[int, st
     return ended.exit_code, repr(ended.exception) if is_unexpected else ended.stderr
 
 
-def main(given: dict[str, Any]) -> None:
-    sys.meta_path.insert(0, HiddenPackages(given.get("hidden", ())))
+def main(config: dict[str, Any]) -> None:
+    sys.meta_path.insert(0, HiddenPackages(config.get("hidden", ())))
     from barnabas.cli.main import make_app
     from barnabas.testing import EmbeddedBroker
 
     app = make_app()
-    with EmbeddedBroker(given.get("settings", {})) as broker:
+    with EmbeddedBroker(config.get("settings", {})) as broker:
         os.environ["BARNABAS_BOOTSTRAP"] = broker.bootstrap_servers
-        for words, stdin in given.get("prepare", ()):
+        for words, stdin in config.get("prepare", ()):
             code, text = run(app, words, 60, stdin)
             assert code == 0, (words, text)
-        for words, seconds in given["commands"]:
+        for words, seconds in config["commands"]:
             sys.stdout.write(json.dumps([words, *run(app, words, seconds, "y\n")]) + "\n")
             sys.stdout.flush()
 

@@ -213,8 +213,8 @@ SETTINGS = {
 @asynccontextmanager
 async def raw_broker(folder: Path, **settings: str) -> AsyncIterator[RawBroker]:
     """Names of settings with `_` in place of dots."""
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    broker = Broker(BrokerConfig.load({**SETTINGS, "log.dirs": str(folder), **given}))
+    values = {name.replace("_", "."): value for name, value in settings.items()}
+    broker = Broker(BrokerConfig.load({**SETTINGS, "log.dirs": str(folder), **values}))
     await broker.start()
     raw = RawBroker(broker)
     try:

@@ -49,7 +49,7 @@ def polled(cluster: Cluster, topic: str) -> list[Row]:
 
 
 def while_nothing_changes(
-    cluster: Cluster, topic: str, read: Callable[[], Any], most: int
+    cluster: Cluster, topic: str, read: Callable[[], Any], limit: int
 ) -> tuple[list[Row], Any]:
     """(rows of a poll loop, what was read), once compaction has left `most` records and does nothing in between."""
     end = time.monotonic() + DEADLINE
@@ -57,7 +57,7 @@ def while_nothing_changes(
     while time.monotonic() < end:
         found = read()
         after = polled(cluster, topic)
-        if before == after and len(after) <= most:
+        if before == after and len(after) <= limit:
             return after, found
         before = after
     raise AssertionError(f"{topic} still has {len(before)} records, or other ones, after {DEADLINE:g} s")

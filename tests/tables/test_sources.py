@@ -49,9 +49,11 @@ def test_rows_are_those_of_sparks_source(broker: EmbeddedBroker, orders: str) ->
     }
     reader = make_reader(options, schema_of(options))
     assert isinstance(reader, BatchReader)
-    theirs = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    expected = [
+        row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()
+    ]
     ours = table_of(orders, bootstrap=broker.bootstrap_servers).to_arrow([*COLUMNS, "_corrupt_record"])
-    assert rows_of(ours) == sorted(theirs, key=lambda row: (row["_partition"], row["_offset"]))
+    assert rows_of(ours) == sorted(expected, key=lambda row: (row["_partition"], row["_offset"]))
 
 
 def test_a_bucket_has_the_rows_below_the_active_segment(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_only_the_columns_of_a_query_are_decoded(open_table: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "most"),
+    ("condition", "limit"),
     [
         ("_partition = 1", 160),
         ("_partition = 0 and _offset < 20", 25),
@@ -76,7 +76,7 @@ def test_only_the_columns_of_a_query_are_decoded(open_table: Open) -> None:
         ("_offset < 0", 0),
     ],
 )
-def test_ranges_that_a_filter_excludes_are_not_read(open_table: Open, condition: str, most: int) -> None:
+def test_ranges_that_a_filter_excludes_are_not_read(open_table: Open, condition: str, limit: int) -> None:
     condition = condition.format(late=NOW // 1000 + 200)
     rows = query("select _partition, _offset, _timestamp from orders", open_table).rows
     with duckdb.connect(":memory:") as connection:
@@ -84,7 +84,7 @@ def test_ranges_that_a_filter_excludes_are_not_read(open_table: Open, condition:
     answer = query(f"select count(*) as n from orders where {condition}", open_table)
     assert answer.rows.to_pylist() == [{"n": expected[0][0]}]
     read = sum(wanted.size for read in answer.reads["orders"] for wanted in read.ranges)
-    assert read <= most
+    assert read <= limit
 
 
 def test_query_costs_are_explained(open_table: Open) -> None:

@@ -76,12 +76,12 @@ def test_value_that_does_not_fit_is_null_with_a_reason(table: Table) -> None:
 
 
 def test_missing_schema_is_inferred_and_reported(broker: EmbeddedBroker, orders: str) -> None:
-    said: list[str] = []
-    found = barnabas.table(orders, bootstrap=broker.bootstrap_servers, notify=said.append)
+    output: list[str] = []
+    found = barnabas.table(orders, bootstrap=broker.bootstrap_servers, notify=output.append)
     assert found.schema.field("id").type == pa.int64()
     assert found.schema.field("tags").type.value_type == pa.string()
-    assert len(said) == 1
-    assert said[0].startswith(
+    assert len(output) == 1
+    assert output[0].startswith(
         "orders: id BIGINT, country STRING, amount DOUBLE, tags ARRAY<STRING> (inferred from "
     )
 
@@ -127,10 +127,10 @@ def test_a_folder_has_the_rows_of_the_sockets(broker: EmbeddedBroker, orders: st
     expected = sorted_rows(table.to_arrow(columns))
     until(lambda: folder.to_arrow(["_offset"]).num_rows == len(expected), "checkpoint")
     assert sorted_rows(folder.to_arrow(columns)) == expected
-    moment = datetime.fromtimestamp((NOW + 100_000) / 1000, UTC)
-    since = sorted_rows(table.since(moment).to_arrow(columns))
-    assert since == [row for row in expected if row["_timestamp"] >= moment]
-    assert sorted_rows(folder.since(moment).to_arrow(columns)) == since
+    timestamp = datetime.fromtimestamp((NOW + 100_000) / 1000, UTC)
+    since = sorted_rows(table.since(timestamp).to_arrow(columns))
+    assert since == [row for row in expected if row["_timestamp"] >= timestamp]
+    assert sorted_rows(folder.since(timestamp).to_arrow(columns)) == since
 
 
 def test_compacted_topic_has_the_remaining_records(broker: EmbeddedBroker) -> None:
@@ -247,9 +247,9 @@ def test_bad_input_is_rejected_with_a_remedy(
     broker: EmbeddedBroker, orders: str, options: dict[str, str], says: str
 ) -> None:
     known = {"BROKER": broker.bootstrap_servers, "DATA": str(broker.data_dir)}
-    given = {name: known.get(value, value) for name, value in options.items()}
+    settings = {name: known.get(value, value) for name, value in options.items()}
     with pytest.raises(TableError, match=says):
-        quiet(orders, **given).to_arrow()
+        quiet(orders, **settings).to_arrow()
 
 
 def test_a_topic_that_a_folder_does_not_have_is_named(broker: EmbeddedBroker, orders: str) -> None:

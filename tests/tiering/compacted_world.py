@@ -88,8 +88,8 @@ class Replica:
 
     def _seal(self, end: int) -> None:
         offsets = range(self.sealed_end, end)
-        gone = set(range(self.inherited)) - set(self.kept)
-        self.sealed.append((Segment([offset for offset in offsets if offset not in gone]), end))
+        removed = set(range(self.inherited)) - set(self.kept)
+        self.sealed.append((Segment([offset for offset in offsets if offset not in removed]), end))
 
     def compact(self) -> None:
         """Tombstones go at once, too (delete.retention.ms=0), the last record stays; neighbours are merged."""

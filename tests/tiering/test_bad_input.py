@@ -63,13 +63,13 @@ def test_missing_rights_are_reported() -> None:
 
 
 def test_a_bucket_may_hold_other_clusters_and_a_manifest_of_one_is_left_alone(s3: dict[str, str]) -> None:
-    theirs = PartitionFolder("another-cluster", *FOLDER[1:])
-    strange = encode(new_manifest(theirs, ManifestWriter(0, 1, "theirs"), 0))
+    other = PartitionFolder("another-cluster", *FOLDER[1:])
+    strange = encode(new_manifest(other, ManifestWriter(0, 1, "theirs"), 0))
 
     async def main() -> None:
         store = open_store(new_prefix(), s3)
-        await store.put(theirs.manifest, strange)
-        await store.put(theirs.key("00000000000000000000-0000000000-00000000.segment"), b"theirs")
+        await store.put(other.manifest, strange)
+        await store.put(other.key("00000000000000000000-0000000000-00000000.segment"), b"theirs")
         before = await everything_in(store)
         await copy(store)
         assert before.items() <= (await everything_in(store)).items()
@@ -93,8 +93,8 @@ def test_modified_object_is_named_and_kept(s3: dict[str, str], damaged: bytes | 
         leader = await copy(store)
         entry = leader.file.manifest.entries[1]
         key = FOLDER.key(entry.key)
-        whole = (await store.get(key)).data
-        await store.put(key, whole[: len(whole) // 2] if damaged is None else damaged)
+        complete = (await store.get(key)).data
+        await store.put(key, complete[: len(complete) // 2] if damaged is None else damaged)
         before = await everything_in(store)
         with pytest.raises(Exception, match=entry.key):
             await read_footer(store, key, entry)
@@ -110,8 +110,8 @@ def test_a_damaged_manifest_stops_writing_and_stays_as_it_is(s3: dict[str, str])
     async def main() -> None:
         store = open_store(new_prefix(), s3)
         leader = await copy(store)
-        whole = (await store.get(FOLDER.manifest)).data
-        await store.put(FOLDER.manifest, whole[: len(whole) // 2])
+        complete = (await store.get(FOLDER.manifest)).data
+        await store.put(FOLDER.manifest, complete[: len(complete) // 2])
         before = await everything_in(store)
         view = leader.replica.view()
         with pytest.raises(Exception, match=r"is damaged.*barnabas tier repair orders"):

@@ -127,9 +127,9 @@ def test_reads_concurrent_with_a_compaction_are_discarded(tmp_path: Path) -> Non
 
 def test_segments_that_are_not_committed_or_not_on_the_disk_are_left_out(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    whole = whole_parts(log)
-    log.offsets.recovery_point = whole[2].end - 1
-    assert whole_parts(log) == whole[:2]
+    complete = whole_parts(log)
+    log.offsets.recovery_point = complete[2].end - 1
+    assert whole_parts(log) == complete[:2]
 
 
 def test_a_log_that_has_left_the_disk_in_part_is_not_copied_as_a_whole(tmp_path: Path) -> None:

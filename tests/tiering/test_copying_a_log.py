@@ -110,13 +110,13 @@ def test_segments_copied_by_two_leaders_equal_the_log_byte_for_byte(tmp_path: Pa
 
 async def check_transactions(store: ObjectStore, manifest: Manifest, log: Log) -> None:
     """All aborted transactions that touch a segment are in it, wherever they end."""
-    whole = [each for segment in log.segments for each in segment.aborted]
+    complete = [each for segment in log.segments for each in segment.aborted]
     for entry in manifest.entries:
         key = entry_key(FOLDER, entry)
         footer = await read_footer(store, key, entry)
         found = decode_aborted(await read_section(store, key, footer, ABORTED))
         assert {each.first_offset for each in found} == {
             each.first_offset
-            for each in whole
+            for each in complete
             if each.last_offset >= entry.base and each.first_offset < entry.end
         }

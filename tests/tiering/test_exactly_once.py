@@ -142,13 +142,13 @@ class Gate:
 
         async def gated(*arguments: Any) -> Any:
             self._left -= 1
-            mine = self._left == 0
-            if mine and not self._after:
+            own = self._left == 0
+            if own and not self._after:
                 await self.hold()
             try:
                 return await call(*arguments)
             finally:
-                if mine and self._after:
+                if own and self._after:
                     await self.hold()
 
         return gated

@@ -77,10 +77,10 @@ def test_unfinished_files_of_a_killed_process_are_removed_and_those_of_a_live_on
     subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=False)
     assert len(list((tmp_path / WRITING).iterdir())) == 1
 
-    ours, theirs = FolderFiles(str(tmp_path)), FolderFiles(str(tmp_path))
+    ours, reference_store = FolderFiles(str(tmp_path)), FolderFiles(str(tmp_path))
     file = ours.begin("another")
     assert [path.name for path in (tmp_path / WRITING).iterdir()] == [Path(file.path).name]
-    theirs.write("a/third", b"", always)
+    reference_store.write("a/third", b"", always)
     file.append(b"whole")
     ours.finish(file, "another", always)
     assert ours.read("another").data == b"whole"

@@ -39,8 +39,8 @@ def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
     real = expiration.expire
 
     async def delete_first(store: MemoryStore, file: ManifestFile, log_start: int, *arguments: Any) -> Any:
-        gone = [entry for entry in file.manifest.entries if entry.end <= log_start]
-        await expiration.delete_all(store, [file.folder.key(entry.key) for entry in gone])
+        removed = [entry for entry in file.manifest.entries if entry.end <= log_start]
+        await expiration.delete_all(store, [file.folder.key(entry.key) for entry in removed])
         return await real(store, file, log_start, *arguments)
 
     with patch.object(partition_world, "expire", delete_first):

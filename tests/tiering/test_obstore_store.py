@@ -223,8 +223,8 @@ def unfinished_uploads(options: dict[str, str]) -> str:
 def test_uploads_to_s3_are_hashed_only_without_tls(
     scheme: str, options: dict[str, str], unsigned: bool
 ) -> None:
-    given = obstore_store._for_uploads(BucketUrl(scheme, BUCKET, ""), options)
-    assert (given.get("unsigned_payload", given.get("aws_unsigned_payload")) == "true") is unsigned
+    settings = obstore_store._for_uploads(BucketUrl(scheme, BUCKET, ""), options)
+    assert (settings.get("unsigned_payload", settings.get("aws_unsigned_payload")) == "true") is unsigned
 
 
 def test_s3_accepts_unhashed_payloads(s3: dict[str, str]) -> None:

@@ -54,7 +54,7 @@ def test_invalid_url_is_rejected_with_a_hint_and_without_secrets(url: str, advic
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "response"),
     [
         ({"colour": "red"}, "'colour' is not valid"),
         ({"virtual_hosted_style_request": SECRET}, "rsm.config"),
@@ -63,10 +63,10 @@ def test_invalid_url_is_rejected_with_a_hint_and_without_secrets(url: str, advic
         ({"connect_timeout": SECRET}, "rsm.config"),
     ],
 )
-def test_an_option_that_the_store_does_not_have_is_named(options: dict[str, str], told: str) -> None:
+def test_an_option_that_the_store_does_not_have_is_named(options: dict[str, str], response: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         open_store("s3://bucket", options)
-    assert told in str(refusal.value)
+    assert response in str(refusal.value)
     assert SECRET not in str(refusal.value)
     assert "Debug source" not in str(refusal.value)
 

@@ -49,7 +49,7 @@ class KeepsWhatIsDeleted(MemoryObjectStore):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "response"),
     [
         (IgnoresConditions, "8 of 8 concurrent writers succeeded with a create"),
         (IgnoresVersions, "8 of 8 concurrent writers succeeded with a replace"),
@@ -58,9 +58,9 @@ class KeepsWhatIsDeleted(MemoryObjectStore):
         (KeepsWhatIsDeleted, "still exists"),
     ],
 )
-def test_inconsistent_store_is_rejected(kind: type[MemoryObjectStore], told: str) -> None:
+def test_inconsistent_store_is_rejected(kind: type[MemoryObjectStore], response: str) -> None:
     store = kind()
-    with pytest.raises(UnsoundStoreError, match=told) as refusal:
+    with pytest.raises(UnsoundStoreError, match=response) as refusal:
         asyncio.run(probe(store))
     assert "tiering is not started" in refusal.value.message
     assert kind is KeepsWhatIsDeleted or store.keys == []

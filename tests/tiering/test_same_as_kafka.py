@@ -70,11 +70,11 @@ class Subject(NamedTuple):
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
-    def offset(self, moment: str) -> int | None:
+    def offset(self, spec: str) -> int | None:
         """As kafka-get-offsets tells it: nothing where there is none, so `latest-tiered` before the first copy."""
         address = ("--bootstrap-server", self.bootstrap, "--topic", TOPIC)
-        told = run_tool(OFFSETS, *address, "--time", moment).check().stdout.strip()
-        return int(told.rpartition(":")[2]) if told else None
+        output = run_tool(OFFSETS, *address, "--time", spec).check().stdout.strip()
+        return int(output.rpartition(":")[2]) if output else None
 
     def consumer(self) -> Consumer:
         return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "g", "auto.offset.reset": "error"})
@@ -89,10 +89,10 @@ class Both(NamedTuple):
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("same")
     (folder / "bucket").mkdir()
-    theirs = {**KAFKAS, **OFTEN, "rsm.config.dir": str(folder / "theirs")}
+    expected = {**KAFKAS, **OFTEN, "rsm.config.dir": str(folder / "theirs")}
     ours = {**OFTEN, "remote.log.storage.system.enable": "true", "barnabas.remote.delete.delay.ms": "0"}
     ours["barnabas.remote.storage.url"] = f"file://{folder}/bucket"
-    kafka = ApacheKafka(folder / "kafka", heap="512m", settings=theirs)
+    kafka = ApacheKafka(folder / "kafka", heap="512m", settings=expected)
     with kafka, EmbeddedBroker(ours, data_dir=folder / "data") as embedded:
         subjects = Both(Subject(kafka.port), Subject(embedded.port))
         batch = wire.record_batch(RECORD_BYTES, RECORDS_IN_BATCH)
@@ -126,8 +126,8 @@ def is_copied(subject: Subject) -> bool:
 
 
 def test_kafka_get_offsets_returns_the_same_for_both_tiers(both: Both) -> None:
-    for moment in ("earliest", "latest", "earliest-local", "latest-tiered", "max-timestamp"):
-        assert both.barnabas.offset(moment) == both.kafka.offset(moment), moment
+    for spec in ("earliest", "latest", "earliest-local", "latest-tiered", "max-timestamp"):
+        assert both.barnabas.offset(spec) == both.kafka.offset(spec), spec
 
 
 def test_librdkafka_and_javas_consumer_read_the_same_records(both: Both) -> None:
@@ -145,8 +145,8 @@ def test_librdkafka_and_javas_consumer_read_the_same_records(both: Both) -> None
         consumer.close()
         assert taken == list(range(RECORDS))
         address = ("--bootstrap-server", subject.bootstrap, "--topic", TOPIC, "--from-beginning")
-        said = run_tool(CONSUMER, *address, "--max-messages", str(RECORDS)).check().stdout
-        assert said.splitlines() == ["x" * RECORD_BYTES] * RECORDS
+        output = run_tool(CONSUMER, *address, "--max-messages", str(RECORDS)).check().stdout
+        assert output.splitlines() == ["x" * RECORD_BYTES] * RECORDS
 
 
 def test_offsets_by_time_are_the_same(both: Both) -> None:
@@ -163,13 +163,13 @@ def test_kafka_delete_records_and_retention_move_the_log_start_equally(both: Bot
     wanted = {"partitions": [{"topic": TOPIC, "partition": 0, "offset": 100}], "version": 1}
     file = tmp_path / "offsets.json"
     file.write_text(json.dumps(wanted))
-    said = []
+    output = []
     for subject in both:
         command = ("--bootstrap-server", subject.bootstrap, "--offset-json-file", str(file))
-        said.append(run_tool(DELETE_RECORDS, *command).check().stdout.replace(subject.bootstrap, ""))
+        output.append(run_tool(DELETE_RECORDS, *command).check().stdout.replace(subject.bootstrap, ""))
         assert subject.offset("earliest") == 100
         assert below_the_start(subject) == "_AUTO_OFFSET_RESET"
-    assert said[0] == said[1]
+    assert output[0] == output[1]
     for subject in both:
         set_retention(subject, 2 << 20)
     until(

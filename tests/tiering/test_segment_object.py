@@ -91,8 +91,8 @@ def test_chunks_hold_whole_batches_and_are_found_by_offset() -> None:
 
 def test_a_batch_larger_than_a_chunk_is_a_chunk() -> None:
     data = batches(0, 1, value=b"x" * 5000) + batches(1, 2) + batches(2, 3, value=b"y" * 9000)
-    whole, entry = run(build(sealed(0, 3, data)))
-    footer = Footer.decode(whole[entry.footer :])
+    complete, entry = run(build(sealed(0, 3, data)))
+    footer = Footer.decode(complete[entry.footer :])
     assert [chunk.base_offset for chunk in footer.chunks] == [0, 1, 2]
 
 
@@ -110,7 +110,7 @@ def test_pieces_are_small_and_the_same_each_time() -> None:
 
 def test_every_flipped_byte_is_noticed() -> None:
     data, entry = run(build(sealed(0, 30)))
-    whole = Footer.decode(data[entry.footer :])
+    complete = Footer.decode(data[entry.footer :])
 
     async def read_all(store: OneObject) -> None:
         footer = await read_footer(store, "key", entry)
@@ -120,7 +120,7 @@ def test_every_flipped_byte_is_noticed() -> None:
             await read_section(store, "key", footer, name)
 
     run(read_all(OneObject(data)))
-    assert whole.size < len(data)
+    assert complete.size < len(data)
     for position in range(0, len(data), 7):
         damaged = bytearray(data)
         damaged[position] ^= 1

@@ -173,6 +173,6 @@ def test_metrics_that_other_machines_reach_are_warned_of(
     warning: str | None,
 ) -> None:
     warn_if_metrics_exposed(address, is_authenticated=is_authenticated, is_encrypted=is_encrypted)
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(told) == (warning is not None)
-    assert warning is None or warning in told[0]
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(messages) == (warning is not None)
+    assert warning is None or warning in messages[0]

@@ -78,12 +78,12 @@ async def asked(port: int, tls: ssl.SSLContext | None = None, source: str = "127
 
 
 def test_requests_are_served_over_tls_and_without_it(tmp_path: Path) -> None:
-    theirs, ours = contexts(tmp_path)
+    remote, ours = contexts(tmp_path)
 
     async def scenario() -> None:
         async with serving(connections=5) as port:
             assert await asked(port, None) == b"http"
-        async with serving(theirs, connections=6) as port:
+        async with serving(remote, connections=6) as port:
             assert await asyncio.gather(*(asked(port, ours) for _ in range(3))) == [b"https"] * 3
 
     asyncio.run(scenario())
@@ -92,10 +92,10 @@ def test_requests_are_served_over_tls_and_without_it(tmp_path: Path) -> None:
 def test_connections_that_never_shake_hands_count_and_those_beyond_the_limit_are_closed(
     tmp_path: Path,
 ) -> None:
-    theirs, ours = contexts(tmp_path)
+    remote, ours = contexts(tmp_path)
 
     async def scenario() -> None:
-        async with serving(theirs, connections=3, incomplete_per_address=3) as port:
+        async with serving(remote, connections=3, incomplete_per_address=3) as port:
             silent = [await opened(port) for _ in range(3)]
             assert await asked(port, ours) == b""
             for _, writer in silent[:2]:

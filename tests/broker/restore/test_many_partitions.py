@@ -26,12 +26,12 @@ def test_two_gets_a_list_and_a_conditional_put_for_each_partition(tmp_path: Path
         plan = await make_plan(store, CLUSTER)
         done = await restore_cluster(store, plan, FolderTarget(tmp_path / "new", 1))
         assert len(done.image.topics["many"].partitions) == PARTITIONS
-        asked = store.requests
-        gets = asked["get"] + asked["get_range"]
+        request_count = store.requests
+        gets = request_count["get"] + request_count["get_range"]
         a_few = 20  # for the cluster as a whole
         assert gets <= 2 * PARTITIONS + a_few
-        assert asked["list"] <= PARTITIONS + a_few
-        assert asked["replace"] + asked["create"] <= PARTITIONS + a_few
+        assert request_count["list"] <= PARTITIONS + a_few
+        assert request_count["replace"] + request_count["create"] <= PARTITIONS + a_few
 
     asyncio.run(scenario())
 

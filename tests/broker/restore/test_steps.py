@@ -143,7 +143,7 @@ def test_broker_without_the_store_does_not_lead_restored_partitions(store: Store
 
 
 @pytest.mark.parametrize(
-    ("break_it", "said"),
+    ("break_it", "message"),
     [
         (lambda bucket: _cut_short(bucket, "*/cluster/*"), "is damaged or truncated"),
         (lambda bucket: _cut_short(bucket, "*/topics/clicks.*/0/manifest"), "clicks.*/0/manifest is damaged"),
@@ -152,11 +152,11 @@ def test_broker_without_the_store_does_not_lead_restored_partitions(store: Store
     ],
 )
 def test_damaged_objects_stop_it_and_are_left_as_they_are(
-    store: Store, tmp_path: Path, break_it: Callable[[Path], dict[Path, bytes]], said: str
+    store: Store, tmp_path: Path, break_it: Callable[[Path], dict[Path, bytes]], message: str
 ) -> None:
     bucket = tmp_path / "bucket"
     damaged = break_it(bucket)
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         restore(store, tmp_path / "new")
     assert not (tmp_path / "new").exists()
     for path, data in damaged.items():

@@ -20,9 +20,9 @@ class NoThreads:
 
 
 def authentication(**settings: str) -> Authentication:
-    given = {"log.dirs": "unused", **sasl_settings(), **settings}
+    values = {"log.dirs": "unused", **sasl_settings(), **settings}
     threads: object = NoThreads()
-    return Authentication(BrokerConfig.load(given), lambda: EMPTY_IMAGE, SystemClock(), threads)  # type: ignore[arg-type]
+    return Authentication(BrokerConfig.load(values), lambda: EMPTY_IMAGE, SystemClock(), threads)  # type: ignore[arg-type]
 
 
 def refusal(**settings: str) -> str:
@@ -85,7 +85,7 @@ def test_plain_without_users_is_refused() -> None:
     ],
 )
 def test_a_text_that_cannot_be_read_is_not_repeated(text: str) -> None:
-    said = refusal(**{JAAS: text})
+    message = refusal(**{JAAS: text})
 
-    assert said.startswith(f"{JAAS} must ")
-    assert "swordfish" not in said
+    assert message.startswith(f"{JAAS} must ")
+    assert "swordfish" not in message

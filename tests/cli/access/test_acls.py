@@ -57,8 +57,8 @@ def test_rules_are_listed_by_effect_and_removed_as_created(cli: Cli, guarded: Em
     assert (kept.code, len(rules(guarded))) == (1, 5)
     cli.ok("acls", "remove", "User:alice", "write", "--topic", "orders.*", "--yes")
     assert AclBinding(2, "orders.", 4, "User:alice", "*", 4, 3) not in rules(guarded)
-    gone = cli.ok("acls", "remove", "User:alice", "--yes", "-o", "json").json
-    assert len(gone) == 3
+    removed = cli.ok("acls", "remove", "User:alice", "--yes", "-o", "json").json
+    assert len(removed) == 3
     assert len(rules(guarded)) == 1
 
 

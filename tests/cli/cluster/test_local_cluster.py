@@ -96,9 +96,9 @@ def test_cluster_start_runs_three_brokers_and_stops_them_all(tmp_path: Path) -> 
     require_zookeeper()
     process = start("cluster", "start", "--brokers", "3", "--data", str(tmp_path), "--listen", "127.0.0.1:0")
     try:
-        said = "".join(lines_until(process, "The cluster is ready on "))
-        bootstrap = said.split()[-1]
-        pids = [int(pid) for pid in re.findall(r"pid (\d+)", said)]
+        output = "".join(lines_until(process, "The cluster is ready on "))
+        bootstrap = output.split()[-1]
+        pids = [int(pid) for pid in re.findall(r"pid (\d+)", output)]
         assert len(pids) == 4
         assert run("produce", "greetings", "-b", bootstrap, stdin="hello\n").returncode == 0
         os.kill(pids[0], signal.SIGKILL)

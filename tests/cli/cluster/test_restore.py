@@ -103,13 +103,17 @@ def test_impossible_restores_are_reported(cli: Cli, tmp_path: Path) -> None:
             str(tmp_path / "full"),
         ),
     }
-    for said, arguments in refusals.items():
+    for output, arguments in refusals.items():
         ended = cli("cluster", "restore", *arguments)
-        assert (ended.code, said in ended.err) == (1, True), ended
+        assert (ended.code, output in ended.err) == (1, True), ended
     assert sorted(path.name for path in (tmp_path / "full").iterdir()) == ["notes.txt"]
     assert not (tmp_path / "new").exists()
-    gone = cli("cluster", "restore", f"file://{tmp_path}/gone", *new)
-    assert (gone.code, "URL: the folder" in gone.err, "does not exist" in gone.err) == (2, True, True), gone
+    result = cli("cluster", "restore", f"file://{tmp_path}/gone", *new)
+    assert (result.code, "URL: the folder" in result.err, "does not exist" in result.err) == (
+        2,
+        True,
+        True,
+    ), result
     for wrong in (
         ("history", *new),
         (f"file://{tmp_path}/empty",),

@@ -44,20 +44,22 @@ def test_plan_lists_copied_and_remaining_objects(brokers: Brokers) -> None:
     assert tail < 1_100_000 < 4_000_000 < remote
     others = ",".join(str(number) for number in brokers.brokers if number != first)
 
-    told = brokers.run(
+    output = brokers.run(
         size_of_moves(
             brokers.brokers[first].peers,
             brokers.brokers[first].image,
             {TopicPartition("clicks", 0): tuple(number for number in brokers.brokers if number != first)},
         )
     )
-    assert (told.replicas, sum(told.copies.values()), told.remote_bytes, told.unknown) == (
+    assert (output.replicas, sum(output.copies.values()), output.remote_bytes, output.unknown) == (
         2,
         2 * tail,
         2 * remote,
         0,
     )
-    assert str(told) == f"2 replicas copy {2 * tail:,} bytes; {2 * remote:,} in the object store need no copy"
+    assert (
+        str(output) == f"2 replicas copy {2 * tail:,} bytes; {2 * remote:,} in the object store need no copy"
+    )
 
     plan = cli.ok("cluster", "move", "clicks", "--to", others, "-o", "json").json
     assert (plan["copied_bytes"], plan["remote_bytes"]) == (2 * tail, 2 * remote)

@@ -43,7 +43,7 @@ def test_broken_yaml_ends_a_run_before_spark_starts(cli: Cli, tmp_path: Path) ->
 def test_feeding_writes_the_generated_records(cli: Cli, tmp_path: Path) -> None:
     cli.ok("pipeline", "init", str(tmp_path / "x"), "-t", "enrich")
     settings = ("-X", f"barnabas.bootstrap.servers={cli.bootstrap}")
-    said = cli.ok("pipeline", "feed", str(tmp_path / "x"), "--records", "300", *settings).err
-    assert said == "Sent 300 records to shop.customers, shop.orders.\n"
+    output = cli.ok("pipeline", "feed", str(tmp_path / "x"), "--records", "300", *settings).err
+    assert output == "Sent 300 records to shop.customers, shop.orders.\n"
     described = cli.ok("topics", "describe", "shop.orders", "shop.customers", "-o", "json").json
     assert sum(part["end"] for topic in described for part in topic["partitions"]) == 300

@@ -103,8 +103,8 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
     ended = subprocess.run(
         command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False
     )
-    said = ended.stdout + ended.stderr
-    assert (ended.returncode, said.count("Run is COMPLETED")) == (0, len(folders)), said[-6000:]
+    output = ended.stdout + ended.stderr
+    assert (ended.returncode, output.count("Run is COMPLETED")) == (0, len(folders)), output[-6000:]
 
     orders = Counter(record.key for record in made["enrich"] if record.topic == enrich.ORDERS)
     enriched = Counter(f"o{record.key}" for record in benches["enrich"].read("enrich.orders.enriched"))
@@ -153,11 +153,11 @@ def test_own_run_continues_until_it_is_stopped(cli: Cli, make: Callable[..., Pat
             assert "Starting Spark" not in second.stderr
             assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["process"] == running.pid
             running.send_signal(signal.SIGTERM)
-            _, said = running.communicate(timeout=TIMEOUT)
+            _, output = running.communicate(timeout=TIMEOUT)
         finally:
             running.kill()
-    assert (running.returncode, "flows are done" in said) == (0, True), said
-    assert "Spark's UI is at http://" in said
+    assert (running.returncode, "flows are done" in output) == (0, True), output
+    assert "Spark's UI is at http://" in output
     assert cli.ok("pipeline", "status", str(folder), "-o", "json").json["state"] == "stopped"
 
 

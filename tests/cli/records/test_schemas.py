@@ -35,24 +35,24 @@ def test_produce_and_consume_formats_round_trip(broker: EmbeddedBroker, kind: st
     with SchemaClient(broker.registry_url) as client:
         client.register(f"{topic}-value", Schema(kind, text))
     order = {"id": 7, "note": "paid"}
-    asked = ("--schema", "--registry", broker.registry_url)
-    cli.ok("produce", topic, *asked, "--value", json.dumps(order), "--key", "k")
-    shown = cli.ok("consume", topic, "--from", "beginning", "-e", "-o", "json", *asked).json
+    arguments = ("--schema", "--registry", broker.registry_url)
+    cli.ok("produce", topic, *arguments, "--value", json.dumps(order), "--key", "k")
+    shown = cli.ok("consume", topic, "--from", "beginning", "-e", "-o", "json", *arguments).json
     assert shown["key"] == "k"
     assert {name: str(value) for name, value in shown["value"].items()} == {"id": "7", "note": "paid"}
-    bare = cli.ok("consume", topic, "--from", "beginning", "-e", *asked).out
+    bare = cli.ok("consume", topic, "--from", "beginning", "-e", *arguments).out
     assert json.loads(bare)["note"] == "paid"
 
 
 def test_a_value_that_does_not_fit_is_refused(broker: EmbeddedBroker) -> None:
     topic, cli = broker.create_topic(), Cli(broker.bootstrap_servers)
-    asked = ("--schema", "--registry", broker.registry_url)
-    missing = cli("produce", topic, *asked, "--value", "{}")
+    arguments = ("--schema", "--registry", broker.registry_url)
+    missing = cli("produce", topic, *arguments, "--value", "{}")
     assert missing.code == 1
     assert "not found" in missing.err
     with SchemaClient(broker.registry_url) as client:
         client.register(f"{topic}-value", Schema("AVRO", AVRO))
-    wrong = cli("produce", topic, *asked, "--value", '{"id": "seven"}')
+    wrong = cli("produce", topic, *arguments, "--value", '{"id": "seven"}')
     assert wrong.code == 1
     assert "does not match schema" in wrong.err
 
@@ -60,7 +60,7 @@ def test_a_value_that_does_not_fit_is_refused(broker: EmbeddedBroker) -> None:
 def test_a_value_without_a_schema_id_is_shown_as_it_is(broker: EmbeddedBroker) -> None:
     topic, cli = broker.create_topic(), Cli(broker.bootstrap_servers)
     cli.ok("produce", topic, "--value", "plain")
-    asked = ("--schema", "--registry", broker.registry_url)
-    shown = cli.ok("consume", topic, "--from", "beginning", "-e", *asked)
+    arguments = ("--schema", "--registry", broker.registry_url)
+    shown = cli.ok("consume", topic, "--from", "beginning", "-e", *arguments)
     assert shown.out == "plain\n"
     assert "schema id" in shown.err

@@ -51,5 +51,5 @@ def test_topic_and_brokers_are_shown_to_users_who_may_describe_them(broker: Embe
     assert "need Describe on the cluster" in cli.ok("tier", "status", "clicks").out
 
     change(broker, allow(ResourceType.CLUSTER, "kafka-cluster", Operation.DESCRIBE))
-    (told,) = cli.ok("tier", "status", "clicks", "-o", "json").json["brokers"]
-    assert told["cache_limit_bytes"] == 1 << 30
+    (status,) = cli.ok("tier", "status", "clicks", "-o", "json").json["brokers"]
+    assert status["cache_limit_bytes"] == 1 << 30

@@ -33,8 +33,8 @@ def test_a_clone_has_the_same_records_and_outlives_its_source(cli: Cli, tiered: 
     assert (facts["topic"], facts["source"], facts["partitions"]) == (clone, topic, 2)
     for index in range(2):
         end = facts["ends"][str(index)]
-        whole = read(tiered.broker, topic, index)
-        assert read(tiered.broker, clone, index) == whole[:end]
+        complete = read(tiered.broker, topic, index)
+        assert read(tiered.broker, clone, index) == complete[:end]
         produce(tiered.broker, clone, range(end, end + 1500), index)  # enough for a segment of its own
     until(lambda: tiered.segments(clone), "the clone is copied, too")
     cli.ok("topics", "delete", topic, "--yes")
@@ -75,8 +75,10 @@ def test_readers_of_committed_records_see_the_same_in_a_clone(cli: Cli, tiered: 
     cli.ok("snapshot", "create", "paid", "--topics", topic, *store_of(tiered))
     made = cli.ok("snapshot", "restore", "paid", "--to", "paid", *store_of(tiered), "-o", "json").json
     end = made["topics"][0]["ends"]["0"]
-    whole = read(tiered.broker, topic, isolation_level="read_committed")
-    assert read(tiered.broker, "paid", isolation_level="read_committed") == [r for r in whole if r[0] < end]
+    complete = read(tiered.broker, topic, isolation_level="read_committed")
+    assert read(tiered.broker, "paid", isolation_level="read_committed") == [
+        r for r in complete if r[0] < end
+    ]
     # The last stable offset does not stick: what is written now is read.
     produce(tiered.broker, "paid", range(3))
     assert [r[1] for r in read(tiered.broker, "paid", isolation_level="read_committed")[-3:]] == [0, 1, 2]
@@ -123,9 +125,9 @@ def test_impossible_requests_are_reported(cli: Cli, tiered: Tiered, topic: str, 
         "Say how they shall be called": (*restore, "--rename", "other=x", *store_of(tiered)),
         "INVALID_TOPIC": (*restore, "--to", "not/a/name", *store_of(tiered)),
     }
-    for said, arguments in refusals.items():
+    for output, arguments in refusals.items():
         ended = cli(*arguments)
-        assert (ended.code, said in ended.err) == (1, True), ended
+        assert (ended.code, output in ended.err) == (1, True), ended
     assert cli(*restore, *store_of(tiered)).code == 2
     with EmbeddedBroker() as untiered:
         ended = Cli(untiered.bootstrap_servers)(*restore, "--to", "x", *store_of(tiered))

@@ -54,8 +54,8 @@ def test_impossible_requests_are_reported(cli: Cli, tiered: Tiered, topic: str, 
         "it is empty": (*create, "--store", f"file://{tmp_path}"),
         "UNKNOWN_TOPIC": ("snapshot", "create", "x", "--topics", "no-such-topic", "--store", tiered.url),
     }
-    for said, arguments in refusals.items():
+    for output, arguments in refusals.items():
         ended = cli(*arguments)
-        assert (ended.code, said in ended.err) == (1, True), ended
+        assert (ended.code, output in ended.err) == (1, True), ended
     assert cli("snapshot", "list", "--store", "history").code == 2
     cli.ok("snapshot", "delete", "twice", "--store", tiered.url, "--yes")

@@ -86,13 +86,13 @@ def test_a_partition_without_a_leader_is_counted_as_offline() -> None:
 def test_cache_of_each_broker_is_reported(cli: Cli, tiered: Tiered) -> None:
     topic = tiered.topic()
     tiered.read(topic)
-    (told,) = cli.ok("tier", "status", topic, "-o", "json").json["brokers"]
-    assert told["broker"] == 1
-    assert told["cache_disk_bytes"] + told["cache_memory_bytes"] > 1_000_000
-    assert told["cache_limit_bytes"] == 1 << 30
-    assert told["cache_misses"] >= 1
-    assert told["store_reads"] >= 1
-    assert (told["error"], told["store_down"], told["downloads_waiting"]) == (None, False, 0)
+    (status,) = cli.ok("tier", "status", topic, "-o", "json").json["brokers"]
+    assert status["broker"] == 1
+    assert status["cache_disk_bytes"] + status["cache_memory_bytes"] > 1_000_000
+    assert status["cache_limit_bytes"] == 1 << 30
+    assert status["cache_misses"] >= 1
+    assert status["store_reads"] >= 1
+    assert (status["error"], status["store_down"], status["downloads_waiting"]) == (None, False, 0)
 
 
 def test_copy_error_is_reported_with_its_start_and_cleared_afterwards(cli: Cli, tiered: Tiered) -> None:

@@ -69,16 +69,16 @@ def test_the_bucket_of_another_cluster_is_recognized(cli: Cli, copied: Tiered, t
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("history", "--store has an unknown scheme"),
         ("file:///no/such/folder", "the folder /no/such/folder does not exist"),
         ("s3://key:secret@bucket", "--store must not contain credentials"),
     ],
 )
-def test_a_wrong_url_is_refused(cli: Cli, topic: str, url: str, said: str) -> None:
+def test_a_wrong_url_is_refused(cli: Cli, topic: str, url: str, message: str) -> None:
     ended = cli("tier", "verify", topic, "--store", url)
-    assert (ended.code, said in ended.err) == (2, True), ended
+    assert (ended.code, message in ended.err) == (2, True), ended
     assert "secret" not in ended.err
 
 

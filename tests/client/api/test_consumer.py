@@ -179,17 +179,17 @@ def test_confluents_members_share_a_group_with_barnabas_members(
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol}
     if protocol == "classic":
         settings |= {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": "300"}
-    theirs = ConfluentConsumer(settings)
-    theirs.subscribe([topic])
+    remote = ConfluentConsumer(settings)
+    remote.subscribe([topic])
 
     def theirs_has(count: int) -> bool:
-        theirs.poll(0.1)
-        return len(theirs.assignment()) == count
+        remote.poll(0.1)
+        return len(remote.assignment()) == count
 
     until(lambda: theirs_has(4))
     ours = Member(bootstrap, topic, group, protocol, "cooperative-sticky")
     until(lambda: theirs_has(2) and len(ours.assignment) == 2)
-    theirs.close()
+    remote.close()
     until(lambda: len(ours.assignment) == 4)
     ours.stop()
 
@@ -274,12 +274,12 @@ def test_asyncio_iterates_polls_and_calls_coroutines(bootstrap: str, new_name: N
 
 def test_only_committed_records_are_read_if_wanted(bootstrap: str, new_name: NewName) -> None:
     topic = filled(bootstrap, new_name(), 1, 1)
-    theirs = ConfluentProducer({"bootstrap.servers": bootstrap, "transactional.id": new_name()})
-    theirs.init_transactions()
-    for end in (theirs.abort_transaction, theirs.commit_transaction):
-        theirs.begin_transaction()
-        theirs.produce(topic, b"1")
-        theirs.flush()
+    remote = ConfluentProducer({"bootstrap.servers": bootstrap, "transactional.id": new_name()})
+    remote.init_transactions()
+    for end in (remote.abort_transaction, remote.commit_transaction):
+        remote.begin_transaction()
+        remote.produce(topic, b"1")
+        remote.flush()
         end()
     with Consumer(
         bootstrap, topics=topic, auto_offset_reset="earliest", isolation_level="read_committed"

@@ -129,8 +129,8 @@ def test_two_members_share_the_partitions_and_one_takes_over(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("theirs", ["classic", "consumer"])
-def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, theirs: str) -> None:
+@pytest.mark.parametrize("remote", ["classic", "consumer"])
+def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, remote: str) -> None:
     topic, group = new_name(), new_name()
 
     async def prepare() -> None:
@@ -142,7 +142,7 @@ def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, their
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
-        "group.protocol": theirs,
+        "group.protocol": remote,
     }
     stop, assigned = threading.Event(), threading.Event()
     counts: list[int] = []
@@ -164,7 +164,7 @@ def test_it_joins_a_group_of_librdkafka(bootstrap: str, new_name: NewName, their
 
         async def main() -> None:
             async with Client(bootstrap) as client, consumer_of(client, group, topic) as consumer:
-                wanted = ClassicGroupMembership if theirs == "classic" else ConsumerGroupMembership
+                wanted = ClassicGroupMembership if remote == "classic" else ConsumerGroupMembership
                 assert type(consumer._member) is wanted
 
                 async def is_shared() -> bool:

@@ -54,14 +54,14 @@ def test_nothing_given_is_plaintext() -> None:
 
 def test_files_of_both_families_are_understood() -> None:
     javas = {"ssl.truststore.location": "t", "ssl.truststore.password": "a", "ssl.keystore.location": "k"}
-    theirs = {"ssl.ca.location": "t", "ssl.certificate.location": "c", "ssl.key.location": "k"}
+    remote = {"ssl.ca.location": "t", "ssl.certificate.location": "c", "ssl.key.location": "k"}
 
     tls = parse_security({"security.protocol": "SSL", **javas}).tls
     assert tls is not None
     assert tls.authorities == CertificateStore("ssl.truststore.location", "t", password=Secret("a"))
     assert (tls.certificate, tls.key) == (CertificateStore("ssl.keystore.location", "k"), None)
 
-    tls = parse_security({"security.protocol": "SSL", **theirs}).tls
+    tls = parse_security({"security.protocol": "SSL", **remote}).tls
     assert tls is not None
     assert tls.authorities == CertificateStore("ssl.ca.location", "t")
     assert (tls.certificate, tls.key) == (
@@ -71,12 +71,12 @@ def test_files_of_both_families_are_understood() -> None:
 
 
 def test_texts_in_the_settings_themselves_are_understood() -> None:
-    given = {
+    settings = {
         "ssl.truststore.certificates": "A\\nB",
         "ssl.keystore.certificate.chain": "C",
         "ssl.keystore.key": "K",
     }
-    tls = parse_security({"security.protocol": "SSL", **given}).tls
+    tls = parse_security({"security.protocol": "SSL", **settings}).tls
 
     assert tls is not None
     assert tls.authorities == CertificateStore("ssl.truststore.certificates", text=Secret("A\nB"))
@@ -88,8 +88,8 @@ def test_texts_in_the_settings_themselves_are_understood() -> None:
     ("word", "checked"), [("https", True), ("HTTPS", True), ("", False), ("none", False)]
 )
 def test_host_names_are_checked_unless_switched_off(word: str, checked: bool) -> None:
-    given = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": word}
-    tls = parse_security(given).tls
+    settings = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": word}
+    tls = parse_security(settings).tls
 
     assert tls is not None
     assert tls.check_host is checked
@@ -121,7 +121,7 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("settings", "text"),
     [
         ({"security.protocol": "TLS"}, "security.protocol must be one of PLAINTEXT, SSL"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism has no effect unless security.protocol says"),
@@ -157,9 +157,9 @@ def test_a_token_endpoint_is_understood_in_three_spellings() -> None:
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": "https://id"}, "client.id is missing"),
     ],
 )
-def test_wrong_setting_is_named_with_a_remedy(given: dict[str, str], text: str) -> None:
+def test_wrong_setting_is_named_with_a_remedy(settings: dict[str, str], text: str) -> None:
     with pytest.raises(SecuritySettingError, match=text) as caught:
-        parse_security(given)
+        parse_security(settings)
     assert "hush" not in str(caught.value)
 
 

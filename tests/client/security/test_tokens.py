@@ -29,11 +29,11 @@ class Server:
     """An endpoint on this machine, and the requests that it got: method, path, and whether a secret came along."""
 
     def __init__(self, answer: Answer, context: ssl.SSLContext | None = None) -> None:
-        asked: list[tuple[str, str, bool]] = []
+        requests: list[tuple[str, str, bool]] = []
 
         class Endpoint(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                asked.append((self.command, self.path, "Authorization" in self.headers))
+                requests.append((self.command, self.path, "Authorization" in self.headers))
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 answer(self)
 
@@ -42,7 +42,7 @@ class Server:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.asked = asked
+        self.asked = requests
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
         self._server.daemon_threads = True
         if context is not None:
@@ -126,14 +126,14 @@ def test_redirect_is_not_followed_and_the_secret_is_not_forwarded(status: int) -
 def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time, but not all of them."""
     monkeypatch.setattr(tokens, "ENDPOINT_TIMEOUT", 0.5)
-    gone = threading.Event()
+    disconnected = threading.Event()
 
     def drip(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.send_header("Content-Length", "1000000")
         request.end_headers()
         try:
-            while not gone.wait(0.02):
+            while not disconnected.wait(0.02):
                 request.wfile.write(b" ")
         except OSError:
             pass
@@ -143,7 +143,7 @@ def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(CannotConnectError, match=r"no complete response in 0\.5 s"):
             fetch_token(server.endpoint())
         assert time.monotonic() - started < 60
-        gone.set()
+        disconnected.set()
 
 
 def test_a_huge_answer_is_not_read() -> None:

@@ -144,15 +144,15 @@ def test_isolated_broker_expires_by_its_own_clock(zookeeper: ZooKeeperProcess, r
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:
             async with session(root_behind(proxy, root)) as zk:
-                told: list[bool] = []
-                zk.on_cut_off.append(told.append)
+                notified: list[bool] = []
+                zk.on_cut_off.append(notified.append)
                 proxy.freeze()
-                await async_until(lambda: told)
-                assert told == [True]
+                await async_until(lambda: notified)
+                assert notified == [True]
                 assert zk.is_cut_off
                 assert zk.link is not SessionState.LOST
                 proxy.heal()
-                await async_until(lambda: told[-1] is False)
+                await async_until(lambda: notified[-1] is False)
 
     asyncio.run(scenario())
 

@@ -14,8 +14,8 @@ from barnabas.config.setting import ConfigError
 
 
 def load(**properties: str) -> ZooKeeperSettings:
-    given = {name.replace("_", "."): value for name, value in properties.items()}
-    return zookeeper_settings(BrokerConfig.load({"zookeeper.connect": "zk:2181/k", **given}))
+    settings = {name.replace("_", "."): value for name, value in properties.items()}
+    return zookeeper_settings(BrokerConfig.load({"zookeeper.connect": "zk:2181/k", **settings}))
 
 
 @pytest.mark.parametrize(

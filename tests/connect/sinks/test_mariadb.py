@@ -28,8 +28,8 @@ def test_records_are_upserted_and_removed_and_rows_come_back_once(
     monkeypatch.setenv("SHOP", PASSWORD)
 
     def declare(name: str, source: str, sink: str) -> None:
-        said = {"name": name, "source": source, "sink": sink, "servers": servers, "driver": jar}
-        (tmp_path / f"{name}.yml").write_text(CONNECTOR.format(**said))
+        source_options = {"name": name, "source": source, "sink": sink, "servers": servers, "driver": jar}
+        (tmp_path / f"{name}.yml").write_text(CONNECTOR.format(**source_options))
 
     with running_mariadb() as database:
         database.ask("CREATE DATABASE shop")

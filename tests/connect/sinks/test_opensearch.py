@@ -37,8 +37,8 @@ def test_documents_are_the_topics_folded_state_after_kills_in_the_middle(
     search.ask("PUT", "/changes", {"mappings": {"properties": {"word": {"type": "long"}}}})
     servers = broker.bootstrap_servers
     broker.create_topic("changes", partitions=3)
-    chance = random.Random(7)
-    produce(servers, "changes", [record(chance, number) for number in range(RECORDS)])
+    rng = random.Random(7)
+    produce(servers, "changes", [record(rng, number) for number in range(RECORDS)])
     (tmp_path / "searched.yml").write_text(DECLARED.format(url=search.url, servers=servers))
 
     for documents in (50, 200):
@@ -59,12 +59,12 @@ def test_documents_are_the_topics_folded_state_after_kills_in_the_middle(
     )
 
 
-def record(chance: random.Random, number: int) -> tuple[int, Any]:
-    key = chance.randrange(KEYS)
-    kind = chance.random()
+def record(rng: random.Random, number: int) -> tuple[int, Any]:
+    key = rng.randrange(KEYS)
+    kind = rng.random()
     if kind < 0.1:
         return key, None
-    value = {"id": number, "amount": chance.random()}
+    value = {"id": number, "amount": rng.random()}
     return key, value | {"word": "no number"} if kind < 0.12 else value
 
 

@@ -95,10 +95,10 @@ def test_only_documents_that_the_server_was_too_busy_for_are_sent_again(
 
 def test_newest_version_stays_after_a_resend(search: BulkServer, server: HttpSession) -> None:
     changes = [document(row, name=f"k{row % 7}", version=row) for row in range(100)]
-    chance = random.Random(1)
+    rng = random.Random(1)
     for _ in range(10):
-        start = chance.randrange(90)
-        search.faults = chance.choices([*FAULTS, lambda *_: False], k=2)
+        start = rng.randrange(90)
+        search.faults = rng.choices([*FAULTS, lambda *_: False], k=2)
         sender(server, max_bytes=600).send(changes[start:])
     sender(server).send(changes)
     assert search.bodies("orders") == {f"k{row % 7}": {"row": row} for row in range(93, 100)}

@@ -43,11 +43,13 @@ def emptied(server: RedisServer) -> None:
 
 
 def writer(server: RedisServer, tmp_path: Path, name: str = "c", **settings: Any) -> RedisWriter:
-    said: dict[str, Any] = {"url": server.url, "password": Secret(PASSWORD)} | settings
-    if said.get("kind") != "stream":
-        said = {"key": "id", "prefix": "order:"} | said
+    source_options: dict[str, Any] = {"url": server.url, "password": Secret(PASSWORD)} | settings
+    if source_options.get("kind") != "stream":
+        source_options = {"key": "id", "prefix": "order:"} | source_options
     no_session: Any = None
-    return RedisSink(**said).open(no_session, ConnectorContext(name, tmp_path, tmp_path.as_uri()), COLUMNS)
+    return RedisSink(**source_options).open(
+        no_session, ConnectorContext(name, tmp_path, tmp_path.as_uri()), COLUMNS
+    )
 
 
 def rows(spark: SparkSession, *some: tuple[object, ...]) -> Any:

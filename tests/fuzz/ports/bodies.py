@@ -15,9 +15,9 @@ class Bodies:
     def __init__(self, source: Random) -> None:
         self._source = source
 
-    def size(self, most: int) -> int:
+    def size(self, limit: int) -> int:
         """As often in each order of magnitude."""
-        return int(10 ** self._source.uniform(0, len(str(most)) - 1)) if most > 9 else most
+        return int(10 ** self._source.uniform(0, len(str(limit)) - 1)) if limit > 9 else limit
 
     def schema_request(self) -> bytes:
         kind = self._source.choice(TYPES)

@@ -52,9 +52,11 @@ class Lines:
         if how < 0.5:
             return Case("counted messages", [b"".join(map(self._counted, messages))], is_answered=False)
         if how < 0.6:
-            whole = b"\n".join(messages)[:2000]
+            complete = b"\n".join(messages)[:2000]
             return Case(
-                "slow lines", [whole[at : at + 100] for at in range(0, len(whole), 100)], is_answered=False
+                "slow lines",
+                [complete[at : at + 100] for at in range(0, len(complete), 100)],
+                is_answered=False,
             )
         end = self._source.choice((b"\n", b"\n", b"", b"\0"))
         return Case("lines", [b"\n".join(messages) + end], is_answered=False)

@@ -70,18 +70,18 @@ class Port:
 
     def __init__(self, name: str, arguments: Sequence[str], number: int, authorization: str) -> None:
         self.name, self.number, self.authorization = name, number, authorization
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "tests.fuzz.ports.watched", str(theirs.fileno()), *arguments]
+        ours, remote = socket.socketpair()
+        command = [sys.executable, "-m", "tests.fuzz.ports.watched", str(remote.fileno()), *arguments]
         self._process = subprocess.Popen(
             command,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[remote.fileno()],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         )
-        theirs.close()
+        remote.close()
         self._control = ours
         self._control.settimeout(2 * HUNG_SECONDS)
         self._answers = ours.makefile("rb")

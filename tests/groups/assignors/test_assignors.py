@@ -71,7 +71,7 @@ def test_uniform_moves_no_more_than_balance_demands(
 ) -> None:
     members, counts = group
     assignments = assign_uniformly(members, counts)
-    least, extra = divmod(sum(counts.values()), len(members))
+    minimum, extra = divmod(sum(counts.values()), len(members))
     had = {
         name: sum(index < counts.get(topic, 0) for topic, some in spec.assigned.items() for index in some)
         for name, spec in members.items()
@@ -83,7 +83,7 @@ def test_uniform_moves_no_more_than_balance_demands(
         )
         for name, share in assignments.items()
     }
-    best = sum(min(had[name], least + (name in larger)) for name in members)
+    best = sum(min(had[name], minimum + (name in larger)) for name in members)
     assert sum(kept.values()) == best
 
 

@@ -50,8 +50,8 @@ def test_subscription_shared_by_many_members_is_resolved_a_few_times(name: str, 
     again = CONSUMER_ASSIGNORS[name](
         {member_id: spec._replace(assigned=first[member_id]) for member_id, spec in members.items()}, COUNTS
     )
-    given = sum(len(indexes) for target in again.values() for indexes in target.values())
-    assert given == 2 * TOPICS
+    assigned = sum(len(indexes) for target in again.values() for indexes in target.values())
+    assert assigned == 2 * TOPICS
     assert sum(one.steps for one in shared) < 20 * kinds * TOPICS < MEMBERS * TOPICS
 
 

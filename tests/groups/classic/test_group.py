@@ -393,11 +393,11 @@ def subscription(*names: bytes) -> bytes:
 
 def test_equal_metadata_under_each_protocol_is_decoded_once() -> None:
     names = [b"topic-%d" % number for number in range(MAX_NAMES)]
-    said = subscription(*names)
-    found = subscribed_topics([said + b"user data", said + b"other data"])
+    metadata = subscription(*names)
+    found = subscribed_topics([metadata + b"user data", metadata + b"other data"])
     assert found is not None
     assert len(found) == MAX_NAMES
-    assert subscribed_topics([said, subscription(b"one more")]) is None
+    assert subscribed_topics([metadata, subscription(b"one more")]) is None
     assert subscribed_topics([subscription(b"a"), subscription(b"b")]) == frozenset({"a", "b"})
 
 

@@ -142,7 +142,9 @@ class GroupOfClients(RuleBasedStateMachine):
         self.simulation.restart()
         self._hear()
         written = self.simulation.group.generation if GROUP in self.simulation.shard.groups else 0
-        self.generations = {number: told for number, told in self.generations.items() if number <= written}
+        self.generations = {
+            number: response for number, response in self.generations.items() if number <= written
+        }
         for client in self.clients:
             if client.generation > written:
                 self._told(client, self.simulation.heartbeat(client.member_id, client.generation))
@@ -249,8 +251,8 @@ class GroupOfClients(RuleBasedStateMachine):
             return
         handed_in = self.generations[client.generation].handed_in
         assert handed_in, "an assignment that nobody made"
-        given = {assignments.get(client.member_id, b"") for assignments in handed_in}
-        assert answer.assignment in given or client.instance is not None
+        assigned = {assignments.get(client.member_id, b"") for assignments in handed_in}
+        assert answer.assignment in assigned or client.instance is not None
 
     # -- what must always hold ----------------------------------------------------------------------
 

@@ -48,12 +48,12 @@ class Consumer(ModelClient):
 
     def learn(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self.is_member = True
-        heard = told(response)
-        if heard is not None:
-            self.assigned = heard
+        received = told(response)
+        if received is not None:
+            self.assigned = received
             # With nothing to give up, what is new can be consumed at once.
-            if all(indexes <= heard.get(topic, set()) for topic, indexes in self.holds.items()):
-                self.holds = {topic: set(indexes) for topic, indexes in heard.items()}
+            if all(indexes <= received.get(topic, set()) for topic, indexes in self.holds.items()):
+                self.holds = {topic: set(indexes) for topic, indexes in received.items()}
 
     def revoke(self) -> None:
         self.holds = {topic: set(indexes) for topic, indexes in self.assigned.items()}

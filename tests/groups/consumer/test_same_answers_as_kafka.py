@@ -377,8 +377,8 @@ async def written(address: str) -> list[str]:
 
 
 def test_the_records_are_the_same(addresses: tuple[str, str]) -> None:
-    theirs, ours = (asyncio.run(written(address)) for address in addresses)
+    expected, ours = (asyncio.run(written(address)) for address in addresses)
     # Kafka writes an empty generation when a group is first heard of.
-    theirs = [record for record in theirs if "generation=0" not in record]
-    assert sorted(ours) == sorted(theirs)
+    expected = [record for record in expected if "generation=0" not in record]
+    assert sorted(ours) == sorted(expected)
     assert len(ours) > 30

@@ -49,8 +49,8 @@ def test_partitions_are_handed_over_only_when_they_are_given_up(simulation: Cons
     assert told(simulation.joins("b", "orders")) == {}
     group = simulation.consumer_group
     assert group.members["b"].state is MemberState.UNRELEASED
-    asked = simulation.beats("a", 2)
-    assert (asked.member_epoch, told(asked)) == (2, {ORDERS: {0, 1}})
+    requested = simulation.beats("a", 2)
+    assert (requested.member_epoch, told(requested)) == (2, {ORDERS: {0, 1}})
     assert group.members["a"].state is MemberState.UNREVOKED
     assert told(simulation.beats("b", 3)) is None  # still with a
     simulation.beats("a", 2, {ORDERS: {0, 1, 2}})  # has given up one of two

@@ -47,10 +47,10 @@ def test_free_tasks_are_taken_at_once_and_keep_the_epoch_they_came_with() -> Non
 
 def test_tasks_are_given_up_before_anything_is_gained() -> None:
     one = member("a", held("0-0 0-1", standby="1-0"))
-    told = reconcile(one, StreamsTarget(5, role("0-0 0-2")), owners(one), owned_by(one))
-    assert (told.member_epoch, told.state) == (3, StreamsMemberState.UNREVOKED_TASKS)
-    assert told.assigned == held("0-0")
-    assert told.pending_revocation == held("0-1", standby="1-0")
+    result = reconcile(one, StreamsTarget(5, role("0-0 0-2")), owners(one), owned_by(one))
+    assert (result.member_epoch, result.state) == (3, StreamsMemberState.UNREVOKED_TASKS)
+    assert result.assigned == held("0-0")
+    assert result.pending_revocation == held("0-1", standby="1-0")
 
 
 @pytest.mark.parametrize("says", [None, role("0-0 0-1"), role("0-0", standby="1-0")])
@@ -74,9 +74,9 @@ def test_member_gets_the_rest_after_it_has_revoked() -> None:
 
 def test_a_newer_target_may_ask_for_more_on_the_way() -> None:
     one = member("a", held("0-0"), state=StreamsMemberState.UNREVOKED_TASKS, pending_revocation=held("0-1"))
-    told = reconcile(one, StreamsTarget(6, role("")), owners(one), role("0-0"))
-    assert (told.member_epoch, told.state) == (4, StreamsMemberState.UNREVOKED_TASKS)
-    assert told.pending_revocation == held("0-0")
+    result = reconcile(one, StreamsTarget(6, role("")), owners(one), role("0-0"))
+    assert (result.member_epoch, result.state) == (4, StreamsMemberState.UNREVOKED_TASKS)
+    assert result.pending_revocation == held("0-0")
 
 
 def test_an_active_task_is_not_given_while_anybody_has_it() -> None:
@@ -129,10 +129,10 @@ def test_a_member_in_a_state_of_a_newer_version_starts_over() -> None:
 
 
 def test_leaving_member_releases_its_partitions() -> None:
-    gone = member("a", held("0-0", standby="1-0"), pending_revocation=held("0-1"))
-    index = owners(gone)
+    removed = member("a", held("0-0", standby="1-0"), pending_revocation=held("0-1"))
+    index = owners(removed)
     assert index.active(*tasks("0-1")) == "a"
-    index.replace(gone, None)
+    index.replace(removed, None)
     assert index.active(*tasks("0-0")) is None
     assert index.active(*tasks("0-1")) is None
     assert not index.has_copy("a", *tasks("1-0"))

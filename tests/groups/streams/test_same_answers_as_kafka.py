@@ -241,12 +241,12 @@ async def two_members(talk: StreamsTalk) -> None:
     second = await talk.join("two", "b")
     await talk.describe("two")
     await talk.beat("two", "b", second.member_epoch)
-    told = await talk.owns("two", "a", first.member_epoch, ALL_OF_BOTH)
+    response = await talk.owns("two", "a", first.member_epoch, ALL_OF_BOTH)
     await talk.describe("two")
-    await talk.beat("two", "a", told.member_epoch)
+    await talk.beat("two", "a", response.member_epoch)
     kept = [TaskIds("0", [0, 1]), TaskIds("1", [0])]
     await talk.beat("two", "b", second.member_epoch)
-    settled = await talk.owns("two", "a", told.member_epoch, kept)
+    settled = await talk.owns("two", "a", response.member_epoch, kept)
     gained = await talk.beat("two", "b", second.member_epoch)
     await talk.describe("two")
     await talk.owns("two", "b", gained.member_epoch, gained.active_tasks or [])
@@ -269,9 +269,9 @@ async def standbys(talk: StreamsTalk) -> None:
     await talk.configure("standby", streams_num_standby_replicas="1")
     first = await talk.join("standby", "a")
     second = await talk.join("standby", "b")
-    told = await talk.owns("standby", "a", first.member_epoch, ALL_OF_BOTH)
+    response = await talk.owns("standby", "a", first.member_epoch, ALL_OF_BOTH)
     kept = [TaskIds("0", [0, 1]), TaskIds("1", [0])]
-    await talk.owns("standby", "a", told.member_epoch, kept)
+    await talk.owns("standby", "a", response.member_epoch, kept)
     await talk.beat("standby", "b", second.member_epoch)
     await talk.describe("standby")
     await talk.configure("standby", streams_num_standby_replicas="0")
@@ -318,18 +318,18 @@ async def topics_in_the_way(talk: StreamsTalk) -> None:
 
 async def a_topic_that_cannot_be_created(talk: StreamsTalk) -> None:
     await talk.begin_counting("in-vain")
-    asked = subtopology("0", "lines")
-    asked.state_changelog_topics = [internal("odd", no_such="setting")]
-    first = await talk.join("in-vain", topology=sent_topology(asked))
+    requested = subtopology("0", "lines")
+    requested.state_changelog_topics = [internal("odd", no_such="setting")]
+    first = await talk.join("in-vain", topology=sent_topology(requested))
 
     async def is_told() -> bool:
         """The answer that tells is the one compared: the failure is forgotten after a while, on both sides."""
         request = StreamsGroupHeartbeatRequest("in-vain", "a", first.member_epoch)
         answer = await talk._connections[0].send(request, 0)
-        told = [(one.status_code, one.status_detail) for one in answer.status or ()]
-        if not any("Creation failed" in detail for _, detail in told):
+        response = [(one.status_code, one.status_detail) for one in answer.status or ()]
+        if not any("Creation failed" in detail for _, detail in response):
             return False
-        talk.heard.append(("what cannot be created", (answer.error_code, told)))
+        talk.heard.append(("what cannot be created", (answer.error_code, response)))
         return True
 
     await async_until(is_told)
@@ -351,8 +351,8 @@ async def endpoints(talk: StreamsTalk) -> None:
     first = await talk.join("endpoint", "a", user_endpoint=here)
     await talk.beat("endpoint", "a", first.member_epoch)
     second = await talk.join("endpoint", "b", user_endpoint=there)
-    told = await talk.owns("endpoint", "a", first.member_epoch, ALL_OF_BOTH)
-    await talk.owns("endpoint", "a", told.member_epoch, [TaskIds("0", [0, 1]), TaskIds("1", [0])])
+    response = await talk.owns("endpoint", "a", first.member_epoch, ALL_OF_BOTH)
+    await talk.owns("endpoint", "a", response.member_epoch, [TaskIds("0", [0, 1]), TaskIds("1", [0])])
     gained = await talk.beat("endpoint", "b", second.member_epoch)
     epoch = gained.endpoint_information_epoch
     await talk.beat("endpoint", "b", gained.member_epoch, endpoint_information_epoch=epoch)
@@ -483,8 +483,8 @@ async def written_down(talk: StreamsTalk) -> None:
     tags = [KeyValue("zone", "z"), KeyValue("area", "a")]
     first = await talk.join("written", "a", user_endpoint=Endpoint("h", 9), client_tags=tags, rack_id="r")
     second = await talk.join("written", "b")
-    told = await talk.owns("written", "a", first.member_epoch, ALL_OF_BOTH)
-    await talk.owns("written", "a", told.member_epoch, [TaskIds("0", [0, 1]), TaskIds("1", [0])])
+    response = await talk.owns("written", "a", first.member_epoch, ALL_OF_BOTH)
+    await talk.owns("written", "a", response.member_epoch, [TaskIds("0", [0, 1]), TaskIds("1", [0])])
     await talk.beat("written", "b", second.member_epoch)
     await talk.beat("written", "a", -1)
     await talk.beat("written", "b", second.member_epoch)
@@ -493,6 +493,6 @@ async def written_down(talk: StreamsTalk) -> None:
 
 
 def test_the_records_are_the_same(addresses: Addresses) -> None:
-    theirs, ours = (asyncio.run(records_of(address, written_down, "written")) for address in addresses)
-    assert len(theirs) > 20
-    assert ours == theirs
+    expected, ours = (asyncio.run(records_of(address, written_down, "written")) for address in addresses)
+    assert len(expected) > 20
+    assert ours == expected

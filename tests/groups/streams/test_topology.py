@@ -14,8 +14,8 @@ from tests.support.builders.streams import internal, sent_topology, subtopology,
 COUNTING = topology_of(to_value(word_count()))
 
 
-def problem_of(asked: StreamsTopology, existing: dict[str, int]) -> tuple[StreamsStatus, str]:
-    problem = configure(asked, existing, 0).problem
+def problem_of(requested: StreamsTopology, existing: dict[str, int]) -> tuple[StreamsStatus, str]:
+    problem = configure(requested, existing, 0).problem
     assert problem is not None
     return problem.status, problem.detail
 
@@ -40,11 +40,11 @@ def test_the_largest_topic_that_is_read_decides() -> None:
 
 
 def test_missing_internal_topics_are_listed_with_their_configuration() -> None:
-    asked = topology(
+    requested = topology(
         subtopology("0", "lines", writes=["words"]),
         subtopology("1", reads=[internal("words", 6, 3, retention_ms="-1")]),
     )
-    configured = configure(asked, {"lines": 4}, 0)
+    configured = configure(requested, {"lines": 4}, 0)
     assert configured.missing == (InternalTopic("words", 6, 3, {"retention.ms": "-1"}),)
     assert configured.subtopologies["1"].tasks == 6
     assert configured.problem is not None
@@ -82,8 +82,8 @@ def test_a_subtopology_that_reads_nothing_is_refused() -> None:
 
 
 def test_missing_source_topics_are_named_and_the_rest_counted() -> None:
-    asked = topology(subtopology("0", "e", "d", "c", "b", "a"))
-    assert problem_of(asked, {"c": 1}) == (
+    requested = topology(subtopology("0", "e", "d", "c", "b", "a"))
+    assert problem_of(requested, {"c": 1}) == (
         StreamsStatus.MISSING_SOURCE_TOPICS,
         "Source topics a, b, d and 1 additional topics are missing.",
     )
@@ -116,7 +116,7 @@ def test_repartition_topics_follow_the_external_topic_they_are_joined_with() -> 
 
 
 def test_repartition_topics_that_are_joined_get_the_size_of_the_largest() -> None:
-    asked = topology(
+    requested = topology(
         subtopology("0", "narrow", writes=["left"]),
         subtopology("1", "wide", writes=["right"]),
         subtopology(
@@ -125,7 +125,7 @@ def test_repartition_topics_that_are_joined_get_the_size_of_the_largest() -> Non
             together=[CopartitionGroup(repartition_source_topics=[0, 1])],
         ),
     )
-    assert decide_partitions(asked, {"narrow": 2, "wide": 9}) == {"left": 9, "right": 9}
+    assert decide_partitions(requested, {"narrow": 2, "wide": 9}) == {"left": 9, "right": 9}
 
 
 def test_a_sized_repartition_topic_decides_for_the_others() -> None:

@@ -54,8 +54,8 @@ def test_second_member_waits_until_the_first_has_revoked(simulation: StreamsSimu
     simulation.arrive("a")
     joined = simulation.arrive("b")
     assert (joined.member_epoch, assigned(joined)) == (3, role())
-    told = simulation.beat("a", 2, EVERYTHING)
-    assert (told.member_epoch, assigned(told)) == (2, KEPT)
+    response = simulation.beat("a", 2, EVERYTHING)
+    assert (response.member_epoch, assigned(response)) == (2, KEPT)
     assert simulation.streams_group.state is ModernGroupState.RECONCILING
     assert assigned(simulation.beat("b", 3)) is None
     done = simulation.beat("a", 2, KEPT)
@@ -98,13 +98,13 @@ def test_full_group_rejects_new_members_and_keeps_its_own() -> None:
 def test_a_member_that_missed_an_answer_may_ask_again(simulation: StreamsSimulation) -> None:
     epoch, _ = two_members(simulation)
     simulation.depart("b")
-    told = simulation.beat("a", epoch, KEPT)
+    response = simulation.beat("a", epoch, KEPT)
     again = simulation.beat("a", epoch, KEPT)
-    assert (again.member_epoch, again.error_code) == (told.member_epoch, ErrorCode.NONE)
+    assert (again.member_epoch, again.error_code) == (response.member_epoch, ErrorCode.NONE)
     stale = simulation.beat("a", epoch, role("0-0", standby="1-0"))
     assert stale.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert simulation.beat("a", epoch).error_code == ErrorCode.FENCED_MEMBER_EPOCH
-    assert simulation.beat("a", told.member_epoch + 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert simulation.beat("a", response.member_epoch + 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_unknown_members_and_groups_are_refused(simulation: StreamsSimulation) -> None:
@@ -169,12 +169,12 @@ def test_assignments_keep_their_distance(simulation: StreamsSimulation) -> None:
 
 def test_missing_internal_topics_are_handed_to_the_broker_and_awaited() -> None:
     simulation = StreamsSimulation({"lines": 3})
-    told = simulation.arrive("a")
-    assert (statuses(told), assigned(told)) == ([StreamsStatus.MISSING_INTERNAL_TOPICS], role())
+    response = simulation.arrive("a")
+    assert (statuses(response), assigned(response)) == ([StreamsStatus.MISSING_INTERNAL_TOPICS], role())
     assert [(topic.name, topic.partitions) for topic in simulation.missing] == [("counts", 3), ("words", 3)]
     assert simulation.streams_group.state is ModernGroupState.NOT_READY
     simulation.create("words", 3)
-    assert statuses(simulation.beat("a", told.member_epoch)) == [StreamsStatus.MISSING_INTERNAL_TOPICS]
+    assert statuses(simulation.beat("a", response.member_epoch)) == [StreamsStatus.MISSING_INTERNAL_TOPICS]
     simulation.create("counts", 3)
     ready = simulation.beat("a", simulation.streams_group.members["a"].member_epoch)
     assert (statuses(ready), assigned(ready)) == ([], EVERYTHING)
@@ -183,8 +183,8 @@ def test_missing_internal_topics_are_handed_to_the_broker_and_awaited() -> None:
 def test_members_give_up_tasks_of_a_deleted_topic(simulation: StreamsSimulation) -> None:
     simulation.arrive("a")
     simulation.remove_topic("lines")
-    told = simulation.beat("a", 2, EVERYTHING)
-    assert (statuses(told), assigned(told)) == ([StreamsStatus.MISSING_SOURCE_TOPICS], role())
+    response = simulation.beat("a", 2, EVERYTHING)
+    assert (statuses(response), assigned(response)) == ([StreamsStatus.MISSING_SOURCE_TOPICS], role())
     simulation.create("lines", 3)
     waits = simulation.beat("a", 2, role())
     assert (statuses(waits), assigned(waits)) == ([], None)  # that it has let go counts from the next step on
@@ -197,8 +197,8 @@ def test_member_may_still_own_tasks_of_removed_partitions(simulation: StreamsSim
         simulation.remove_topic(name)
         simulation.create(name, 2)
     left = role("0-0 0-1 1-0 1-1")
-    told = simulation.beat("a", epoch, EVERYTHING)
-    assert (told.error_code, assigned(told)) == (ErrorCode.NONE, left)
+    response = simulation.beat("a", epoch, EVERYTHING)
+    assert (response.error_code, assigned(response)) == (ErrorCode.NONE, left)
     assert simulation.beat("a", epoch, EVERYTHING).error_code == ErrorCode.NONE
     assert simulation.beat("a", epoch, left).member_epoch == epoch + 1
     invented = simulation.beat("a", epoch + 1, role("0-2"))
@@ -239,8 +239,8 @@ def test_standbys_come_and_go_with_the_setting_of_the_group(simulation: StreamsS
     assert assigned(with_standby) == role("0-0 0-1 1-0", standby="1-1 1-2")
     assert assigned(simulation.beat("b", second, GIVEN)) == role("0-2 1-1 1-2", standby="1-0")
     simulation.overrides["streams.num.standby.replicas"] = "0"
-    told = simulation.beat("a", with_standby.member_epoch, assigned(with_standby))
-    assert assigned(told) == KEPT
+    response = simulation.beat("a", with_standby.member_epoch, assigned(with_standby))
+    assert assigned(response) == KEPT
     assert simulation.streams_group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
 
 
@@ -257,14 +257,14 @@ def test_changed_endpoints_are_announced(simulation: StreamsSimulation) -> None:
     simulation.arrive("b", user_endpoint=Endpoint("there", 2))
     simulation.beat("a", 2, EVERYTHING)
     simulation.beat("a", 2, KEPT)
-    told = simulation.beat("b", 3, role())
-    assert told.partitions_by_user_endpoint is not None
+    response = simulation.beat("b", 3, role())
+    assert response.partitions_by_user_endpoint is not None
     shown = {
         one.user_endpoint.host: {place.topic: place.partitions for place in one.active_partitions}
-        for one in told.partitions_by_user_endpoint
+        for one in response.partitions_by_user_endpoint
     }
     assert shown == {"here": {"lines": [0, 1], "words": [0]}, "there": {"lines": [2], "words": [1, 2]}}
-    epoch = told.endpoint_information_epoch
+    epoch = response.endpoint_information_epoch
     quiet = simulation.beat("b", 3, endpoint_information_epoch=epoch)
     assert quiet.partitions_by_user_endpoint is None
 

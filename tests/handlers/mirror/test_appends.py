@@ -44,9 +44,9 @@ def test_batches_keep_offsets_epochs_and_bytes(target: Target) -> None:
     answer = target.append(*sent, source_high_watermark=12)
     assert (answer.error_code, answer.log_end_offset, answer.last_epoch) == (0, 10, 7)
     assert target.fetch() == b"".join(sent)
-    told = target.described()
-    assert (told.log_end_offset, told.high_watermark, told.last_epoch) == (10, 10, 7)
-    assert (told.source_high_watermark, told.state) == (12, MirrorState.ACTIVE)
+    described = target.described()
+    assert (described.log_end_offset, described.high_watermark, described.last_epoch) == (10, 10, 7)
+    assert (described.source_high_watermark, described.state) == (12, MirrorState.ACTIVE)
 
 
 def test_existing_records_are_acknowledged_and_not_written(target: Target) -> None:
@@ -203,8 +203,8 @@ def test_a_failed_partition_takes_nothing_and_the_others_go_on(target: Target) -
     refused = target.append(batch(0), name="two", index=1)
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
     assert "went back in time" in refused.error_message
-    told = target.describe("two").partitions
-    assert [each.state for each in told] == [MirrorState.ACTIVE, MirrorState.FAILED]
+    described = target.describe("two").partitions
+    assert [each.state for each in described] == [MirrorState.ACTIVE, MirrorState.FAILED]
     again = AlteredMirrorPartition(index=1, state=MirrorState.ACTIVE)
     target.alter(MirrorAction.NONE, "two", partitions=[again])
     assert target.append(batch(0), name="two", index=1).error_code == 0

@@ -73,9 +73,13 @@ def test_a_mirror_is_created_once_and_grows_with_its_source(target: Target) -> N
     assert target.create(partitions=2).topic_id == created.topic_id
     target.create(partitions=3)
     assert len(target.topic().partitions) == 3
-    told = target.describe()
-    assert (told.link, told.source_cluster_id, told.source_name) == ("dr", SOURCE_CLUSTER, TOPIC)
-    assert (told.state, len(told.partitions)) == (MirrorState.ACTIVE, 3)
+    described = target.describe()
+    assert (described.link, described.source_cluster_id, described.source_name) == (
+        "dr",
+        SOURCE_CLUSTER,
+        TOPIC,
+    )
+    assert (described.state, len(described.partitions)) == (MirrorState.ACTIVE, 3)
     all_told: Any = target.connection.ask(DescribeMirrorsRequest(None), 0)
     assert [each.name for each in all_told.topics] == [TOPIC]
 
@@ -135,14 +139,14 @@ def test_promotion_ends_open_transactions_and_makes_the_topic_writable(target: T
     target.append(batch(0, 2), transactional(2, 3), batch(5, 1))
     epoch = target.leader_epoch()
     assert target.alter(MirrorAction.PROMOTE).error_code == 0
-    told = target.until_state(MirrorState.STOPPED).partitions[0]
-    assert (told.promoted_at, told.promoted_epoch) == (6, 0)
-    aborted = told.aborted_transactions
+    described = target.until_state(MirrorState.STOPPED).partitions[0]
+    assert (described.promoted_at, described.promoted_epoch) == (6, 0)
+    aborted = described.aborted_transactions
     assert [(each.producer_id, each.producer_epoch, each.first_offset) for each in aborted] == [
         (PRODUCER, 3, 2)
     ]
     assert target.leader_epoch() == epoch + EPOCH_JUMP
-    assert told.log_end_offset == 7, "one marker"
+    assert described.log_end_offset == 7, "one marker"
     assert target.append(batch(7)).error_code == ErrorCode.POLICY_VIOLATION
     assert produced(target).base_offset == 7
     assert epochs_of(target)[-2:] == [(6, epoch + EPOCH_JUMP), (7, epoch + EPOCH_JUMP)]
@@ -216,8 +220,8 @@ def test_the_old_primary_is_cut_to_where_the_new_one_was_promoted(
         produced(again)
         assert again.leader_epoch() > epoch
         assert reverse(again, (4, epoch)).error_code == 0
-        told = again.until_state(MirrorState.ACTIVE).partitions[0]
-        assert (told.log_end_offset, told.last_epoch) == (4, epoch)
+        described = again.until_state(MirrorState.ACTIVE).partitions[0]
+        assert (described.log_end_offset, described.last_epoch) == (4, epoch)
         assert produced(again).error_code == ErrorCode.POLICY_VIOLATION
         again.raise_epoch(epoch + EPOCH_JUMP)
         assert again.append(batch(4, 2, epoch + EPOCH_JUMP)).log_end_offset == 6
@@ -253,8 +257,8 @@ def test_there_and_back_again(target: Target) -> None:
     target.raise_epoch(higher)
     assert target.append(batch(5, 5, higher)).log_end_offset == 10
     target.alter(MirrorAction.FAILOVER)
-    told = target.until_state(MirrorState.STOPPED).partitions[0]
-    assert (told.promoted_at, told.promoted_epoch) == (10, higher)
+    described = target.until_state(MirrorState.STOPPED).partitions[0]
+    assert (described.promoted_at, described.promoted_epoch) == (10, higher)
     assert produced(target).base_offset == 10
 
 
@@ -273,12 +277,12 @@ def stay_silent(mirrors: Mirrors) -> None:
 
 def tell_of_one(mirrors: Mirrors) -> None:
     """The controller hears of one partition."""
-    ask, told = mirrors._ask_controller, list[Any]()
+    ask, described = mirrors._ask_controller, list[Any]()
 
     async def once(message: Any) -> Any:
-        if told:
+        if described:
             await asyncio.Event().wait()
-        told.append(message)
+        described.append(message)
         message.topics[0].partitions = message.topics[0].partitions[:1]
         return await ask(message)
 
@@ -310,9 +314,9 @@ def test_a_broker_killed_at_any_step_of_a_promotion_finishes_it(
     broker.kill()
     broker.start()
     with Target(broker.port) as target:
-        told = target.until_state(MirrorState.STOPPED).partitions
-        assert [each.promoted_at for each in told] == [4, 4, 4]
-        assert [len(each.aborted_transactions) for each in told] == [1, 1, 1]
+        described = target.until_state(MirrorState.STOPPED).partitions
+        assert [each.promoted_at for each in described] == [4, 4, 4]
+        assert [len(each.aborted_transactions) for each in described] == [1, 1, 1]
         assert until(lambda: produced(target).error_code == 0)
         batches = memoryview(target.fetch(4, index=1))
         assert [header.is_control for _, header in iterate_headers(batches)] == [True]
@@ -344,8 +348,8 @@ def test_transactions_that_ended_at_the_source_are_not_ended_again(target: Targe
     marker[12:16] = (0).to_bytes(4, "big")
     target.append(transactional(0, 2), bytes(marker))
     target.alter(MirrorAction.PROMOTE)
-    told = target.until_state(MirrorState.STOPPED).partitions[0]
-    assert (told.promoted_at, told.log_end_offset, told.aborted_transactions) == (3, 3, [])
+    described = target.until_state(MirrorState.STOPPED).partitions[0]
+    assert (described.promoted_at, described.log_end_offset, described.aborted_transactions) == (3, 3, [])
 
 
 def test_a_name_as_long_as_names_can_be_is_answered(target: Target) -> None:

@@ -246,15 +246,17 @@ def quotas() -> Iterator[Question]:
 SHA_256, SHA_512 = 1, 2
 
 
-def upserting(name: str = "alice", mechanism: int = SHA_256, iterations: int = 4096, **given: bytes) -> Any:
+def upserting(
+    name: str = "alice", mechanism: int = SHA_256, iterations: int = 4096, **settings: bytes
+) -> Any:
     length = 32 if mechanism == SHA_256 else 64
-    fields = {"salt": b"some salt", "salted_password": b"p" * length} | given
+    fields = {"salt": b"some salt", "salted_password": b"p" * length} | settings
     return ScramCredentialUpsertion(name, mechanism, iterations, **fields)
 
 
 def altering_users(*upsertions: Any, deletions: list[tuple[str, int]] | None = None) -> Question:
-    gone = [ScramCredentialDeletion(*each) for each in deletions or []]
-    return AlterUserScramCredentialsRequest(gone, list(upsertions)), 0
+    removed = [ScramCredentialDeletion(*each) for each in deletions or []]
+    return AlterUserScramCredentialsRequest(removed, list(upsertions)), 0
 
 
 def describing_users(*names: str) -> Question:

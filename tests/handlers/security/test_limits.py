@@ -127,8 +127,8 @@ def test_thousands_of_rules_are_created_described_and_deleted_in_order(broker: E
     names = [f"many-{number}" for number in range(1, 40)]
     filters = [DeleteAclsFilter(**selecting(resource_name_filter=name)) for name in names]
     with one_entry(broker):
-        gone = ask(broker, DeleteAclsRequest(filters), 3)
-    assert [[acl.resource_name for acl in one.matching_acls] for one in gone.filter_results] == [
+        removed = ask(broker, DeleteAclsRequest(filters), 3)
+    assert [[acl.resource_name for acl in one.matching_acls] for one in removed.filter_results] == [
         [n] for n in names
     ]
     everything = ask(broker, DeleteAclsRequest([DeleteAclsFilter(**selecting())]), 3)
@@ -204,8 +204,8 @@ def test_a_request_alters_a_bounded_number_of_users(broker: EmbeddedBroker) -> N
     assert {result.error_code for result in results} == {ErrorCode.NONE}
     shown = ask(broker, DescribeUserScramCredentialsRequest(None), 0)
     assert len(shown.results) == MAX_ALTERATIONS
-    gone = [(one.name, one.mechanism) for one in many[1:]]
-    ask(broker, *altering_users(deletions=gone))
+    removed = [(one.name, one.mechanism) for one in many[1:]]
+    ask(broker, *altering_users(deletions=removed))
     assert not broker.broker.image.scram_credentials
 
 

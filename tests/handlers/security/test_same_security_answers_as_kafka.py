@@ -42,8 +42,8 @@ def test_acls_quotas_and_users_are_answered_as_by_apache_kafka(kafka: str) -> No
     with EmbeddedBroker() as broker:
         broker.broker.dispatcher.use(RequestSecurity(authorizer=AllowAll()))
         ours = asyncio.run(answers(broker.bootstrap_servers, QUESTIONS))
-    theirs = asyncio.run(answers(kafka, QUESTIONS, ours))
-    for (request, version), their_answer, our_answer in zip(QUESTIONS, theirs, ours, strict=True):
+    expected = asyncio.run(answers(kafka, QUESTIONS, ours))
+    for (request, version), their_answer, our_answer in zip(QUESTIONS, expected, ours, strict=True):
         assert our_answer == their_answer, f"{request!r} in version {version}"
 
 

@@ -106,10 +106,10 @@ TIMES = ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms")
 SHOWN_TIMES = ("issue_timestamp", "expiry_timestamp", "max_timestamp")
 
 
-def comparable(told: Sequence[tuple[str, Message, Any]]) -> Iterator[Any]:
+def comparable(answers: Sequence[tuple[str, Message, Any]]) -> Iterator[Any]:
     """Secrets by the order of their appearance, times to the hour, and tokens without an order."""
     names: dict[Any, str] = {}
-    for user, message, answer in told:
+    for user, message, answer in answers:
         yield user, message.NAME, _plain(answer, names)
 
 
@@ -214,13 +214,13 @@ async def logged_in(user: str, port: int) -> BrokerConnection:
 def test_tokens_are_answered_as_by_apache_kafka(tmp_path: Path) -> None:
     with apache_kafka(tmp_path) as (plain, secured):
         asyncio.run(allow(plain))
-        theirs = list(comparable(asyncio.run(told_to(plain, secured))))
+        expected = list(comparable(asyncio.run(told_to(plain, secured))))
     with barnabas() as (plain, secured):
         asyncio.run(allow(plain))
-        told = asyncio.run(told_to(plain, secured))
-    for index, (ours, their) in enumerate(zip(comparable(told), theirs, strict=True)):
-        assert ours == their, (index, told[index][1])
-    created = [answer for _, message, answer in told if isinstance(message, CreateDelegationTokenRequest)]
+        answers = asyncio.run(told_to(plain, secured))
+    for index, (ours, their) in enumerate(zip(comparable(answers), expected, strict=True)):
+        assert ours == their, (index, answers[index][1])
+    created = [answer for _, message, answer in answers if isinstance(message, CreateDelegationTokenRequest)]
     for answer in created:
         if not answer.error_code:
             assert answer.hmac == hmac.digest(KEY.encode(), answer.token_id.encode(), hashlib.sha512)

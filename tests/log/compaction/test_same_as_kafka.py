@@ -146,6 +146,6 @@ def test_the_same_batches_stay_with_the_same_records(kafka: ApacheKafka, tmp_pat
         alter(kafka, COMPACTING)
         wait_until_compacted(kafka, upper)
         alter(kafka, WAITING)
-        theirs = batches(kafka.log_dir / str(PARTITION), upper)
-        assert len(theirs) < len(before)
-        assert batches(ours, upper) == theirs
+        expected = batches(kafka.log_dir / str(PARTITION), upper)
+        assert len(expected) < len(before)
+        assert batches(ours, upper) == expected

@@ -63,9 +63,9 @@ def test_the_tail_may_be_torn_at_any_byte(boot: str) -> None:
         torn = copy(fs)
         torn.overwrite(FIRST_LOG, contents[:end])
         logs, report = loaded(torn, boot=boot)
-        whole = sum(1 for start in starts[1:] if start <= end)
-        assert read_all(get(logs)) == expected(whole)
-        assert report.cut_bytes == end - starts[whole]
+        complete = sum(1 for start in starts[1:] if start <= end)
+        assert read_all(get(logs)) == expected(complete)
+        assert report.cut_bytes == end - starts[complete]
 
 
 def test_any_flipped_byte_above_the_recovery_point_is_cut_or_harmless() -> None:

@@ -56,9 +56,9 @@ def test_search_equals_a_full_scan(entries: list[AbortedTransaction], start: int
 @settings(deadline=None)
 @given(histories(), st.randoms(), st.integers(0, 90), st.integers(0, 90))
 def test_the_order_in_a_file_does_not_matter(
-    entries: list[AbortedTransaction], chance: object, start: int, end: int
+    entries: list[AbortedTransaction], rng: object, start: int, end: int
 ) -> None:
-    chance.shuffle(entries)  # type: ignore[attr-defined]
+    rng.shuffle(entries)  # type: ignore[attr-defined]
     index = AbortedIndex.from_bytes(encode_aborted(entries))
     assert set(index.between(start, end)) == set(one_by_one(entries, start, end))
 

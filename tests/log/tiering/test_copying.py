@@ -51,11 +51,11 @@ def test_the_producers_are_those_at_the_end_of_the_segment_even_if_the_snapshot_
 
 def test_a_segment_is_cut_where_an_earlier_leader_had_its_boundary() -> None:
     log = TieredScene().log
-    whole = next_of(log)
+    complete = next_of(log)
     log.note_tiered(2)
     part = next_of(log)
     assert (part.base, part.end, offsets_in(part)) == (2, 6, [2, 3, 4, 5])
-    assert whole.data.read().endswith(part.data.read())
+    assert complete.data.read().endswith(part.data.read())
     offsets = OffsetIndex.from_bytes(part.offset_index, part.data.length)
     times = TimeIndex.from_bytes(part.time_index)
     assert (times.timestamps[-1], times.offsets[-1]) == (NOW + 5, 3)

@@ -66,8 +66,8 @@ def after_each_loss_of_power(
             done = True
         except PowerLost:
             pass
-        chance = None if seed is None else random.Random(seed * 1000 + step)
-        _, log = scene.restart(scene.fs.crash(torn=chance))
+        rng = None if seed is None else random.Random(seed * 1000 + step)
+        _, log = scene.restart(scene.fs.crash(torn=rng))
         found.append((scene, log))
     assert step > 5
     return found
@@ -122,8 +122,8 @@ def test_a_cut_below_the_local_start_is_finished_or_not_begun(seed: int | None) 
             done = True
         except PowerLost:
             pass
-        chance = None if seed is None else random.Random(seed * 1000 + step)
-        _, log = scene.restart(scene.fs.crash(torn=chance))
+        rng = None if seed is None else random.Random(seed * 1000 + step)
+        _, log = scene.restart(scene.fs.crash(torn=rng))
         offsets = log.offsets
         assert (offsets.start, log.epochs.entries[:1]) == (0, EPOCHS[:1])
         assert (offsets.local_start, offsets.tiered_end) in ((12, 12), (9, 9))
@@ -168,8 +168,8 @@ def test_beginning_at_the_tiered_end_happens_or_an_older_log_is_there(
             done = True
         except PowerLost:
             pass
-        chance = None if seed is None else random.Random(seed * 1000 + step)
-        _, log = scene.restart(scene.fs.crash(torn=chance))
+        rng = None if seed is None else random.Random(seed * 1000 + step)
+        _, log = scene.restart(scene.fs.crash(torn=rng))
         offsets = log.offsets
         if offsets.end == 20:
             assert (offsets.start, offsets.local_start, offsets.tiered_end) == (3, 20, 20)

@@ -159,8 +159,8 @@ async def test_too_many_elements_are_refused_with_an_error_where_the_api_has_one
 async def test_a_request_that_cannot_be_served_in_parts_has_a_limit_of_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    whole = Handler(DeleteGroupsRequest, 0, GROUPS_VERSION, delete_groups)
-    async with serving(whole, budget=RequestBudget(undivided_elements=2_000)) as harness:
+    complete = Handler(DeleteGroupsRequest, 0, GROUPS_VERSION, delete_groups)
+    async with serving(complete, budget=RequestBudget(undivided_elements=2_000)) as harness:
         setting = "barnabas.undivided.request.max.elements"
         await _is_refused(harness, naming(2_001), "elements", setting, caplog)
 

@@ -63,11 +63,11 @@ def test_a_server_that_is_away_hands_everything_back() -> None:
 
 
 def test_topic_with_an_unavailable_broker_fails_after_all_others_were_answered() -> None:
-    heard: list[AlarmEvent] = []
-    there = targets(f"127.0.0.1:{free_port()}", topic="alarms", listener=heard.extend, topic_seconds=0.5)
+    received: list[AlarmEvent] = []
+    there = targets(f"127.0.0.1:{free_port()}", topic="alarms", listener=received.extend, topic_seconds=0.5)
     with pytest.raises(PipelineError, match="2 alarms could not be written to the topic alarms"):
         there.tell(EVENTS)
-    assert heard == EVENTS
+    assert received == EVENTS
 
 
 def test_a_topic_gets_each_alarm_under_its_id(broker: EmbeddedBroker) -> None:

@@ -19,8 +19,8 @@ from tests.support.programs import free_port
 
 
 def rule(name: str = "slow", **more: Any) -> AlarmRule:
-    given: dict[str, Any] = {"dataset": "reports", "value": "max(x)", "window": "1 minute", "above": 10}
-    return AlarmRule(**{**given, "name": name, **more})
+    settings: dict[str, Any] = {"dataset": "reports", "value": "max(x)", "window": "1 minute", "above": 10}
+    return AlarmRule(**{**settings, "name": name, **more})
 
 
 def names(*rules: AlarmRule) -> list[str]:
@@ -76,8 +76,8 @@ def make(spark: SparkSession, tmp_path: Path) -> MakeWatch:
     def start(bootstrap: str = "127.0.0.1:1", listener: Any = None, **targets: Any) -> AlarmBatch:
         log = BatchLog(HadoopFolder(spark, f"file://{tmp_path}/notes"))
         chosen = AlarmTargets(**{"log": False, **targets})
-        told = AlarmDelivery(chosen, bootstrap, listener, webhook_seconds=0.2, topic_seconds=0.5)
-        return AlarmBatch([rule(key=["service"])], log, told)
+        response = AlarmDelivery(chosen, bootstrap, listener, webhook_seconds=0.2, topic_seconds=0.5)
+        return AlarmBatch([rule(key=["service"])], log, response)
 
     return start
 
@@ -122,9 +122,9 @@ def test_a_batch_whose_topic_was_away_sends_the_same_events_when_it_is_run_again
     away = make(f"127.0.0.1:{free_port()}", topic="alarms", webhook=webhook.url)
     with pytest.raises(PipelineError, match="1 alarms could not be written"):
         away(minute(0, 11.0), 0)
-    heard: list[AlarmEvent] = []
-    make(listener=heard.extend, webhook=webhook.url)(minute(0, 11.0), 0)
-    assert heard == [FIRED]
+    received: list[AlarmEvent] = []
+    make(listener=received.extend, webhook=webhook.url)(minute(0, 11.0), 0)
+    assert received == [FIRED]
     assert webhook.told == [ids(FIRED), ids(FIRED)]
 
 

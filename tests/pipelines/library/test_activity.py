@@ -42,8 +42,8 @@ def text_of(time: int, unit: int) -> str:
 
 def rounded_sum(amounts: Iterable[float | None]) -> float | None:
     """As SQL has it: of no amounts there is no sum."""
-    given = [amount for amount in amounts if amount is not None]
-    return round(math.fsum(given), 2) if given else None
+    settings = [amount for amount in amounts if amount is not None]
+    return round(math.fsum(settings), 2) if settings else None
 
 
 def visit_of(events: list[Event]) -> Visit:

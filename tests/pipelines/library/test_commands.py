@@ -173,12 +173,12 @@ def test_a_continuous_run_serves_metrics_and_calls_the_webhook(
     assert (ended.exit_code, ended.stdout) == (0, ""), ended.stderr
     assert f"Metrics are at http://127.0.0.1:{port}/metrics." in ended.stderr
     assert all(value > 0 for value in seen.values()), seen
-    told = {(event["id"], event["status"]) for event in webhook.heard}
+    response = {(event["id"], event["status"]) for event in webhook.heard}
     written = {
         (event["id"], event["status"])
         for event in (json.loads(record.value or b"") for record in bench.read("operations.alarms"))
     }
-    assert told <= written
+    assert response <= written
 
 
 @pytest.mark.usefixtures("in_session")
@@ -240,8 +240,8 @@ def test_errors_are_reported_as_a_message_with_the_cause_below(
     definition.write_text(definition.read_text().replace(old, new))
     ended = run(bench)
     assert (ended.exit_code, ended.stdout) == (1, "")
-    told = ended.stderr[ended.stderr.index("Error: ") :].splitlines()
-    assert told[0].startswith(f"Error: {sentence}")
-    assert any(cause in line for line in told[1:])
+    response = ended.stderr[ended.stderr.index("Error: ") :].splitlines()
+    assert response[0].startswith(f"Error: {sentence}")
+    assert any(cause in line for line in response[1:])
     assert not (bench.folder / "storage").exists()
     assert not (bench.folder / "warehouse").exists()

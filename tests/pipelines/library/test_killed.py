@@ -93,9 +93,9 @@ def _templates(names: tuple[str, ...], folder: Path, servers: str) -> dict[str, 
 def _run_and_kill(servers: str, benches: dict[str, Workbench], made: dict[str, Made], log: Path) -> None:
     runs = [json.dumps([str(bench.folder), dict(bench.settings)]) for bench in benches.values()]
     command = [sys.executable, "-m", "tests.pipelines.library.run_forever", servers, *runs]
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         running = subprocess.Popen(
-            command, cwd=PROJECT_ROOT, start_new_session=True, stdout=said, stderr=said
+            command, cwd=PROJECT_ROOT, start_new_session=True, stdout=output, stderr=output
         )
 
     def tail() -> str:

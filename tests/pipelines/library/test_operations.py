@@ -69,9 +69,9 @@ def test_services_and_alarms_are_as_plain_python_finds_them(
             share = sum(status >= 500 for status in requests) / len(requests)
             windows.append(WindowValue(service, minute / 1000, minute / 1000 + 60, share))
     expected = [(event.id, event.status) for event in PipelineAlarm(rule).take(windows)]
-    heard = [(event.id, event.status) for event in bench.alarms if event.alarm == rule.name]
-    assert heard == expected
-    assert [status for _, status in heard if _.startswith("failing requests/checkout")] == [
+    received = [(event.id, event.status) for event in bench.alarms if event.alarm == rule.name]
+    assert received == expected
+    assert [status for _, status in received if _.startswith("failing requests/checkout")] == [
         "fired",
         "resolved",
     ]

@@ -41,8 +41,10 @@ def results(bench: Workbench) -> dict[str, list[str]]:
 def hit_rate(guesses: dict[str, list[str]], before: Seen, after: Seen) -> float:
     """Of visitors that later look at something new, those to whom it was recommended."""
     new = {visitor: items - before[visitor] for visitor, items in after.items() if visitor in before}
-    asked = {visitor: items for visitor, items in new.items() if items}
-    return sum(bool(items & set(guesses.get(visitor, ()))) for visitor, items in asked.items()) / len(asked)
+    requested = {visitor: items for visitor, items in new.items() if items}
+    return sum(bool(items & set(guesses.get(visitor, ()))) for visitor, items in requested.items()) / len(
+        requested
+    )
 
 
 def most_popular(before: Seen) -> dict[str, list[str]]:

@@ -134,11 +134,11 @@ def test_bytes_that_are_not_utf_8_stay_bytes_in_text(
         assert [(row[name], row[f"{name}_bytes"]) for row in rows] == expected
 
 
-def as_text(given: bytes | None) -> tuple[str | None, bytes | None]:
+def as_text(settings: bytes | None) -> tuple[str | None, bytes | None]:
     try:
-        return None if given is None else given.decode(), None
+        return None if settings is None else settings.decode(), None
     except UnicodeDecodeError:
-        return None, given
+        return None, settings
 
 
 def test_typed_values_have_fields_and_mismatches_stay_bytes(

@@ -71,9 +71,9 @@ def test_a_table_has_the_arguments_of_its_decorator(make: MakeRunner, tmp_path: 
     add_file(tmp_path, "1.json", rows((1, "a", 5), (2, "b", 7)))
     runner = make(python=FULL, sql="")
     runner.run_once()
-    said, comments = described(runner)
-    assert said["Comment"] == "What isn't cold"
-    assert "team=o'neil" in said["Table Properties"]
+    output, comments = described(runner)
+    assert output["Comment"] == "What isn't cold"
+    assert "team=o'neil" in output["Table Properties"]
     assert comments["machine"] == "its name"
     assert runner.session.table("warm").collect() == [("b", 7.0, None, None)]
     assert runner.session.table("hottest").collect() == [("b", None, None)]  # 7 / 0 without ANSI
@@ -87,9 +87,9 @@ def test_a_table_has_the_clauses_of_its_sql(make: MakeRunner, tmp_path: Path) ->
     add_file(tmp_path, "1.json", rows((1, "a", 5)))
     runner = make(sql=SQL, python=MEASURES[: MEASURES.index("@dp.table")])
     runner.run_once()
-    said, comments = described(runner)
-    assert (said["Comment"], comments["heat"], said["unit"]) == ("warm ones", "degrees", "string")
-    assert "team=me" in said["Table Properties"]
+    output, comments = described(runner)
+    assert (output["Comment"], comments["heat"], output["unit"]) == ("warm ones", "degrees", "string")
+    assert "team=me" in output["Table Properties"]
     assert (tmp_path / "storage/barnabas/tables/warm/machine=a").is_dir()
 
 

@@ -46,9 +46,9 @@ def test_a_chain_of_tables_is_exact_after_kill_9(make: MakeRunner, tmp_path: Pat
     log = tmp_path / "log"
     run = json.dumps([str(tmp_path), {}])
     command = [sys.executable, "-m", "tests.pipelines.library.run_forever", "127.0.0.1:1", run]
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         running = subprocess.Popen(
-            command, cwd=PROJECT_ROOT, start_new_session=True, stdout=said, stderr=said
+            command, cwd=PROJECT_ROOT, start_new_session=True, stdout=output, stderr=output
         )
     alive = still_running(running, lambda: log.read_text()[-4000:])
     try:

@@ -246,9 +246,9 @@ def described(servers: str, topic: str, *groups: str) -> dict[str, int]:
     """The lag of each group as `kafka-consumer-groups` shows it, by flow."""
     arguments = [text for group in groups for text in ("--group", group)]
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    said = run_tool(tool, "--bootstrap-server", servers, "--describe", *arguments).check().stdout
+    output = run_tool(tool, "--bootstrap-server", servers, "--describe", *arguments).check().stdout
     lag: dict[str, Any] = {group.removeprefix("shop."): 0 for group in groups}
-    for line in said.splitlines():
+    for line in output.splitlines():
         fields = line.split()
         if len(fields) > 5 and fields[1] == topic:
             lag[fields[0].removeprefix("shop.")] += int(fields[5])

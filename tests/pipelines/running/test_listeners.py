@@ -74,7 +74,7 @@ class Listener(StreamingQueryListener):
         return int(self.progress[name][-1].sink.numOutputRows) if name in self.progress else 0
 
     def has_heard(self, kind: str, names: set[str]) -> bool:
-        return {name for heard, name in self.heard if heard == kind} >= names
+        return {name for received, name in self.heard if received == kind} >= names
 
 
 @pytest.fixture

@@ -86,17 +86,19 @@ alarms:
 
 
 def test_alarms_fire_and_resolve_over_runs(make: MakeRunner, tmp_path: Path) -> None:
-    heard: list[AlarmEvent] = []
+    received: list[AlarmEvent] = []
     add_file(tmp_path, "1.json", rows((1, "a", 90), (2, "b", 20), (11, "a", 95), (25, "b", 20)))
-    make(ALARM, alarm_listener=heard.extend).run_once()
-    assert [(event.key, event.status, event.value, event.at) for event in heard] == [("a", "fired", 95, 20)]
+    make(ALARM, alarm_listener=received.extend).run_once()
+    assert [(event.key, event.status, event.value, event.at) for event in received] == [
+        ("a", "fired", 95, 20)
+    ]
     add_file(tmp_path, "2.json", rows((31, "a", 30), (55, "b", 20)))
-    second = make(ALARM, alarm_listener=heard.extend)
+    second = make(ALARM, alarm_listener=received.extend)
     assert second.firing_alarms() == ["hot of a"]
     second.run_once()
     assert second.firing_alarms() == []
-    assert [(event.status, event.at) for event in heard] == [("fired", 20), ("resolved", 40)]
-    assert heard[0].id == heard[1].id
+    assert [(event.status, event.at) for event in received] == [("fired", 20), ("resolved", 40)]
+    assert received[0].id == received[1].id
 
 
 def test_alarms_whose_topic_was_away_are_written_by_the_next_run(
@@ -123,11 +125,11 @@ def test_notes_of_alarms_go_with_the_checkpoint_of_their_query(make: MakeRunner,
     add_file(tmp_path, "1.json", rows((1, "a", 90), (11, "a", 95), (25, "b", 20)))
     make(ALARM).run_once()
     shutil.rmtree(tmp_path / "storage/barnabas/checkpoints/alarms-warm-machine-10s-late-0s")
-    heard: list[AlarmEvent] = []
-    again = make(ALARM.replace("above: 80", "above: 800"), alarm_listener=heard.extend)
+    received: list[AlarmEvent] = []
+    again = make(ALARM.replace("above: 80", "above: 800"), alarm_listener=received.extend)
     assert again.firing_alarms() == []
     again.run_once()
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize(

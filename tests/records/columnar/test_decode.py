@@ -96,10 +96,10 @@ def is_utf8(record: Record) -> bool:
 @given(record_lists(6), st.integers(0, 1 << 32), st.integers(1, 6))
 @settings(max_examples=300, deadline=None)
 def test_damaged_records_are_rejected_or_read_equally(records: list[Record], seed: int, changes: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     data = bytearray(build_batch(records))
     for _ in range(changes):
-        data[chance.randrange(57, len(data))] = chance.choice([0, 1, 2, 127, 128, 255, chance.randrange(256)])
+        data[rng.randrange(57, len(data))] = rng.choice([0, 1, 2, 127, 128, 255, rng.randrange(256)])
     write_crc(data, 0, len(data))
     check_against_the_plain_reader(bytes(data))
 
@@ -155,9 +155,9 @@ def test_a_long_fetch_is_decoded_piece_by_piece(codec: Codec, monkeypatch: pytes
 
 
 def test_a_batch_that_compaction_has_thinned_keeps_its_offsets() -> None:
-    whole = build_batch(EXAMPLES, base_offset=40)
-    (_, header), *_ = iterate_headers(whole)
-    kept = [record for record in iterate_records(whole, header) if record.offset in (41, 45)]
+    complete = build_batch(EXAMPLES, base_offset=40)
+    (_, header), *_ = iterate_headers(complete)
+    kept = [record for record in iterate_records(complete, header) if record.offset in (41, 45)]
     encoded = [
         encode_record(record.offset - 40, record.timestamp - header.base_timestamp, record) for record in kept
     ]

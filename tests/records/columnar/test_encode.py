@@ -134,9 +134,9 @@ def test_a_header_without_a_key_is_refused() -> None:
 
 
 def test_sparks_timestamps_become_milliseconds() -> None:
-    moment = datetime(2026, 11, 16, 1, 2, 3, 456_789, tzinfo=UTC)
-    table = rows(value=[b"v"], timestamp=pa.array([moment], pa.timestamp("us", tz="UTC")))
-    assert read(encode(table))[0][0].timestamp == int(moment.timestamp() * 1000)
+    timestamp = datetime(2026, 11, 16, 1, 2, 3, 456_789, tzinfo=UTC)
+    table = rows(value=[b"v"], timestamp=pa.array([timestamp], pa.timestamp("us", tz="UTC")))
+    assert read(encode(table))[0][0].timestamp == int(timestamp.timestamp() * 1000)
 
 
 def test_a_sealed_batch_names_its_producer() -> None:

@@ -91,9 +91,9 @@ def test_cve_2024_27309_no_decision_outlives_the_acls_it_was_taken_by(
 
 def test_cve_2024_27309_a_denial_stays_when_one_of_several_rules_is_removed() -> None:
     kept = [topic_acl("orders"), topic_acl("orders", permission=DENY, principal=BOB)]
-    gone = topic_acl("orders", DESCRIBE)
+    removed = topic_acl("orders", DESCRIBE)
     everyone = topic_acl("orders", principal=EVERYONE)
-    made = authorizer(*kept, gone, everyone)
+    made = authorizer(*kept, removed, everyone)
     assert may(made, WRITE, "orders")
     assert not may(made, WRITE, "orders", principal=BOB)
     made.use(frozenset((*kept, everyone)))
@@ -211,13 +211,13 @@ def many_acls(count: int) -> frozenset[AclBinding]:
 
 def test_a_decision_by_ten_thousand_acls_costs_a_few_microseconds() -> None:
     index = NO_ACLS.changed((), many_acls(10_000))
-    asked = [Action(WRITE, TOPIC, f"team-{n % 97}.topic-{n}.eu") for n in range(500)]
+    requested = [Action(WRITE, TOPIC, f"team-{n % 97}.topic-{n}.eu") for n in range(500)]
     best = float("inf")
     for _ in range(5):
         start = time.process_time()
-        for number, action in enumerate(asked):
+        for number, action in enumerate(requested):
             judge(Policy(), index, f"User:user-{number % 100}", "10.0.0.1", action)
-        best = min(best, (time.process_time() - start) / len(asked))
+        best = min(best, (time.process_time() - start) / len(requested))
     assert best < 50e-6  # some 5 us; ten times more on a busy machine
 
 
@@ -247,13 +247,13 @@ def test_no_step_of_indexing_ten_thousand_acls_takes_long() -> None:
 
 def test_a_few_acls_among_ten_thousand_are_quickly_there() -> None:
     acls = many_acls(10_000)
-    gone = set(sorted(acls)[:3])
+    removed = set(sorted(acls)[:3])
     made = authorizer(*acls)
 
     def change() -> float:
         made.use(acls)
         start = time.thread_time()
-        made.use((acls - gone) | {topic_acl("orders")})
+        made.use((acls - removed) | {topic_acl("orders")})
         return time.thread_time() - start
 
     assert shortest(change) < 0.010  # some 2 ms

@@ -44,9 +44,9 @@ def refusal(token: str, rules: JwtRules = RULES) -> str:
 
 @pytest.mark.parametrize(("key", "algorithm"), [(RSA, "RS256"), (RSA, "PS256"), (EC, "ES256")])
 def test_a_token_that_the_provider_has_signed_counts(key: SigningKey, algorithm: str) -> None:
-    said = claims(scope="read write")
+    output = claims(scope="read write")
 
-    assert check(key.sign(said, algorithm))[:3] == ("alice", said["exp"] * 1000, {"read", "write"})
+    assert check(key.sign(output, algorithm))[:3] == ("alice", output["exp"] * 1000, {"read", "write"})
 
 
 def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
@@ -58,7 +58,7 @@ def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("output", "reason"),
     [
         ({"iss": "https://other"}, "the issuer does not match"),
         ({"aud": "other"}, "the audience does not match"),
@@ -74,8 +74,8 @@ def test_the_claims_of_user_and_scope_can_have_other_names() -> None:
         ({"sub": 7}, "no subject (claim sub)"),
     ],
 )
-def test_token_with_other_claims_is_rejected(said: dict[str, Any], why: str) -> None:
-    assert why in refusal(RSA.sign(claims(**said)))
+def test_token_with_other_claims_is_rejected(output: dict[str, Any], reason: str) -> None:
+    assert reason in refusal(RSA.sign(claims(**output)))
 
 
 def test_clocks_may_differ_a_little() -> None:
@@ -84,11 +84,11 @@ def test_clocks_may_differ_a_little() -> None:
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", "HS256", "HS512", "RS1", "dir"])
 def test_cve_2026_33557_and_cve_2021_22160_only_algorithms_of_the_list_count(algorithm: str) -> None:
-    _, said, _ = RSA.sign(claims()).split(".")
+    _, output, _ = RSA.sign(claims()).split(".")
     header = encoded(json.dumps({"alg": algorithm, "kid": "rsa"}).encode())
 
-    assert "is not allowed" in refusal(f"{header}.{said}.")
-    assert "is not allowed" in refusal(f"{header}.{said}.{encoded(b'x' * 256)}")
+    assert "is not allowed" in refusal(f"{header}.{output}.")
+    assert "is not allowed" in refusal(f"{header}.{output}.{encoded(b'x' * 256)}")
 
 
 def test_cve_2026_110985_a_public_key_is_no_secret() -> None:
@@ -101,7 +101,7 @@ def test_cve_2026_110985_a_public_key_is_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
+    ("changed", "reason"),
     [
         (lambda: EC.sign(claims(), kid="rsa"), "signature is invalid"),
         (lambda: RSA.sign(claims(), kid="ec"), "signature is invalid"),
@@ -119,15 +119,15 @@ def test_cve_2026_110985_a_public_key_is_no_secret() -> None:
         (lambda: f"{encoded(b'[' * 40000)}.b.c", "not a signed JWT"),
     ],
 )
-def test_a_token_with_another_signature_or_none_is_refused(changed: Callable[[], str], why: str) -> None:
-    assert why in refusal(changed())
+def test_a_token_with_another_signature_or_none_is_refused(changed: Callable[[], str], reason: str) -> None:
+    assert reason in refusal(changed())
 
 
 def test_expired_token_is_rejected_without_details() -> None:
     token = RSA.sign(claims(iat=time.time() - 90_000, exp=time.time() - 86_400))
 
-    said = refusal(token)
-    assert said == "the token has expired"
+    output = refusal(token)
+    assert output == "the token has expired"
 
 
 def test_a_key_that_is_for_one_algorithm_is_for_no_other() -> None:
@@ -250,7 +250,7 @@ def test_a_token_without_the_name_of_its_key_has_the_only_one(source: KeySource,
 
 
 @pytest.mark.parametrize(
-    ("url", "why"),
+    ("url", "reason"),
     [
         ("http://elsewhere/keys", "must be https"),
         ("ftp://elsewhere/keys", "must be an https address"),
@@ -258,6 +258,6 @@ def test_a_token_without_the_name_of_its_key_has_the_only_one(source: KeySource,
         ("file:///dev/null", "cannot be used: not a valid JWKS document"),
     ],
 )
-def test_keys_come_over_https_or_from_a_file(url: str, why: str) -> None:
-    with pytest.raises(SecuritySettingError, match=why):
+def test_keys_come_over_https_or_from_a_file(url: str, reason: str) -> None:
+    with pytest.raises(SecuritySettingError, match=reason):
         key_source(url, 1.0, (1.0, 1.0), time.monotonic)

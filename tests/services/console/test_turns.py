@@ -9,13 +9,18 @@ from barnabas.services.console.turns import ConcurrencyLimit
 
 
 def test_one_user_cannot_take_all_slots_and_the_total_is_bounded() -> None:
-    turns = ConcurrencyLimit(3, 2, "wait")
+    iterations = ConcurrencyLimit(3, 2, "wait")
     with ExitStack() as held:
         for name in ("alice", "alice", "bob"):
-            held.enter_context(turns.take(name))
+            held.enter_context(iterations.take(name))
         for name in ("alice", "carol"):
-            with pytest.raises(BusyError, match="wait"), turns.take(name):
+            with pytest.raises(BusyError, match="wait"), iterations.take(name):
                 pass
-    with turns.take("alice"), turns.take("alice"), pytest.raises(BusyError), turns.take("alice"):
+    with (
+        iterations.take("alice"),
+        iterations.take("alice"),
+        pytest.raises(BusyError),
+        iterations.take("alice"),
+    ):
         pass
-    assert not turns._open
+    assert not iterations._open

@@ -47,13 +47,13 @@ class IngestProcess:
     def stop(self) -> tuple[int, str]:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        said, _ = self._process.communicate(timeout=DEADLINE)
-        return self._process.returncode, said
+        output, _ = self._process.communicate(timeout=DEADLINE)
+        return self._process.returncode, output
 
     def wait(self) -> tuple[int, str]:
         assert self._process is not None
-        said, _ = self._process.communicate(timeout=DEADLINE)
-        return self._process.returncode, said
+        output, _ = self._process.communicate(timeout=DEADLINE)
+        return self._process.returncode, output
 
 
 def read_committed(bootstrap: str, topic: str, enough: Callable[[list[str]], bool]) -> list[str]:

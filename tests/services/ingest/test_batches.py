@@ -28,9 +28,9 @@ def decoded(batch: bytearray) -> list[Record]:
     st.sampled_from([Codec.NONE, Codec.GZIP]),
 )
 def test_every_record_is_in_one_batch_that_fits_and_keys_keep_their_order(
-    given: list[tuple[bytes | None, bytes, int]], keyless: int, codec: int
+    rows: list[tuple[bytes | None, bytes, int]], keyless: int, codec: int
 ) -> None:
-    records = [Record(0, time, key, value, (("h", b"v"),)) for key, value, time in given]
+    records = [Record(0, time, key, value, (("h", b"v"),)) for key, value, time in rows]
     found: dict[bytes | None, list[tuple[bytes | None, int]]] = {}
     places: dict[bytes | None, set[int]] = {}
     for block in batches_of("t", records, TOPICS, codec=codec, keyless=keyless):
@@ -40,6 +40,6 @@ def test_every_record_is_in_one_batch_that_fits_and_keys_keep_their_order(
             found.setdefault(record.key, []).append((record.value, record.timestamp))
             places.setdefault(record.key, set()).add(block.partition)
     for key in (None, b"a", b"b", b"c"):
-        assert found.get(key, []) == [(value, time) for other, value, time in given if other == key]
+        assert found.get(key, []) == [(value, time) for other, value, time in rows if other == key]
         assert len(places.get(key, {0})) == 1
     assert places.get(None, {keyless % 4}) == {keyless % 4}

@@ -31,8 +31,8 @@ from tests.support.waiting import until
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def door(**given: object) -> HttpSource:
-    settings = {"topic": f"events-{uuid4().hex}", "listen": "127.0.0.1:0", **given}
+def door(**values: object) -> HttpSource:
+    settings = {"topic": f"events-{uuid4().hex}", "listen": "127.0.0.1:0", **values}
     return HttpSource("http", HttpSettings(**settings))  # type: ignore[arg-type]
 
 
@@ -124,7 +124,7 @@ def _post_some(http: HttpSource, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "headers", "status", "said"),
+    ("body", "headers", "status", "message"),
     [
         (b'{"a":1}\n{"a":\n', LINES, 400, "line 2 is not valid JSON"),
         (b'{"a"', {"Content-Type": "application/json"}, 400, "line 1 is not valid JSON: unexpected end"),
@@ -139,12 +139,17 @@ def _post_some(http: HttpSource, count: int) -> None:
     ],
 )  # fmt: skip
 def test_bad_requests_report_the_error_and_write_nothing(
-    body: bytes, headers: dict[str, str], status: int, said: str, http: HttpSource, embedded: EmbeddedBroker
+    body: bytes,
+    headers: dict[str, str],
+    status: int,
+    message: str,
+    http: HttpSource,
+    embedded: EmbeddedBroker,
 ) -> None:
     answer = requests.post(http.url, data=body, headers=headers, timeout=60)
     assert answer.status_code == status
     assert answer.json()["error_code"] == status
-    assert said in answer.json()["message"]
+    assert message in answer.json()["message"]
     assert post(http, "good").status_code == 200
     assert found_in(embedded.bootstrap_servers, http, 1) == ["good"]
     assert http.counts.refused == 1
@@ -181,14 +186,14 @@ HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent
 def test_a_body_that_is_half_there_writes_nothing(http: HttpSource, embedded: EmbeddedBroker) -> None:
     with _connected(http) as slow:
         slow.sendall(HEAD + b'{"a": 1}')
-        said = b""
+        message = b""
         while piece := slow.recv(4096):
-            said += piece
-        assert b" 408 " in said
-    with _connected(http) as gone:
-        gone.sendall(HEAD + b'{"a": 1}')
-        gone.shutdown(socket.SHUT_WR)
-        gone.recv(4096)
+            message += piece
+        assert b" 408 " in message
+    with _connected(http) as removed:
+        removed.sendall(HEAD + b'{"a": 1}')
+        removed.shutdown(socket.SHUT_WR)
+        removed.recv(4096)
     until(lambda: http.counts.refused == 2, "both were refused")
     assert post(http, "good").status_code == 200
     assert found_in(embedded.bootstrap_servers, http, 1) == ["good"]

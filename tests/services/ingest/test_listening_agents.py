@@ -123,8 +123,8 @@ def test_an_agent_from_a_file_takes_syslog_and_http(embedded: EmbeddedBroker, tm
     assert (event.key, event.headers) == (b"7", {"x-id": b"1"})
     (message,) = read_until(embedded.bootstrap_servers, "file.syslog", lambda found: bool(found))
     assert json.loads(message.value)["message"] == "hello"
-    code, said = agent.stop()
-    assert (code, "2 records" in said) == (0, True)
+    code, text = agent.stop()
+    assert (code, "2 records" in text) == (0, True)
 
 
 def _is_up(port: int) -> bool:
@@ -135,8 +135,8 @@ def _is_up(port: int) -> bool:
 
 
 def test_listener_open_to_all_clients_is_rejected_unless_it_is_explicit(tmp_path: Path) -> None:
-    said = _refused("http", "--topic", "t", "--listen", "0.0.0.0:0")
-    assert "which other machines can reach" in said
+    message = _refused("http", "--topic", "t", "--listen", "0.0.0.0:0")
+    assert "which other machines can reach" in message
     tokens = tmp_path / "tokens"
     tokens.write_text("secret\n")
     assert "lacks TLS" in _refused("http", "-t", "t", "-l", "[::]:0", "--token-file", str(tokens))
@@ -146,8 +146,8 @@ def test_a_port_that_is_taken_is_named(embedded: EmbeddedBroker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         for command in (["http", "--listen", where], ["syslog", "--listen", f"tcp://{where}"]):
-            said = _refused(*command, "--topic", "t", "-b", embedded.bootstrap_servers)
-            assert f"{where}: Address already in use" in said
+            message = _refused(*command, "--topic", "t", "-b", embedded.bootstrap_servers)
+            assert f"{where}: Address already in use" in message
 
 
 def test_an_agent_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_an_agent_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
     with EmbeddedBroker(settings, security="SASL_PLAINTEXT", users=users) as broker:
         broker.create_topic("__barnabas_ingest")
         for command in (["http", "-l", "127.0.0.1:0"], ["syslog", "-l", "127.0.0.1:0"]):
-            said = _refused(
+            message = _refused(
                 *command, "-t", "t", "-b", broker.bootstrap_servers, "--command-config", str(config)
             )
-            assert "Error: TOPIC_AUTHORIZATION_FAILED" in said
+            assert "Error: TOPIC_AUTHORIZATION_FAILED" in message
 
 
 def _refused(*arguments: str) -> str:

@@ -30,7 +30,7 @@ def test_every_record_arrives_once_despite_failures(steps: list[str]) -> None:
     outbox: Outbox[int] = Outbox()
     stored: dict[str, bytes] = {}
     written: list[int] = []
-    told: list[int] = []
+    response: list[int] = []
     on_way: list[tuple[int, dict[str, bytes], int]] = []
     made = 0
     for step in [*steps, *["lost", *["send", "commit"] * 80]]:
@@ -46,9 +46,9 @@ def test_every_record_arrives_once_despite_failures(steps: list[str]) -> None:
                 stored.update(positions)
                 written.append(parcel)
             if step == "commit":
-                told += outbox.arrived(number)
+                response += outbox.arrived(number)
         if step in ("lost", "unanswered"):
             on_way.clear()
-            told += outbox.begin(stored)
+            response += outbox.begin(stored)
     assert not outbox.unsettled or len(outbox.unsettled) <= 2
-    assert written == sorted(set(written)) == told == list(range(1, len(written) + 1))
+    assert written == sorted(set(written)) == response == list(range(1, len(written) + 1))

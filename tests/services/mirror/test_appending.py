@@ -28,21 +28,21 @@ def is_equal(source: str, target: str, name: str) -> bool:
 
 def check_identical_mirror(source: str, target: str, name: str) -> None:
     ask(source, lambda client: create_topic(client, name, partitions=2, configs={"retention.ms": "-1"}))
-    expected: list[str] = []
+    source_servers: list[str] = []
     mirror = MirrorProcess(source, target, "--topics", name)
     with mirror:
         for codec in CODECS:
             values = [f"{codec}-{n}" for n in range(200)]
             produce(source, name, values, codec)
             produce(source, name, values, codec, partition=1)
-            expected += values
+            source_servers += values
         mirror.kill()
         transact(source, name, ["aborted"] * 50, commit=False)
         committed = [f"t-{n}" for n in range(100)]
         transact(source, name, committed, commit=True)
-        expected += committed
+        source_servers += committed
         reader = Reader(source, name, f"group-{name}")
-        assert reader.read(700) == expected[:700]
+        assert reader.read(700) == source_servers[:700]
         reader.commit()
         at = reader.seen[-1][0] + 1
         reader.close()
@@ -55,7 +55,7 @@ def check_identical_mirror(source: str, target: str, name: str) -> None:
 
         wait_for(moved_group)
         moved = Reader(target, name, f"group-{name}")
-        assert moved.read(len(expected) - 700) == expected[700:]
+        assert moved.read(len(source_servers) - 700) == source_servers[700:]
         assert moved.seen[0][0] == at
         moved.close()
         assert mirror.stop() == 0
@@ -78,13 +78,13 @@ def test_a_mirror_of_apache_kafka_is_equal_byte_for_byte_and_groups_move_to_it(
 def test_a_java_consumer_moves_to_the_mirror_without_loss_or_duplicate(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
     values = [str(n) for n in range(100)]
-    produce(theirs, name, values, "zstd")
+    produce(source_servers, name, values, "zstd")
 
     def read(bootstrap: str, count: int) -> list[str]:
-        asked = (
+        requested = (
             "--bootstrap-server",
             bootstrap,
             "--topic",
@@ -93,24 +93,24 @@ def test_a_java_consumer_moves_to_the_mirror_without_loss_or_duplicate(
             f"java-{name}",
             "--from-beginning",
         )
-        ended = run_tool(CONSUMER, *asked, "--max-messages", str(count), "--timeout-ms", "30000")
+        ended = run_tool(CONSUMER, *requested, "--max-messages", str(count), "--timeout-ms", "30000")
         return ended.check().stdout.split()
 
-    assert read(theirs, 40) == values[:40]
-    with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)):
+    assert read(source_servers, 40) == values[:40]
+    with MirrorThread(source_servers, target_servers, MirrorSettings(topics=name, refresh=0.3)):
 
         def commits() -> list[int]:
-            found = ask(ours, lambda client: committed_offsets(client, f"java-{name}"))
+            found = ask(target_servers, lambda client: committed_offsets(client, f"java-{name}"))
             return [each.offset for each in found.values()]
 
         wait_for(lambda: commits() == [40])
-        assert read(ours, 60) == values[40:]
+        assert read(target_servers, 60) == values[40:]
 
 
 def test_a_compacted_topic_is_mirrored_with_its_gaps(
     target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, ours = new_name(), target.bootstrap_servers
+    name, target_servers = new_name(), target.bootstrap_servers
     compacted = {
         "cleanup.policy": "compact",
         "segment.bytes": str(1 << 20),
@@ -119,16 +119,16 @@ def test_a_compacted_topic_is_mirrored_with_its_gaps(
         "delete.retention.ms": "0",
     }
     with EmbeddedBroker({"log.cleaner.backoff.ms": "50"}) as source:
-        theirs = source.bootstrap_servers
+        source_servers = source.bootstrap_servers
         source.create_topic(name, partitions=1, configs=compacted)
-        producer = Producer({"bootstrap.servers": theirs})
+        producer = Producer({"bootstrap.servers": source_servers})
         for number in range(2000):
             producer.produce(name, b"x" * 2000, f"key-{number % 50}", partition=0)
         assert producer.flush(60) == 0
-        wait_for(lambda: len(all_batches(theirs, name)[0]) < 2_500_000)
-        with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)) as mirror:
-            wait_for(lambda: ends(ours, name) == ends(theirs, name) == [2000])
-            wait_for(lambda: all_batches(ours, name) == all_batches(theirs, name))
+        wait_for(lambda: len(all_batches(source_servers, name)[0]) < 2_500_000)
+        with MirrorThread(source_servers, target_servers, MirrorSettings(topics=name, refresh=0.3)) as mirror:
+            wait_for(lambda: ends(target_servers, name) == ends(source_servers, name) == [2000])
+            wait_for(lambda: all_batches(target_servers, name) == all_batches(source_servers, name))
             assert not mirror.partitions(LinkStatus.FAILED)
 
 

@@ -30,21 +30,21 @@ def test_a_checkpoint_has_the_bytes_of_mirror_maker() -> None:
 def test_mirror_makers_client_translates_offsets_of_a_group(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    if why := reason_mirror_maker_is_missing():
-        pytest.skip(why)
-    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    if reason := reason_mirror_maker_is_missing():
+        pytest.skip(reason)
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
-    produce(theirs, name, [str(n) for n in range(30)])
-    ask(theirs, lambda client: commit_offsets(client, f"g-{name}", {TopicPartition(name, 0): 20}))
-    with MirrorThread(theirs, ours, settings(name, merge=True, groups=f"g-{name}")):
-        command = ["java", "-cp", f"{MIRROR_MAKER_LIBS}/*", str(PROGRAM), ours, "src", f"g-{name}"]
+    produce(source_servers, name, [str(n) for n in range(30)])
+    ask(source_servers, lambda client: commit_offsets(client, f"g-{name}", {TopicPartition(name, 0): 20}))
+    with MirrorThread(source_servers, target_servers, settings(name, merge=True, groups=f"g-{name}")):
+        command = ["java", "-cp", f"{MIRROR_MAKER_LIBS}/*", str(PROGRAM), target_servers, "src", f"g-{name}"]
 
         def translated() -> str:
             return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
 
         place, _, offset = wait_for(translated).strip().partition("=")
     assert place == f"{name}-0"
-    reader = Reader(ours, name)
+    reader = Reader(target_servers, name)
     reader.read(30)
     reader.close()
     assert [value for at, value, _ in reader.seen if at == int(offset)] == ["20"]

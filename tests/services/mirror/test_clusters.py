@@ -44,21 +44,21 @@ def check_deaths(
 def test_leaders_of_the_target_die_and_nothing_is_lost_or_doubled(
     cluster: EmbeddedCluster, source: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, cluster.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, cluster.bootstrap_servers
     source.create_topic(name, partitions=3)
     settings = MirrorSettings(topics=name, refresh=0.3, replication_factor=3)
-    with MirrorThread(theirs, ours, settings) as mirror:
-        wait_for(lambda: ends(ours, name) == [0, 0, 0])
-        check_deaths(cluster, name, theirs, ours, name, mirror)
+    with MirrorThread(source_servers, target_servers, settings) as mirror:
+        wait_for(lambda: ends(target_servers, name) == [0, 0, 0])
+        check_deaths(cluster, name, source_servers, target_servers, name, mirror)
         # Without --from it is the mirror's own report that counts.
-        promoted = Cli(ours).ok("mirror", "promote", "--topics", name, "--yes", "-o", "json").json
+        promoted = Cli(target_servers).ok("mirror", "promote", "--topics", name, "--yes", "-o", "json").json
         assert [topic["state"] for topic in promoted["topics"]] == ["STOPPED"]
 
 
 def test_leaders_of_the_source_die_and_their_epochs_go_with_the_records(
     cluster: EmbeddedCluster, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), cluster.bootstrap_servers, target.bootstrap_servers
-    ask(theirs, lambda client: create_topic(client, name, partitions=3, replication_factor=3))
-    with MirrorThread(theirs, ours, MirrorSettings(topics=name, refresh=0.3)) as mirror:
-        check_deaths(cluster, name, theirs, ours, name, mirror)
+    name, source_servers, target_servers = new_name(), cluster.bootstrap_servers, target.bootstrap_servers
+    ask(source_servers, lambda client: create_topic(client, name, partitions=3, replication_factor=3))
+    with MirrorThread(source_servers, target_servers, MirrorSettings(topics=name, refresh=0.3)) as mirror:
+        check_deaths(cluster, name, source_servers, target_servers, name, mirror)

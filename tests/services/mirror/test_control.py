@@ -46,34 +46,36 @@ def is_refused(bootstrap: str, topic: str) -> bool:
 def test_a_promotion_ends_open_transactions_and_there_is_a_way_back(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
-    produce(theirs, name, [str(n) for n in range(10)])
-    cli, back = Cli(ours), Cli(theirs)
-    with MirrorThread(theirs, ours, settings(name)) as mirror:
-        pending = open_transaction(theirs, name, ["never"] * 3)
-        there(ours, name, [13])
-        assert is_refused(ours, name)
-        done = cli.ok("mirror", "promote", "--topics", name, "--from", theirs, "--yes", "-o", "json").json
+    produce(source_servers, name, [str(n) for n in range(10)])
+    cli, back = Cli(target_servers), Cli(source_servers)
+    with MirrorThread(source_servers, target_servers, settings(name)) as mirror:
+        pending = open_transaction(source_servers, name, ["never"] * 3)
+        there(target_servers, name, [13])
+        assert is_refused(target_servers, name)
+        done = cli.ok(
+            "mirror", "promote", "--topics", name, "--from", source_servers, "--yes", "-o", "json"
+        ).json
         (topic,) = done["topics"]
         assert topic["state"] == "STOPPED"
         assert [each["first_offset"] for each in topic["aborted_transactions"]] == [10]
         wait_for(lambda: mirror.partitions(LinkStatus.STOPPED))
-    produce(ours, name, ["after"])
-    reader = Reader(ours, name)
+    produce(target_servers, name, ["after"])
+    reader = Reader(target_servers, name)
     assert reader.read(11) == [*(str(n) for n in range(10)), "after"]
     reader.close()
     pending.abort_transaction(60)
-    produce(theirs, name, ["only the old primary has this"])
+    produce(source_servers, name, ["only the old primary has this"])
 
-    asked = ("mirror", "reverse", "--from", ours, "--link", "src", "--topics", name)
-    reversed_ = back.ok(*asked, "--yes", "-o", "json").json
+    arguments = ("mirror", "reverse", "--from", target_servers, "--link", "src", "--topics", name)
+    reversed_ = back.ok(*arguments, "--yes", "-o", "json").json
     assert reversed_ == {"link": "src", "topics": [name]}
-    with MirrorThread(ours, theirs, settings(name)):
-        wait_for(lambda: ends(theirs, name) == ends(ours, name))
-        assert all_batches(theirs, name) == all_batches(ours, name)
-        produce(ours, name, ["goes on"])
-        wait_for(lambda: ends(theirs, name) == ends(ours, name))
+    with MirrorThread(target_servers, source_servers, settings(name)):
+        wait_for(lambda: ends(source_servers, name) == ends(target_servers, name))
+        assert all_batches(source_servers, name) == all_batches(target_servers, name)
+        produce(target_servers, name, ["goes on"])
+        wait_for(lambda: ends(source_servers, name) == ends(target_servers, name))
         rows = back.ok("mirror", "status", "--topics", name, "-o", "json").json["topics"]
         assert [(row["state"], row["link"], row["identical"]) for row in rows] == [("ACTIVE", "src", True)]
         assert "ACTIVE" in back.ok("mirror", "status", "--topics", name).out
@@ -92,20 +94,20 @@ def test_commands_name_the_error(target: EmbeddedBroker) -> None:
 def test_mirror_waits_for_an_unavailable_source_and_reports_it(
     tmp_path: Path, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, ours = new_name(), target.bootstrap_servers
+    name, target_servers = new_name(), target.bootstrap_servers
     with BrokerProcess(tmp_path / "source") as source:
-        theirs = source.bootstrap_servers
-        ask(theirs, lambda client: create_topic(client, name, partitions=1))
+        source_servers = source.bootstrap_servers
+        ask(source_servers, lambda client: create_topic(client, name, partitions=1))
         source.kill()
-        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+        with MirrorProcess(source_servers, target_servers, "--topics", name) as mirror:
             wait_for(
                 lambda: any("waiting for the source src: cannot connect" in line for line in mirror.lines)
             )
             source.start()
-            wait_for(lambda: ends(ours, name) == [0])
+            wait_for(lambda: ends(target_servers, name) == [0])
             assert mirror.stop() == 0
         source.kill()
-        with MirrorProcess(theirs, ours) as waiting:
+        with MirrorProcess(source_servers, target_servers) as waiting:
             wait_for(lambda: any("waiting for" in line for line in waiting.lines))
             assert waiting.stop() == 0
 
@@ -115,16 +117,16 @@ def test_mirror_waits_for_a_source_that_fails_while_it_waits_for_the_target(
 ) -> None:
     name = new_name()
     with BrokerProcess(tmp_path / "source") as source, BrokerProcess(tmp_path / "target") as target:
-        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
-        ask(theirs, lambda client: create_topic(client, name, partitions=1))
+        source_servers, target_servers = source.bootstrap_servers, target.bootstrap_servers
+        ask(source_servers, lambda client: create_topic(client, name, partitions=1))
         target.kill()
-        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
+        with MirrorProcess(source_servers, target_servers, "--topics", name) as mirror:
             wait_for(lambda: any("waiting for the target" in line for line in mirror.lines))
             source.kill()
             target.start()
             wait_for(lambda: any("waiting for the source" in line for line in mirror.lines))
             source.start()
-            wait_for(lambda: ends(ours, name) == [0])
+            wait_for(lambda: ends(target_servers, name) == [0])
             assert mirror.stop() == 0
 
 
@@ -147,13 +149,15 @@ def test_failover_without_the_source_survives_kill_9_of_all_processes(
 ) -> None:
     name = new_name()
     with BrokerProcess(tmp_path / "source") as source, BrokerProcess(tmp_path / "target") as target:
-        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
-        ask(theirs, lambda client: create_topic(client, name, partitions=2))
+        source_servers, target_servers = source.bootstrap_servers, target.bootstrap_servers
+        ask(source_servers, lambda client: create_topic(client, name, partitions=2))
         stop = threading.Event()
         sent: list[int] = []
 
         def load() -> None:
-            producer = Producer({"bootstrap.servers": theirs, "enable.idempotence": True, "linger.ms": 5})
+            producer = Producer(
+                {"bootstrap.servers": source_servers, "enable.idempotence": True, "linger.ms": 5}
+            )
             while not stop.is_set():
                 for _ in range(50):
                     producer.produce(name, str(len(sent)).encode(), partition=len(sent) % 2)
@@ -162,24 +166,24 @@ def test_failover_without_the_source_survives_kill_9_of_all_processes(
             producer.flush(60)
 
         loader = threading.Thread(target=load)
-        with MirrorProcess(theirs, ours, "--topics", name) as mirror:
-            wait_for(lambda: min(ends(ours, name)) >= 0)
+        with MirrorProcess(source_servers, target_servers, "--topics", name) as mirror:
+            wait_for(lambda: min(ends(target_servers, name)) >= 0)
             loader.start()
             for victim in (target, source, mirror):
-                before = ends(ours, name)
-                wait_for(lambda before=before: min(ends(ours, name)) > min(before))  # type: ignore[misc]
+                before = ends(target_servers, name)
+                wait_for(lambda before=before: min(ends(target_servers, name)) > min(before))  # type: ignore[misc]
                 victim.kill()
                 victim.start()
-            before = ends(ours, name)
-            wait_for(lambda: min(ends(ours, name)) > min(before))
+            before = ends(target_servers, name)
+            wait_for(lambda: min(ends(target_servers, name)) > min(before))
             stop.set()
             loader.join()
-            wait_for(lambda: ends(ours, name) == ends(theirs, name))
-            assert sum(ends(ours, name)) == len(sent)
-            assert all_batches(ours, name) == all_batches(theirs, name)
+            wait_for(lambda: ends(target_servers, name) == ends(source_servers, name))
+            assert sum(ends(target_servers, name)) == len(sent)
+            assert all_batches(target_servers, name) == all_batches(source_servers, name)
             source.kill()
-            Cli(ours).ok("mirror", "failover", "--link", "src", "--yes")
-            assert not is_refused(ours, name)
+            Cli(target_servers).ok("mirror", "failover", "--link", "src", "--yes")
+            assert not is_refused(target_servers, name)
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["for a while", "for ever"])
@@ -190,9 +194,9 @@ def test_source_with_damaged_responses_is_retried_and_given_up(
     monkeypatch: pytest.MonkeyPatch,
     forever: bool,
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
-    produce(theirs, name, ["a" * 100] * 10)
+    produce(source_servers, name, ["a" * 100] * 10)
     honest, damaged = fetching.fetched_of, 0
 
     def damage(*arguments: Any) -> FetchResult:
@@ -206,10 +210,10 @@ def test_source_with_damaged_responses_is_retried_and_given_up(
         return fetched._replace(records=memoryview(data))
 
     monkeypatch.setattr(fetching, "fetched_of", damage)
-    with MirrorThread(theirs, ours, settings(name)) as mirror:
+    with MirrorThread(source_servers, target_servers, settings(name)) as mirror:
         if forever:
             assert "damaged" in mirror.failed()
-            assert ends(ours, name) == [0]
+            assert ends(target_servers, name) == [0]
         else:
-            there(ours, name, [10])
-            assert all_batches(ours, name) == all_batches(theirs, name)
+            there(target_servers, name, [10])
+            assert all_batches(target_servers, name) == all_batches(source_servers, name)

@@ -8,17 +8,17 @@ from barnabas.services.mirror.offset_map import OffsetMap, OffsetRun, decode_run
 
 
 def test_every_offset_of_a_random_history_is_mapped_exactly() -> None:
-    chance = random.Random(7)
+    rng = random.Random(7)
     source = target = 0
     pairs: dict[int, int] = {}
     made, stored = OffsetMap(), []
     for _ in range(300):
-        source += chance.choice((0, 1, 1, 7))  # markers, aborted records, compaction
-        target += chance.choice((0, 1, 1, 3))  # our own markers, other writers
+        source += rng.choice((0, 1, 1, 7))  # markers, aborted records, compaction
+        target += rng.choice((0, 1, 1, 3))  # our own markers, other writers
         offsets = []
-        for _ in range(chance.randint(1, 20)):
+        for _ in range(rng.randint(1, 20)):
             offsets.append(source)
-            source += chance.choice((1, 1, 1, 2))
+            source += rng.choice((1, 1, 1, 2))
         runs = runs_of(offsets, target)
         pairs |= {offset: target + index for index, offset in enumerate(offsets)}
         target += len(offsets)
@@ -30,8 +30,8 @@ def test_every_offset_of_a_random_history_is_mapped_exactly() -> None:
     later = sorted(pairs)
     for offset in range(source + 3):
         following = next((each for each in later if each >= offset), None)
-        expected = target if following is None else pairs[following]
-        assert made.target_of(offset) == again.target_of(offset) == expected
+        source_servers = target if following is None else pairs[following]
+        assert made.target_of(offset) == again.target_of(offset) == source_servers
     for offset, there in pairs.items():
         assert made.source_of(there) == offset
 

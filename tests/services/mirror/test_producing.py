@@ -90,25 +90,25 @@ class Reader:
 def check_produced_mirror(source: str, target: str, name: str, *arguments: str) -> None:
     """Codecs, committed and aborted transactions, kill -9, a group that moves without loss or duplicate."""
     ask(source, lambda client: create_topic(client, name, partitions=1))
-    expected: list[str] = []
+    source_servers: list[str] = []
     mirror = MirrorProcess(source, target, "--topics", name, *arguments)
     with mirror:
         for codec in CODECS:
             values = [f"{codec}-{n}" for n in range(200)]
             produce(source, name, values, codec)
-            expected += values
+            source_servers += values
         mirror.kill()
         transact(source, name, ["aborted"] * 50, commit=False)
         committed = [f"t-{n}" for n in range(100)]
         transact(source, name, committed, commit=True)
-        expected += committed
+        source_servers += committed
         reader = Reader(source, name, f"group-{name}")
-        assert reader.read(700) == expected[:700]
+        assert reader.read(700) == source_servers[:700]
         reader.commit()
         reader.close()
         mirror.start()
         found = Reader(target, name)
-        assert found.read(len(expected)) == expected
+        assert found.read(len(source_servers)) == source_servers
         assert found.seen[5][2]["barnabas.mirror"].decode().endswith(f"/{name}/0/5")
         assert found.seen[5][2]["h"] == b"none-5"
         mirror.kill()
@@ -119,7 +119,7 @@ def check_produced_mirror(source: str, target: str, name: str, *arguments: str) 
         group = f"group-{name}"
         wait_for(lambda: ask(target, lambda client: committed_offsets(client, group)))
         moved = Reader(target, name, group)
-        assert moved.read(len(expected) - 700 + 1) == [*expected[700:], "last"]
+        assert moved.read(len(source_servers) - 700 + 1) == [*source_servers[700:], "last"]
         moved.close()
         assert mirror.stop() == 0
 
@@ -207,19 +207,19 @@ def test_a_topic_that_no_mirror_has_made_is_not_written_into(
 def test_two_producing_mirrors_of_one_link_end_with_an_error_and_every_record_is_there_once(
     source: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, target.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, target.bootstrap_servers
     source.create_topic(name, partitions=1)
-    first = MirrorProcess(theirs, ours, "--topics", name, "--merge")
-    with first, MirrorProcess(theirs, ours, "--topics", name, "--merge") as second:
+    first = MirrorProcess(source_servers, target_servers, "--topics", name, "--merge")
+    with first, MirrorProcess(source_servers, target_servers, "--topics", name, "--merge") as second:
         sent: list[str] = []
 
         def one_has_ended() -> bool:
-            produce(theirs, name, [str(len(sent))])
+            produce(source_servers, name, [str(len(sent))])
             sent.append(str(len(sent)))
             return any("another mirror of the link" in line for line in first.lines + second.lines)
 
         wait_for(one_has_ended)
-        reader = Reader(ours, name)
+        reader = Reader(target_servers, name)
         assert reader.read(len(sent)) == sent
         reader.close()
 

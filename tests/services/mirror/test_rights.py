@@ -51,25 +51,25 @@ OF_TARGET = [
 def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_without_them(
     source: EmbeddedBroker, guarded: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), source.bootstrap_servers, guarded.bootstrap_servers
+    name, source_servers, target_servers = new_name(), source.bootstrap_servers, guarded.bootstrap_servers
     source.create_topic(name, partitions=1)
-    produce(theirs, name, ["one"])
+    produce(source_servers, name, ["one"])
     without = tuple(acl for acl in OF_TARGET if acl.operation != Op.ALTER)
     change(guarded, *without)
-    mirror = MirrorThread(theirs, ours, settings(name))
+    mirror = MirrorThread(source_servers, target_servers, settings(name))
     mirror.__enter__()
     assert mirror.ended is not None
     with pytest.raises(KafkaError) as refused:
         mirror.ended.result(60)
     assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     change(guarded, *OF_TARGET)
-    with MirrorThread(theirs, ours, settings(name)):
-        wait_for(lambda: ends(ours, name) == [1])
+    with MirrorThread(source_servers, target_servers, settings(name)):
+        wait_for(lambda: ends(target_servers, name) == [1])
     writing = tuple(acl for acl in OF_TARGET if acl.operation == Op.WRITE and acl.resource_type == Kind.TOPIC)
     books = allow(Kind.TOPIC, "__barnabas_", Op.WRITE)
     change(guarded, *books, removed=writing)
-    produce(theirs, name, ["two"])
-    unwritten = MirrorThread(theirs, ours, settings(name))
+    produce(source_servers, name, ["two"])
+    unwritten = MirrorThread(source_servers, target_servers, settings(name))
     unwritten.__enter__()
     try:
         wait_for(
@@ -79,24 +79,24 @@ def test_a_mirror_works_with_the_rights_of_the_documentation_and_is_refused_with
         )
     finally:
         unwritten.__exit__(ValueError, ValueError(), None)
-    assert ends(ours, name) == [1]
+    assert ends(target_servers, name) == [1]
     change(guarded, removed=(*OF_TARGET, *books))
 
 
 def test_source_without_read_access_is_reported(
     guarded: EmbeddedBroker, target: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs, ours = new_name(), guarded.bootstrap_servers, target.bootstrap_servers
+    name, source_servers, target_servers = new_name(), guarded.bootstrap_servers, target.bootstrap_servers
     creating = allow(Kind.TOPIC, name, Op.CREATE, Op.WRITE)
     change(guarded, *OF_SOURCE, *creating)
     guarded.create_topic(name, partitions=1)
-    produce(theirs, name, ["one"])
-    with MirrorThread(theirs, ours, settings(name)):
-        wait_for(lambda: ends(ours, name) == [1])
+    produce(source_servers, name, ["one"])
+    with MirrorThread(source_servers, target_servers, settings(name)):
+        wait_for(lambda: ends(target_servers, name) == [1])
     reading = tuple(acl for acl in OF_SOURCE if acl.operation == Op.READ)
     change(guarded, removed=reading)
-    produce(theirs, name, ["two"])
-    with MirrorThread(theirs, ours, settings(name)) as mirror:
+    produce(source_servers, name, ["two"])
+    with MirrorThread(source_servers, target_servers, settings(name)) as mirror:
         assert "TOPIC_AUTHORIZATION_FAILED" in mirror.failed()
     change(guarded, removed=(*OF_SOURCE, *creating))
 
@@ -104,7 +104,7 @@ def test_source_without_read_access_is_reported(
 def test_acls_of_mirrored_topics_follow_and_others_are_left_alone(
     guarded: EmbeddedBroker, new_name: Callable[[], str]
 ) -> None:
-    name, theirs = new_name(), guarded.bootstrap_servers
+    name, source_servers = new_name(), guarded.bootstrap_servers
     admin = allow(Kind.CLUSTER, "kafka-cluster", Op.ALTER)
     creating = allow(Kind.TOPIC, name, Op.CREATE)
     change(guarded, *OF_SOURCE, *admin, *creating)
@@ -114,21 +114,25 @@ def test_acls_of_mirrored_topics_follow_and_others_are_left_alone(
         return AclBinding(Kind.TOPIC, topic, pattern, f"User:{user}", "*", Op.READ, Permission.ALLOW)
 
     exact, prefixed, other = acl(name, "a"), acl(name[:4], "b", PatternType.PREFIXED), acl("elsewhere", "c")
-    ask(theirs, lambda client: create_acls(client, [exact, prefixed, other]))
-    with EmbeddedBroker({"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}) as ours:
+    ask(source_servers, lambda client: create_acls(client, [exact, prefixed, other]))
+    with EmbeddedBroker(
+        {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    ) as target_servers:
         own = acl(f"m.{name}", "own")
-        ask(ours.bootstrap_servers, lambda client: create_acls(client, [own]))
+        ask(target_servers.bootstrap_servers, lambda client: create_acls(client, [own]))
 
         def users() -> set[str]:
-            found = ask(ours.bootstrap_servers, lambda client: describe_acls(client, AclFilter()))
+            found = ask(target_servers.bootstrap_servers, lambda client: describe_acls(client, AclFilter()))
             return {
                 each.principal for each in found if each.name == f"m.{name}" and each.operation == Op.READ
             }
 
-        with MirrorThread(theirs, ours.bootstrap_servers, settings(name, rename="m.{topic}")):
+        with MirrorThread(
+            source_servers, target_servers.bootstrap_servers, settings(name, rename="m.{topic}")
+        ):
             wait_for(lambda: {"User:a", "User:b", "User:own"} <= users())
             assert "User:c" not in users()
-            ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
+            ask(source_servers, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
             wait_for(lambda: "User:a" not in users())
             assert {"User:b", "User:own"} <= users()
     change(guarded, removed=(*OF_SOURCE, *admin, *creating))
@@ -152,10 +156,10 @@ def test_acls_of_topics_that_are_not_mirrored_stay_unchanged(
         binding("*", "auditor"),
     ]
     with EmbeddedBroker(guards) as source, EmbeddedBroker(guards) as target:
-        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        source_servers, target_servers = source.bootstrap_servers, target.bootstrap_servers
         source.create_topic(name, partitions=1)
-        ask(theirs, lambda client: create_acls(client, [binding(name, "a"), binding(name, "b")]))
-        ask(ours, lambda client: create_acls(client, precious))
+        ask(source_servers, lambda client: create_acls(client, [binding(name, "a"), binding(name, "b")]))
+        ask(target_servers, lambda client: create_acls(client, precious))
 
         async def forge(client: Client) -> None:
             store = MirrorStore(client, "src")
@@ -164,12 +168,12 @@ def test_acls_of_topics_that_are_not_mirrored_stay_unchanged(
             await store.write([(key_of("src", ACLS), value)])
 
         def acls() -> set[AclBinding]:
-            return set(ask(ours, lambda client: describe_acls(client, AclFilter())))
+            return set(ask(target_servers, lambda client: describe_acls(client, AclFilter())))
 
-        ask(ours, forge)
-        with MirrorThread(theirs, ours, settings(name)):
+        ask(target_servers, forge)
+        with MirrorThread(source_servers, target_servers, settings(name)):
             wait_for(lambda: {binding(name, "a"), binding(name, "b")} <= acls())
-            ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
+            ask(source_servers, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
             wait_for(lambda: binding(name, "a") not in acls())
             assert acls() == {*precious, binding(name, "b")}
 
@@ -178,22 +182,22 @@ def test_a_promoted_topic_keeps_its_acls(new_name: Callable[[], str]) -> None:
     name, guards = new_name(), {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     other = new_name()
     with EmbeddedBroker(guards) as source, EmbeddedBroker(guards) as target:
-        theirs, ours = source.bootstrap_servers, target.bootstrap_servers
+        source_servers, target_servers = source.bootstrap_servers, target.bootstrap_servers
         for each in (name, other):
             source.create_topic(each, partitions=1)
-        ask(theirs, lambda client: create_acls(client, [binding(name, "a"), binding(other, "a")]))
+        ask(source_servers, lambda client: create_acls(client, [binding(name, "a"), binding(other, "a")]))
 
         def acls() -> set[AclBinding]:
-            return set(ask(ours, lambda client: describe_acls(client, AclFilter())))
+            return set(ask(target_servers, lambda client: describe_acls(client, AclFilter())))
 
         async def promote(client: Client) -> None:
             await failover(client, await mirrors_of(client, "src", name))
 
-        with MirrorThread(theirs, ours, settings(f"{name}|{other}")) as mirror:
+        with MirrorThread(source_servers, target_servers, settings(f"{name}|{other}")) as mirror:
             wait_for(lambda: acls() == {binding(name, "a"), binding(other, "a")})
-            ask(ours, promote)
+            ask(target_servers, promote)
             wait_for(lambda: mirror.partitions(LinkStatus.STOPPED))
-            ask(theirs, lambda client: create_acls(client, [binding(other, "b")]))
-            ask(theirs, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
+            ask(source_servers, lambda client: create_acls(client, [binding(other, "b")]))
+            ask(source_servers, lambda client: delete_acls(client, [AclFilter(principal="User:a")]))
             wait_for(lambda: binding(other, "b") in acls() and binding(other, "a") not in acls())
             assert binding(name, "a") in acls()

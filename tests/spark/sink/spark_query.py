@@ -31,9 +31,9 @@ class SabotagedSource(DefaultSource):
         return "sabotaged"
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        given = dict(options)
-        self._fault = given.pop("fault")
-        super().__init__(given)
+        settings = dict(options)
+        self._fault = settings.pop("fault")
+        super().__init__(settings)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         # Not in __init__: Spark pickles the source, so that most processes never see it made.

@@ -322,9 +322,9 @@ def test_no_two_processes_have_an_id_in_common() -> None:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        theirs = pipe.read()
-    assert run_of(SINK, theirs) == 1
-    assert theirs.split(".")[0] != own_names().take(SINK, 1, "start", 0).split(".")[0]
+        expected = pipe.read()
+    assert run_of(SINK, expected) == 1
+    assert expected.split(".")[0] != own_names().take(SINK, 1, "start", 0).split(".")[0]
 
 
 # -- the broker's timeout, where there is one -----------------------------------------------------------

@@ -63,13 +63,13 @@ def test_the_name_of_a_sink_is_the_same_in_every_version() -> None:
 
 
 def test_the_settings_of_kafkas_producer_are_understood() -> None:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "kafka.compression.type": "lz4",
         "kafka.acks": "1",
         "kafka.max.request.size": "5000",
         "sinkId": "s",
     }
-    found = settings(**given)
+    found = settings(**values)
     assert (found.codec, found.acks, found.largest_request) == (Codec.LZ4, 1, 5000)
 
 

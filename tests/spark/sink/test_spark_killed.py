@@ -99,8 +99,8 @@ def killed(
 
 
 def start_spark(queries: list[KilledQuery], stderr: int) -> subprocess.Popen[bytes]:
-    told = json.dumps([query.arguments for query in queries])
-    command = [sys.executable, "-m", "tests.spark.sink.spark_query", told]
+    serialized = json.dumps([query.arguments for query in queries])
+    command = [sys.executable, "-m", "tests.spark.sink.spark_query", serialized]
     paths = f"{PROJECT_ROOT}{os.pathsep}{PROJECT_ROOT / 'src'}"
     environment = {**os.environ, "PYTHONPATH": paths}
     return subprocess.Popen(command, env=environment, start_new_session=True, stderr=stderr)

@@ -12,15 +12,15 @@ Rows = list[tuple[int, int, bytes | None]]
 
 
 def batch_reader(bootstrap: str, **options: str) -> BatchReader:
-    given = {"kafka.bootstrap.servers": bootstrap, **dots(options)}
-    reader = make_reader(given, schema_of(given))
+    settings = {"kafka.bootstrap.servers": bootstrap, **dots(options)}
+    reader = make_reader(settings, schema_of(settings))
     assert isinstance(reader, BatchReader)
     return reader
 
 
 def stream_reader(bootstrap: str, **options: str) -> StreamReader:
-    given = {"kafka.bootstrap.servers": bootstrap, "startingOffsets": "earliest", **dots(options)}
-    reader = make_stream_reader(given, schema_of(given))
+    settings = {"kafka.bootstrap.servers": bootstrap, "startingOffsets": "earliest", **dots(options)}
+    reader = make_stream_reader(settings, schema_of(settings))
     assert isinstance(reader, StreamReader)
     return reader
 

@@ -130,12 +130,15 @@ def as_the_source(documents: Sequence[bytes]) -> dict[str, list[Reading]]:
 
 
 def test_odd_values_are_read_as_from_json_reads_them(spark: SparkSession) -> None:
-    documents = {**{token: document(token) for token in TOKENS}, **{repr(whole): whole for whole in WHOLE}}
-    theirs, ours = as_from_json(spark, [*documents.values()]), as_the_source([*documents.values()])
+    documents = {
+        **{token: document(token) for token in TOKENS},
+        **{repr(complete): complete for complete in WHOLE},
+    }
+    expected, ours = as_from_json(spark, [*documents.values()]), as_the_source([*documents.values()])
     different = {
         (name, kind): (their, our)
         for kind in KINDS
-        for name, their, our in zip(documents, theirs[kind], ours[kind], strict=True)
+        for name, their, our in zip(documents, expected[kind], ours[kind], strict=True)
         if not same(their, our)
     }
     rewritten = {key: pair for key, pair in different.items() if key[0] in REWRITTEN}

@@ -187,8 +187,8 @@ def test_new_partition_without_its_first_records_is_a_loss(broker: EmbeddedBroke
     }
     with pytest.raises(DataLossError, match="are new, and their first records are already deleted"):
         readers["true"].partitions(start["true"], ends["true"])
-    told = readers["false"].partitions(start["false"], ends["false"])
-    assert len(values_of(rows_of(readers["false"], told))) == 5
+    partitions = readers["false"].partitions(start["false"], ends["false"])
+    assert len(values_of(rows_of(readers["false"], partitions))) == 5
 
 
 def test_limits_bound_a_micro_batch(broker: EmbeddedBroker) -> None:

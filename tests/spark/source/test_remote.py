@@ -216,18 +216,18 @@ def test_records_that_were_deleted_are_not_read(tiers: Tiers) -> None:
     admin.delete_records([first])[first].result(TIMEOUT)
     lossy = tiers.options(topic, failOnDataLoss="false")  # a read may plan segments that are then deleted
     until(lambda: read(lossy)[0][1] == 1234, "the manifest has the new log start")
-    asked = tiers.options(topic, startingOffsets=json.dumps({topic: {"0": 5}}))
+    requested = tiers.options(topic, startingOffsets=json.dumps({topic: {"0": 5}}))
     with pytest.raises(DataLossError, match=f"offset 5 of {topic}-0 is no longer in the object store"):
-        read(asked)
-    assert read({**asked, "failOnDataLoss": "false"})[0][1] == 1234
+        read(requested)
+    assert read({**requested, "failOnDataLoss": "false"})[0][1] == 1234
 
 
 def test_end_that_is_not_in_the_store_is_reported(tiers: Tiers, topic: str) -> None:
-    asked = tiers.options(topic, endingOffsets=json.dumps({topic: {"0": 10 * RECORDS, "1": 5}}))
+    requested = tiers.options(topic, endingOffsets=json.dumps({topic: {"0": 10 * RECORDS, "1": 5}}))
     with pytest.raises(
         DataLossError, match=rf"{topic}-0 ends at \d+ in the object store, and 40000 was to be"
     ):
-        read(asked)
+        read(requested)
 
 
 def test_a_snapshot_is_read_after_its_topic_was_deleted(tiers: Tiers) -> None:
@@ -303,7 +303,7 @@ def test_several_clusters_in_one_bucket_are_listed(tiers: Tiers, topic: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"kafka.bootstrap.servers": "h:1"}, "option 'kafka.bootstrap.servers' is for brokers"),
         ({"commitProgress": "true"}, "'commitProgress' is for brokers"),
@@ -319,28 +319,28 @@ def test_several_clusters_in_one_bucket_are_listed(tiers: Tiers, topic: str, tmp
     ],
 )
 def test_impossible_values_are_rejected_with_a_message(
-    more: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BARNABAS_REFERENCES", raising=False)
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises(OptionError, match=message):
         SourceSettings.parse({"remote": f"file://{tmp_path}", "subscribe": "a", **more}, streaming=False)
 
 
 @pytest.mark.parametrize("name", ["clusterId", "snapshot", "remote.region"])
 def test_options_of_a_store_need_one(name: str) -> None:
-    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "a", name: "x"}
+    settings = {"kafka.bootstrap.servers": "h:1", "subscribe": "a", name: "x"}
     with pytest.raises(OptionError, match="the option 'remote' must name it"):
-        SourceSettings.parse(given, streaming=False)
+        SourceSettings.parse(settings, streaming=False)
 
 
 def test_credentials_reach_tasks_and_show_nowhere() -> None:
-    given = {
+    settings = {
         "remote": "s3://bucket",
         "subscribe": "a",
         "remote.access_key_id": "me",
         "remote.secret_access_key": "hush",
     }
-    parsed = SourceSettings.parse(given, streaming=False)
+    parsed = SourceSettings.parse(settings, streaming=False)
     arrived = pickle.loads(pickle.dumps(parsed))
     assert arrived.remote == parsed.remote
     assert "hush" not in repr(parsed)
@@ -369,8 +369,8 @@ def test_spark_reads_a_bucket(
             tiers = Tiers(broker, tmp_path)
             topic = tiers.topic()
             expected = tiers.active(topic, 0)
-        given: dict[str, Any] = {f"remote.{name}": value for name, value in options.items()}
-        frame = spark.read.format("barnabas").option("remote", f"s3://{BUCKET}/history").options(**given)
+        values: dict[str, Any] = {f"remote.{name}": value for name, value in options.items()}
+        frame = spark.read.format("barnabas").option("remote", f"s3://{BUCKET}/history").options(**values)
         table = frame.option("subscribe", topic).load()
         assert table.count() == expected
         last = table.selectExpr("max(offset)").first()

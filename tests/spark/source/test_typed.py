@@ -24,8 +24,8 @@ TP = TopicPartition("orders", 3)
 
 
 def shape(schema: str, **options: str) -> SparkRowShape:
-    given = {**BASE, **{name.replace("_", "."): value for name, value in options.items()}}
-    return shape_of(given, parse_ddl(schema))
+    settings = {**BASE, **{name.replace("_", "."): value for name, value in options.items()}}
+    return shape_of(settings, parse_ddl(schema))
 
 
 def rows(values: list[bytes | None], schema: str, **options: str) -> list[dict[str, Any]]:

@@ -43,6 +43,6 @@ def assert_same_answers(
 ) -> None:
     """Both at once: a scenario waits for sessions to end, and for what the broker does by itself."""
     with ThreadPoolExecutor(2) as threads:
-        theirs, ours = threads.map(lambda address: asyncio.run(listen(begin(address), scenario)), addresses)
-    for (question, their_answer), (_, our_answer) in zip(theirs, ours, strict=True):
+        expected, ours = threads.map(lambda address: asyncio.run(listen(begin(address), scenario)), addresses)
+    for (question, their_answer), (_, our_answer) in zip(expected, ours, strict=True):
         assert our_answer == their_answer, question

@@ -53,8 +53,8 @@ class SecuredKafka(ApacheKafka):
         """What a client needs for a listener: `sasl_mechanism="PLAIN"` becomes the setting sasl.mechanism."""
         protocol = LISTENERS[listener][0]
         trust = {"ssl.truststore.location": str(self.trust)} if protocol.endswith("SSL") else {}
-        given = {name.replace("_", "."): value for name, value in login.items()}
-        return {"security.protocol": protocol, **trust, **given}
+        settings = {name.replace("_", "."): value for name, value in login.items()}
+        return {"security.protocol": protocol, **trust, **settings}
 
     def address(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"

@@ -89,11 +89,11 @@ class MirrorProcess:
 
 
 def ask(bootstrap: str, work: Callable[[Client], Awaitable[T]]) -> T:
-    async def asked() -> T:
+    async def requested() -> T:
         async with Client(bootstrap) as client:
             return await work(client)
 
-    return asyncio.run(asked())
+    return asyncio.run(requested())
 
 
 def wait_for(check: Callable[[], T], seconds: float = DEADLINE) -> T:

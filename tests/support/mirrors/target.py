@@ -69,8 +69,8 @@ class Target:
         return created
 
     def topic(self, name: str = TOPIC) -> Any:
-        asked = metadata.MetadataRequest([metadata.MetadataRequestTopic(name=name)], False)
-        answer: Any = self.connection.ask(asked, 12)
+        requested = metadata.MetadataRequest([metadata.MetadataRequestTopic(name=name)], False)
+        answer: Any = self.connection.ask(requested, 12)
         return answer.topics[0]
 
     def leader_epoch(self, index: int = 0, name: str = TOPIC) -> int:

@@ -59,6 +59,6 @@ def _plain(value: Any) -> Any:
         names = [field.name() for field in value.struct().fields()]
         return {name: _plain(value.getField(name)) for name in names}
     if kind:  # a time with its zone
-        moment = value.toInstant()
-        return moment.getEpochSecond() * 1_000_000 + moment.getNano() // 1000
+        timestamp = value.toInstant()
+        return timestamp.getEpochSecond() * 1_000_000 + timestamp.getNano() // 1000
     return value

@@ -71,9 +71,9 @@ class Kubernetes:
         jars = ":".join([*map(str, kubernetes_jars()), f"{SPARK_HOME}/jars/*"])
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(SERVER)]
         log = self._folder / "api.log"
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             command.append(self.url.rpartition(":")[2])
-            self._api = subprocess.Popen(command, stdout=said, stderr=said)
+            self._api = subprocess.Popen(command, stdout=output, stderr=output)
         alive = still_running(self._api, log.read_text)
         until(lambda: self._get("pods"), log.read_text, SECONDS, meanwhile=alive, ignoring=OSError)
         self._kubelet.start()

@@ -79,11 +79,11 @@ def registry(broker: EmbeddedBroker) -> RegistryAccount:
 def encoded(wanted: WriteFormat, topic: str, kind: pa.DataType, rows: list[Any]) -> list[bytes | None]:
     encode = framed_format(wanted, topic, kind).encoder(kind)
     column = pa.array(rows, kind)
-    whole = encode(column).to_pylist()
+    complete = encode(column).to_pylist()
     for first, last in ((1, len(rows)), (2, 3), (0, 0)):  # slices, and no rows at all
-        assert encode(column[first:last]).to_pylist() == whole[first:last]
-    assert isinstance(whole, list)
-    return whole
+        assert encode(column[first:last]).to_pylist() == complete[first:last]
+    assert isinstance(complete, list)
+    return complete
 
 
 def context(topic: str) -> SerializationContext:

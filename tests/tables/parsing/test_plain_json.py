@@ -46,10 +46,10 @@ def alone(schema: pa.Schema, values: pa.Array) -> Parsed:
 def check_same(schema: pa.Schema, documents: list[bytes | None]) -> None:
     values = pa.array(documents, pa.binary())
     ours, other = value_parser(ValueFormat("json", schema), schema.names)(values), alone(schema, values)
-    for mine, theirs in zip(ours.columns, other.columns, strict=True):
-        mine.validate(full=True)
+    for own, expected in zip(ours.columns, other.columns, strict=True):
+        own.validate(full=True)
         # As texts, because -0.0 equals 0.0.
-        assert list(map(str, mine)) == list(map(str, theirs))
+        assert list(map(str, own)) == list(map(str, expected))
     assert ours.bad.tolist() == other.bad.tolist()
 
 

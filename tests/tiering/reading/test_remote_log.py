@@ -345,10 +345,10 @@ def test_a_read_that_failed_is_tried_again(tmp_path: Path) -> None:
         bench.store.fault(Fault.FAIL, times=1_000_000)
         with pytest.raises(StoreUnavailableError):
             await bench.log.load(0)
-        asked = bench.store.requests.total()
+        request_count = bench.store.requests.total()
         with pytest.raises(StoreUnavailableError):
             await bench.log.load(0)  # no request: the circuit breaker is open
-        assert bench.store.requests.total() == asked
+        assert bench.store.requests.total() == request_count
         bench.clock.advance(1_100)
         assert bench.log.find(0) is None
         bench.store.heal()

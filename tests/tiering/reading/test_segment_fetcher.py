@@ -192,12 +192,12 @@ def test_ranges_are_divided_where_segments_end() -> None:
     async def test(bench: Bench) -> None:
         await bench.copy(0, 10, 20, 30, 40)
         entries = bench.manifest.entries
-        whole = OffsetRange(TP, 5, 38)
+        complete = OffsetRange(TP, 5, 38)
         size = entries[0].size
-        assert divide_by_size(whole, entries, 10 * size) == [whole]
-        two = divide_by_size(whole, entries, 2 * size + size // 2)
+        assert divide_by_size(complete, entries, 10 * size) == [complete]
+        two = divide_by_size(complete, entries, 2 * size + size // 2)
         assert [(part.first, part.until) for part in two] == [(5, 20), (20, 38)]
-        each = divide_by_size(whole, entries, 1)
+        each = divide_by_size(complete, entries, 1)
         assert [(part.first, part.until) for part in each] == [(5, 10), (10, 20), (20, 30), (30, 38)]
 
     running(test)

@@ -30,11 +30,11 @@ class Feed:
 
     def answer(self, path: str) -> Any:
         parts = urlsplit(path)
-        asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        requests = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/list":
-            start = max(0, int(asked.get("since", 1)) - 1)
+            start = max(0, int(requests.get("since", 1)) - 1)
             return self.orders[start : start + PAGE]
-        first = int(asked.get("after", 0))
+        first = int(requests.get("after", 0))
         found = self.orders[first : first + PAGE]
         return {"data": {"orders": found}, "meta": {"next": first + len(found)}}
 
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not status:
             self.close_connection = True
 
-    def log_message(self, *said: object) -> None:
+    def log_message(self, *source_options: object) -> None:
         pass
 
 

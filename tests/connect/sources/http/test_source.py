@@ -25,14 +25,14 @@ def feed() -> Iterator[Feed]:
 
 
 def feeder(spark: SparkSession, tmp_path: Path, feed: Feed, **settings: object) -> PageFeeder:
-    said = {
+    source_options = {
         "url": feed.url("/feed"),
         "rows": "data.orders",
         "cursor": "after",
         "next": "meta.next",
     } | settings
-    said = {"schema": "id BIGINT, name STRING", "token": Secret(TOKEN)} | said
-    source = HttpPollSource(**said)  # type: ignore[arg-type]
+    source_options = {"schema": "id BIGINT, name STRING", "token": Secret(TOKEN)} | source_options
+    source = HttpPollSource(**source_options)  # type: ignore[arg-type]
     context = ConnectorContext("c", tmp_path, tmp_path.as_uri())
     source.read(spark, context)
     [found] = context.feeders

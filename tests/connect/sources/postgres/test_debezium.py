@@ -103,7 +103,7 @@ def test_changes_equal_those_of_debezium(postgres: PostgresServer, database: str
     (tmp_path / "ours").mkdir()
     chosen = settings(postgres.url(database))
 
-    def said() -> str:
+    def message() -> str:
         return (tmp_path / "log").read_text()[-4000:]
 
     with postgres.connect(database) as shop, EmbeddedBroker() as broker:
@@ -117,17 +117,17 @@ def test_changes_equal_those_of_debezium(postgres: PostgresServer, database: str
         arguments = ["shop.json", "--plugins", str(PLUGINS), "--kafka-libs", str(kafka_libs())]
         with running(tmp_path, *arguments, "--port", str(free_port()), "-b", servers):
             rows = len(of_snapshot(ours(tmp_path / "ours")))
-            until(lambda: len(of_snapshot(theirs(servers))) == rows, said, seconds=DEADLINE)
+            until(lambda: len(of_snapshot(theirs(servers))) == rows, message, seconds=DEADLINE)
             work.some(200)
             shop.execute("INSERT INTO orders (id) VALUES (%s)", (LAST,))
             Engine(tmp_path / "ours", chosen).run()
             until(
                 lambda: any(event[2] == {"id": LAST} for event in theirs(servers)),
-                said,
+                message,
                 seconds=DEADLINE,
             )
-        told, expected = ours(tmp_path / "ours"), theirs(servers)
-    assert of_snapshot(told) == of_snapshot(expected)
-    changes = [event for event in told if event[0] != "r"]
+        events, expected = ours(tmp_path / "ours"), theirs(servers)
+    assert of_snapshot(events) == of_snapshot(expected)
+    changes = [event for event in events if event[0] != "r"]
     assert changes == [event for event in expected if event[0] != "r"]
     assert {event[0] for event in changes} == {"c", "u", "d", "t"}

@@ -49,11 +49,11 @@ def test_a_topic_is_the_tables_after_kills_in_the_middle(
         changes = [row for row in rows if row["op"] != "r"]
         places = [(row["lsn"], row["seq"]) for row in changes]
         assert places == sorted(set(places)), "a change is there twice, or late"
-        told = [
+        events = [
             (row["op"], row["table"], None if row["key"] is None else json.loads(str(row["key"])))
             for row in changes
         ]
-        assert told == witnessed(shop, 0)[-len(told) :]
+        assert events == witnessed(shop, 0)[-len(events) :]
         assert folded(rows) == stored(shop)
 
 

@@ -30,14 +30,14 @@ def test_a_batch_ends_behind_the_last_commit_that_was_peeked() -> None:
 
 
 def test_peek_without_new_messages_is_extended() -> None:
-    asked = []
+    requests = []
 
-    def peek(most: int) -> Peeked:
-        asked.append(most)
-        return Peeked(most, 100) if most < 50 else Peeked(60, 400)
+    def peek(limit: int) -> Peeked:
+        requests.append(limit)
+        return Peeked(limit, 100) if limit < 50 else Peeked(60, 400)
 
     assert next_end(100, 500, 10, peek, is_quiet=False) == StreamEnd(400, False)
-    assert asked == [10, 40, 160]
+    assert requests == [10, 40, 160]
 
 
 def test_the_position_moves_without_changes_only_when_it_was_quiet_for_long() -> None:
@@ -55,7 +55,7 @@ def state(**changed: object) -> SlotState:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "message"),
     [
         (None, "no longer exists"),
         (state(wal_status="lost"), r"is lost.*max_slot_wal_keep_size.*Start over"),
@@ -64,8 +64,8 @@ def state(**changed: object) -> SlotState:
         (state(database="other"), "set another `slot`"),
     ],
 )
-def test_a_slot_that_cannot_have_everything_is_refused(found: SlotState | None, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
+def test_a_slot_that_cannot_have_everything_is_refused(found: SlotState | None, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         check_state(found, SLOT, 100, "shop")
 
 

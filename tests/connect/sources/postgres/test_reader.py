@@ -46,11 +46,11 @@ def check(folder: Path, shop: Connection) -> None:
     changes = [row for row in rows if row["op"] != "r"]
     places = [(row["lsn"], row["seq"]) for row in changes]
     assert places == sorted(set(places)), "a change came twice, or late"
-    told = [
+    events = [
         (row["op"], row["table"], None if row["key"] is None else json.loads(row["key"])) for row in changes
     ]
     expected = witnessed(shop, 0)
-    assert told == expected[len(expected) - len(told) :], "a change is missing"
+    assert events == expected[len(expected) - len(events) :], "a change is missing"
 
 
 @pytest.mark.slow
@@ -82,8 +82,8 @@ def test_stream_continues_exactly_at_the_end_of_the_first_snapshot(
     Engine(tmp_path, chosen, meanwhile).run()
     rows = delivered(tmp_path)
     (point,) = {row["lsn"] for row in rows if row["op"] == "r"}
-    told = [row for row in rows if row["op"] != "r"]
-    assert len(told) == len(witnessed(shop, point)) > 0
+    events = [row for row in rows if row["op"] != "r"]
+    assert len(events) == len(witnessed(shop, point)) > 0
     check(tmp_path, shop)
 
 

@@ -103,12 +103,12 @@ def test_changes_of_many_tables_come_as_envelopes(
         shop.execute("UPDATE orders SET id = 7 WHERE id = 2")
     run_once(declared, spark)
     records = [(one.key(), json.loads(one.value())) for one in consume(broker.bootstrap_servers, topic)]
-    told = [
+    events = [
         (key, one["op"], one["table"], one["before"], one["after"])
         for key, one in records
         if one["op"] != "r"
     ]
-    assert told == [
+    assert events == [
         (b'{"order_id":1,"line":1}', "c", "lines", None, {"order_id": 1, "line": 1, "what": "soap"}),
         (b'{"id":2}', "d", "orders", {"id": 2}, None),
         (b'{"id":7}', "c", "orders", None, {"id": 7, "amount": "5.00", "placed": None, "tags": None}),
@@ -151,7 +151,7 @@ class TestRights:
         assert len(self.run(postgres, database, user, tmp_path)) == 4
 
     @pytest.mark.parametrize(
-        ("taken", "said"),
+        ("taken", "message"),
         [
             ("ALTER USER {} NOREPLICATION", "REPLICATION"),
             ("REVOKE SELECT ON orders FROM {}", "needs SELECT"),
@@ -166,10 +166,10 @@ class TestRights:
         tmp_path: Path,
         shop: Connection,
         taken: str,
-        said: str,
+        message: str,
     ) -> None:
         shop.execute(taken.format(user))
-        with pytest.raises(SourceError, match=said):
+        with pytest.raises(SourceError, match=message):
             self.run(postgres, database, user, tmp_path)
 
 

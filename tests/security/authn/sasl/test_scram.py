@@ -108,7 +108,7 @@ def test_unknown_user_looks_like_a_typical_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "why"),
+    ("message", "reason"),
     [
         (b"p=tls-unique,,n=a,r=abc", "requires channel binding"),
         (b"n,,m=new,n=a,r=abc", "requires an unknown SCRAM extension"),
@@ -122,8 +122,8 @@ def test_unknown_user_looks_like_a_typical_user() -> None:
         (b"n,,n=\xff,r=abc", "not valid UTF-8"),
     ],
 )
-def test_a_first_message_that_is_not_as_it_must_be_is_refused(message: bytes, why: str) -> None:
-    assert why in refusal(lambda: exchange().step(message))
+def test_a_first_message_that_is_not_as_it_must_be_is_refused(message: bytes, reason: str) -> None:
+    assert reason in refusal(lambda: exchange().step(message))
 
 
 def test_client_that_supports_channel_binding_may_declare_it() -> None:
@@ -161,7 +161,7 @@ def test_a_replayed_exchange_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
+    ("changed", "reason"),
     [
         (lambda text: text.replace("c=biws", "c=eSws"), "channel binding"),
         (lambda text: text.replace("c=biws", "c=!"), "does not conform to RFC 5802"),
@@ -173,13 +173,13 @@ def test_a_replayed_exchange_proves_nothing() -> None:
         (lambda text: text + "A", "wrong password"),
     ],
 )
-def test_a_last_message_that_was_changed_is_refused(changed: Callable[[str], str], why: str) -> None:
+def test_a_last_message_that_was_changed_is_refused(changed: Callable[[str], str], reason: str) -> None:
     ours, client = exchange(), scram("sha256", NAME, PASSWORD)
     challenge = ours.step(next(client))
     assert isinstance(challenge, Challenge)
     last = client.send(challenge.message).decode()
 
-    assert why in refusal(lambda: ours.step(changed(last).encode()))
+    assert reason in refusal(lambda: ours.step(changed(last).encode()))
 
 
 def test_a_token_is_no_user() -> None:

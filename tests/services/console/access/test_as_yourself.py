@@ -162,16 +162,16 @@ def test_session_with_a_kafka_password_survives_a_restart_and_its_file_hides_it(
     broker: EmbeddedBroker, security: ClientSecurity, tmp_path: Path
 ) -> None:
     cluster = ClusterSettings(CLUSTER, broker.bootstrap_servers, security)
-    given = {"clusters": (cluster,), "access": AccessSettings(LoginSettings(LoginKind.KAFKA))}
+    settings = {"clusters": (cluster,), "access": AccessSettings(LoginSettings(LoginKind.KAFKA))}
     with (
-        running_console(broker.bootstrap_servers, tmp_path, **given) as first,
+        running_console(broker.bootstrap_servers, tmp_path, **settings) as first,
         logged_in(first, "admin", USERS["admin"]) as web,
     ):
         cookie = web.headers["Cookie"]
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("sessions.*"))
     assert stored
     assert USERS["admin"].encode() not in stored
-    with running_console(broker.bootstrap_servers, tmp_path, **given) as second, second.web() as web:
+    with running_console(broker.bootstrap_servers, tmp_path, **settings) as second, second.web() as web:
         web.headers["Cookie"] = cookie
         assert web.api("/access/acls").status == 200
         assert "admin" in web.get("/topics").text

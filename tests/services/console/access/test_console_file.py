@@ -87,7 +87,7 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("", "is empty; it needs at least `clusters`"),
         ("listen: 127.0.0.1:1", "there are no `clusters`"),
@@ -116,8 +116,8 @@ CLUSTERS = "clusters: [{name: one, bootstrap: '127.0.0.1:9092'}]\n"
         (CLUSTERS + "tls: {ssl.keystore.location: /nowhere}", "/nowhere"),
     ],
 )  # fmt: skip
-def test_errors_are_reported_with_their_line(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ConsoleFileError, match=said):
+def test_errors_are_reported_with_their_line(tmp_path: Path, text: str, output: str) -> None:
+    with pytest.raises(ConsoleFileError, match=output):
         read(tmp_path, text)
 
 

@@ -58,10 +58,10 @@ def until_seen(web: Web) -> None:
 @pytest.fixture(scope="module")
 def gates_only(console: RunningConsole) -> Iterator[RunningConsole]:
     """Behind the rights there is nothing: no page does anything."""
-    whole = console.server.app.table
-    console.server.app.table = PageTable([[replace(each, endpoint=_stub(each)) for each in whole.routes]])
+    complete = console.server.app.table
+    console.server.app.table = PageTable([[replace(each, endpoint=_stub(each)) for each in complete.routes]])
     yield console
-    console.server.app.table = whole
+    console.server.app.table = complete
 
 
 def _stub(route: ConsoleRoute) -> Any:

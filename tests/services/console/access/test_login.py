@@ -250,12 +250,12 @@ def test_a_change_that_cannot_be_written_down_is_not_made(
 
 def test_settings_show_no_secret_and_roles_only_to_admins(console: RunningConsole) -> None:
     with by_token(console, "admin") as admin, by_token(console, "operator") as operator:
-        whole, part = admin.ask("GET", "/api/v1/settings"), operator.ask("GET", "/api/v1/settings")
+        complete, part = admin.ask("GET", "/api/v1/settings"), operator.ask("GET", "/api/v1/settings")
 
-    assert whole.json["roles"][0]["role"] == "viewer"
+    assert complete.json["roles"][0]["role"] == "viewer"
     assert (part.json["roles"], part.json["tokens"], part.json["data"]) == ([], [], "")
-    assert "scrypt" not in whole.text
-    assert "digest" not in whole.text
+    assert "scrypt" not in complete.text
+    assert "digest" not in complete.text
 
 
 @pytest.fixture(scope="module")

@@ -58,9 +58,9 @@ def admin(console: RunningConsole) -> Iterator[Web]:
         yield web
 
 
-def found(web: Web, **asked: Any) -> Any:
+def found(web: Web, **filters: Any) -> Any:
     """The rows, and how many records were found."""
-    answer = web.api(f"/topics/{TOPIC}/records", wait="true", **asked)
+    answer = web.api(f"/topics/{TOPIC}/records", wait="true", **filters)
     assert answer.status == 200, answer.text
     return answer.json["rows"]
 
@@ -130,10 +130,10 @@ def test_one_record_its_bytes_and_its_copies_are_no_way_around(reader: Web, cons
 
 def test_counts_include_only_visible_resources(reader: Web) -> None:
     """A limit, where to go on, and the bytes that were read tell as much as rows do."""
-    asked = [{"find": "4711-0815"}, {"find": "4711-0816"}]
-    asked += [{"since": f"@{offset}", "until": f"@{offset + 1}"} for offset in range(3)]
+    filters = [{"find": "4711-0815"}, {"find": "4711-0816"}]
+    filters += [{"since": f"@{offset}", "until": f"@{offset + 1}"} for offset in range(3)]
     ends = [
-        reader.api(f"/topics/{TOPIC}/records", wait="true", limit=1, **each).json["end"] for each in asked
+        reader.api(f"/topics/{TOPIC}/records", wait="true", limit=1, **each).json["end"] for each in filters
     ]
     for each in ends:
         del each["progress"]["seconds"]
@@ -145,13 +145,13 @@ def test_counts_include_only_visible_resources(reader: Web) -> None:
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
 def test_an_export_has_nothing_that_is_masked(reader: Web, admin: Web, format_: str) -> None:
     path = f"/topics/{TOPIC}/records/export"
-    mine, whole = (_text(web.api(path, format=format_).body, format_) for web in (reader, admin))
+    own, complete = (_text(web.api(path, format=format_).body, format_) for web in (reader, admin))
     right, wrong = (
         _text(reader.api(path, format=format_, find=find).body, format_) for find in ("4711", "5822")
     )
 
-    assert not shows_a_secret(mine)
-    assert shows_a_secret(whole)
+    assert not shows_a_secret(own)
+    assert shows_a_secret(complete)
     assert right == wrong
 
 
@@ -160,13 +160,13 @@ def _text(body: bytes, format_: str) -> str:
 
 
 def test_chart_has_no_curve_and_no_row_of_masked_values(reader: Web, admin: Web) -> None:
-    mine, whole = (web.api(f"/topics/{TOPIC}/chart").json for web in (reader, admin))
+    own, complete = (web.api(f"/topics/{TOPIC}/chart").json for web in (reader, admin))
 
-    assert not shows_a_secret(json.dumps(mine))
-    assert mine["curves"] == []
-    assert len(mine["newest"]) == 1  # the keys are masked, too: nobody is told how many there are
-    assert [curve["field"] for curve in whole["curves"]] == ["amount"]
-    assert len(whole["newest"]) == 3
+    assert not shows_a_secret(json.dumps(own))
+    assert own["curves"] == []
+    assert len(own["newest"]) == 1  # the keys are masked, too: nobody is told how many there are
+    assert [curve["field"] for curve in complete["curves"]] == ["amount"]
+    assert len(complete["newest"]) == 3
 
 
 def test_tail_shows_and_filters_visible_values_only(console: RunningConsole) -> None:

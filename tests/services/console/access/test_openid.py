@@ -108,8 +108,8 @@ def begun(party: Party) -> dict[str, str]:
     with party.console.web() as web:
         answer = web.ask("GET", "/login/oidc")
     query = urllib.parse.urlsplit(answer.headers["location"]).query
-    asked = dict(urllib.parse.parse_qsl(query))
-    return {**asked, "cookie": answer.headers["set-cookie"].partition(";")[0]}
+    parameters = dict(urllib.parse.parse_qsl(query))
+    return {**parameters, "cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
 def test_provider_is_called_with_pkce_state_and_nonce(party: Party) -> None:
@@ -126,9 +126,9 @@ def test_provider_is_called_with_pkce_state_and_nonce(party: Party) -> None:
     "change", ["no cookie", "another's cookie", "made up state", "no code", "wrong code", "issuer"]
 )
 def test_response_for_another_browser_is_rejected(party: Party, change: str) -> None:
-    mine, others = begun(party), begun(party)
-    query = {"state": mine["state"], "code": "made-up"}
-    cookie = mine["cookie"]
+    own, others = begun(party), begun(party)
+    query = {"state": own["state"], "code": "made-up"}
+    cookie = own["cookie"]
     if change == "no cookie":
         cookie = ""
     elif change == "another's cookie":
@@ -136,7 +136,7 @@ def test_response_for_another_browser_is_rejected(party: Party, change: str) -> 
     elif change == "made up state":
         query["state"] = "x" * 43
     elif change == "no code":
-        query = {"state": mine["state"], "error": "access_denied"}
+        query = {"state": own["state"], "error": "access_denied"}
     elif change == "issuer":
         query["iss"] = "https://evil.example"
     with party.console.web() as web:
@@ -148,11 +148,11 @@ def test_response_for_another_browser_is_rejected(party: Party, change: str) -> 
 
 
 def test_a_state_is_good_once(party: Party) -> None:
-    mine = begun(party)
+    own = begun(party)
     with party.console.web() as web:
-        path = f"{CALLBACK}?state={mine['state']}&code=made-up"
-        first = web.ask("GET", f"/api/v1{path}", Cookie=mine["cookie"]).json["error"]
-        second = web.ask("GET", f"/api/v1{path}", Cookie=mine["cookie"]).json["error"]
+        path = f"{CALLBACK}?state={own['state']}&code=made-up"
+        first = web.ask("GET", f"/api/v1{path}", Cookie=own["cookie"]).json["error"]
+        second = web.ask("GET", f"/api/v1{path}", Cookie=own["cookie"]).json["error"]
 
     assert "refuses" in first
     assert "not begun here" in second
@@ -193,12 +193,12 @@ def _trusting(issuer: str) -> EmbeddedBroker:
 
 
 def test_logins_that_others_begin_and_abandon_do_not_end_mine(party: Party) -> None:
-    mine = begun(party)
+    own = begun(party)
     with party.console.web() as web:
         for _ in range(1001):
             assert web.ask("GET", "/login/oidc").status == 303
-        query = urllib.parse.urlencode({"state": mine["state"], "code": "made-up"})
-        answer = web.ask("GET", f"/api/v1{CALLBACK}?{query}", Cookie=mine["cookie"])
+        query = urllib.parse.urlencode({"state": own["state"], "code": "made-up"})
+        answer = web.ask("GET", f"/api/v1{CALLBACK}?{query}", Cookie=own["cookie"])
     assert "refuses" in answer.json["error"]  # the provider was asked
 
 
@@ -206,9 +206,9 @@ def test_logins_that_others_begin_and_abandon_do_not_end_mine(party: Party) -> N
     "change", [lambda text: text[:-1], lambda text: "x" + text, lambda text: f"{text}.x"]
 )
 def test_a_cookie_that_was_changed_begins_no_login(party: Party, change: Callable[[str], str]) -> None:
-    mine = begun(party)
-    name, _, value = mine["cookie"].partition("=")
+    own = begun(party)
+    name, _, value = own["cookie"].partition("=")
     with party.console.web() as web:
-        path = f"/api/v1{CALLBACK}?state={mine['state']}&code=made-up"
+        path = f"/api/v1{CALLBACK}?state={own['state']}&code=made-up"
         answer = web.ask("GET", path, Cookie=f"{name}={change(value)}")
     assert "not begun here" in answer.json["error"]

@@ -40,27 +40,27 @@ def test_a_hash_that_would_take_gigabytes_is_refused() -> None:
 def test_only_a_known_name_with_its_password_is_accepted() -> None:
     async def accepted() -> list[bool]:
         passwords = Passwords({"alice": ALICE})
-        given = [
+        settings = [
             ("alice", "her password"),
             ("alice", "wrong"),
             ("bob", "her password"),
             ("", ""),
             ("alice", ""),
         ]
-        return [await passwords.accept(*each) for each in given]
+        return [await passwords.accept(*each) for each in settings]
 
     assert asyncio.run(accepted()) == [True, False, False, False, False]
 
 
 def test_unknown_name_is_hashed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     real = PasswordHash.matches
 
     def matches(self: PasswordHash, word: str) -> bool:
-        asked.append(word)
+        requested.append(word)
         return real(self, word)
 
     monkeypatch.setattr(PasswordHash, "matches", matches)
     asyncio.run(Passwords({"alice": ALICE}).accept("nobody", "x"))
 
-    assert asked == ["x"]
+    assert requested == ["x"]

@@ -18,8 +18,8 @@ class Time:
         return self.now
 
 
-def sessions(time: Time, most: int = 10) -> Sessions[str]:
-    return Sessions(idle=60, absolute=600, most=most, now=time)
+def sessions(time: Time, limit: int = 10) -> Sessions[str]:
+    return Sessions(idle=60, absolute=600, most=limit, now=time)
 
 
 def test_a_session_is_found_by_its_id_until_it_is_closed() -> None:
@@ -45,19 +45,19 @@ def test_unused_session_expires() -> None:
 def test_session_ends_after_its_maximum_age_despite_use() -> None:
     time = Time()
     kept = sessions(time)
-    whole, short = kept.open("alice"), kept.open("bob", within=50)
+    complete, short = kept.open("alice"), kept.open("bob", within=50)
     for _ in range(14):
         time.now += 40
-        kept.find(whole)
+        kept.find(complete)
         kept.find(short)
     assert kept.find(short) is None
-    assert kept.find(whole) == "alice"
+    assert kept.find(complete) == "alice"
     time.now += 40
-    assert kept.find(whole) is None
+    assert kept.find(complete) is None
 
 
 def test_sessions_are_bounded_and_the_least_used_is_evicted_first() -> None:
-    kept = sessions(Time(), most=3)
+    kept = sessions(Time(), limit=3)
     first, second, *_ = [kept.open(name) for name in "abc"]
     kept.find(first)
     kept.open("d")
@@ -87,8 +87,8 @@ def test_the_cookie_of_https_is_bound_to_the_host() -> None:
 
 def test_cookie_is_found_next_to_other_cookies() -> None:
     """Another program on the same host, on any port, sets cookies that browsers send here, too."""
-    theirs = 'prefs={"a": [1, 2]}; Ünï=x, y; =; broken'
-    assert Cookie("x", is_secure=False).value({"cookie": f"{theirs}; x=id; last=1"}) == "id"
+    expected = 'prefs={"a": [1, 2]}; Ünï=x, y; =; broken'
+    assert Cookie("x", is_secure=False).value({"cookie": f"{expected}; x=id; last=1"}) == "id"
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def _event(producer: Producer, source: random.Random, at: int) -> None:
     for page in range(source.randrange(4)):
         producer.produce("clicks", json.dumps({"page": f"/shoes/{page}"}), key, timestamp=at)
     line = source.choices(LINES, (60, 30, 8, 2))[0].format(n=number, c=customer, d=source.randrange(20, 900))
-    moment = time.strftime("%FT%T", time.gmtime(at / 1000))
-    producer.produce("app.logs", f"{moment}.{at % 1000:03d}Z {line}", "shop-1", timestamp=at)
+    timestamp = time.strftime("%FT%T", time.gmtime(at / 1000))
+    producer.produce("app.logs", f"{timestamp}.{at % 1000:03d}Z {line}", "shop-1", timestamp=at)
     producer.poll(0)
 
 

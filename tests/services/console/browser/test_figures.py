@@ -34,12 +34,12 @@ def fill(console: RunningConsole, topic: str, group: str) -> None:
     """Ten records, of which the group has done four. In a thread: this one has a loop that runs."""
 
     def work() -> None:
-        given = {"bootstrap.servers": bootstrap_of(console)}
-        producer = Producer(given)
+        settings = {"bootstrap.servers": bootstrap_of(console)}
+        producer = Producer(settings)
         for _ in range(10):
             producer.produce(topic, b"x", partition=0)
         producer.flush()
-        consumer = Consumer({**given, "group.id": group})
+        consumer = Consumer({**settings, "group.id": group})
         consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
         consumer.close()
 

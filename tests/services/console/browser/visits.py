@@ -53,7 +53,9 @@ class Visit:
         self.elsewhere: list[str] = []
         self._waiting: set[Request] = set()
         self._last = time.monotonic()
-        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
+        )
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("dialog", self._refuse)
         page.on("request", self._begun)

@@ -124,17 +124,17 @@ def prometheus(folder: Path, targets: dict[str, dict[str, str]]) -> Iterator[Pro
     port = free_port()
     options = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     with process(find_prometheus(), *options, f"--web.listen-address=127.0.0.1:{port}") as started:
-        asked = Prometheus(f"http://127.0.0.1:{port}")
+        prometheus = Prometheus(f"http://127.0.0.1:{port}")
 
         def is_there() -> bool:
             assert started.poll() is None, started.communicate()[0]
             try:
-                return len(asked.ask("up == 1")) == len(targets)
+                return len(prometheus.ask("up == 1")) == len(targets)
             except OSError:
                 return False
 
         wait_for_scrapes(is_there, "Prometheus does not scrape all targets")
-        yield asked
+        yield prometheus
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +156,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def produced(place: Place) -> dict[str, int]:
     """Records by topic, written and partly read by two groups while Prometheus scrapes."""
-    given = {"bootstrap.servers": place.cluster.bootstrap_servers}
-    producer = Producer({**given, "linger.ms": 5})
+    settings = {"bootstrap.servers": place.cluster.bootstrap_servers}
+    producer = Producer({**settings, "linger.ms": 5})
     counts: defaultdict[str, int] = defaultdict(int)
     with ExitStack() as stack:
-        readers = [_reader(given, name) for name in ("billing", "mail")]
+        readers = [_reader(settings, name) for name in ("billing", "mail")]
         for reader in readers:
             stack.callback(reader.close)
         end = time.monotonic() + LOAD_SECONDS
@@ -181,9 +181,9 @@ def produced(place: Place) -> dict[str, int]:
     return dict(counts)
 
 
-def _reader(given: dict[str, Any], group: str) -> Consumer:
+def _reader(settings: dict[str, Any], group: str) -> Consumer:
     reader = Consumer(
-        {**given, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        {**settings, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     )
     reader.subscribe(list(TOPICS))
     return reader
@@ -195,10 +195,10 @@ def _commit(reader: Consumer) -> None:
         reader.commit(asynchronous=False)
 
 
-def _until_settled(asked: Prometheus, counts: dict[str, int]) -> None:
+def _until_settled(prometheus: Prometheus, counts: dict[str, int]) -> None:
     def is_settled() -> bool:
         return all(
-            asked.ask(f'sum(kafka_topic_partition_current_offset{{topic="{topic}"}}) == {count}')
+            prometheus.ask(f'sum(kafka_topic_partition_current_offset{{topic="{topic}"}}) == {count}')
             for topic, count in counts.items()
         )
 
@@ -220,23 +220,23 @@ def test_every_expression_of_the_boards_of_others_has_data(place: Place, produce
 
 
 def test_sums_over_all_instances_are_the_truth(place: Place, produced: dict[str, int]) -> None:
-    asked = place.prometheus
+    prometheus = place.prometheus
     ours = 'topic=~"orders|views"'
     partitions, replicas = sum(TOPICS.values()), 3 * sum(TOPICS.values())
-    assert asked.number(f"sum(kafka_topic_partitions{{{ours}}})") == partitions
-    assert asked.number(f"count(kafka_topic_partitions{{{ours}}})") == len(TOPICS)
-    assert asked.number(f"sum(kafka_topic_partition_replicas{{{ours}}})") == replicas
-    assert asked.number(f"sum(kafka_topic_partition_in_sync_replica{{{ours}}})") == replicas
-    assert asked.number(f"count(kafka_cluster_partition_replicascount{{{ours}}})") == partitions
-    assert asked.number("sum(kafka_brokers)") == 3
-    assert asked.number("sum(kafka_controller_kafkacontroller_activecontrollercount)") == 1
-    everything = asked.number("sum(kafka_topic_partitions)")
-    assert asked.number("sum(kafka_controller_kafkacontroller_globalpartitioncount)") == everything
-    assert asked.number("sum(kafka_server_replicamanager_leadercount)") == everything
+    assert prometheus.number(f"sum(kafka_topic_partitions{{{ours}}})") == partitions
+    assert prometheus.number(f"count(kafka_topic_partitions{{{ours}}})") == len(TOPICS)
+    assert prometheus.number(f"sum(kafka_topic_partition_replicas{{{ours}}})") == replicas
+    assert prometheus.number(f"sum(kafka_topic_partition_in_sync_replica{{{ours}}})") == replicas
+    assert prometheus.number(f"count(kafka_cluster_partition_replicascount{{{ours}}})") == partitions
+    assert prometheus.number("sum(kafka_brokers)") == 3
+    assert prometheus.number("sum(kafka_controller_kafkacontroller_activecontrollercount)") == 1
+    everything = prometheus.number("sum(kafka_topic_partitions)")
+    assert prometheus.number("sum(kafka_controller_kafkacontroller_globalpartitioncount)") == everything
+    assert prometheus.number("sum(kafka_server_replicamanager_leadercount)") == everything
     for topic, count in produced.items():
         of = f'{{topic="{topic}"}}'
-        assert asked.number(f"sum(kafka_topic_partition_current_offset{of})") == count
-        assert asked.number(f"sum(kafka_server_brokertopicmetrics_messagesin_total{of})") == count
+        assert prometheus.number(f"sum(kafka_topic_partition_current_offset{of})") == count
+        assert prometheus.number(f"sum(kafka_server_brokertopicmetrics_messagesin_total{of})") == count
 
 
 def test_the_lag_is_that_of_kafka_consumer_groups(place: Place, produced: dict[str, int]) -> None:
@@ -275,6 +275,6 @@ def test_rules_fire_only_when_a_broker_is_down(place: Place, produced: dict[str,
     place.cluster.brokers[3].stop()
     for name in ("UnderReplicated", "BrokerMissing"):
         expression = BY_NAME[name].expression
-        wait_for_scrapes(lambda asked=expression: bool(place.prometheus.ask(asked)), name)  # type: ignore[misc]
+        wait_for_scrapes(lambda prometheus=expression: bool(place.prometheus.ask(prometheus)), name)  # type: ignore[misc]
     alerts = 'ALERTS{alertname="UnderReplicated"}'
     wait_for_scrapes(lambda: bool(place.prometheus.ask(alerts)), "no alert")

@@ -46,11 +46,11 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def exporter(bootstrap: str, **given: str) -> Iterator[ExporterServer]:
+def exporter(bootstrap: str, **settings: str) -> Iterator[ExporterServer]:
     loop = LoopThread("exporter", new_event_loop())
 
     async def start() -> ExporterServer:
-        server = ExporterServer(ClusterSettings("default", bootstrap), Address("127.0.0.1", 0), **given)
+        server = ExporterServer(ClusterSettings("default", bootstrap), Address("127.0.0.1", 0), **settings)
         await server.start()
         return server
 
@@ -71,10 +71,10 @@ def page(url: str, **headers: str) -> dict[str, float]:
 
 
 def _fill(bootstrap: str) -> None:
-    given: dict[str, Any] = {"bootstrap.servers": bootstrap}
-    admin = AdminClient(given)
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(settings)
     admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(TIMEOUT)
-    producer = Producer(given)
+    producer = Producer(settings)
     for number in range(30):
         producer.produce("orders", str(number).encode(), partition=number % 3)
     producer.flush()
@@ -91,8 +91,8 @@ async def _commit(bootstrap: str, group: str, offsets: dict[TopicPartition, int]
 
 @contextmanager
 def _member(bootstrap: str) -> Iterator[None]:
-    given = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
-    member = Consumer({**given, "enable.auto.commit": False})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+    member = Consumer({**settings, "enable.auto.commit": False})
     member.subscribe(["orders"])
     record = eventually(lambda: member.poll(0.2), lambda polled: polled is not None, every=0)
     assert record is not None
@@ -188,8 +188,8 @@ def test_metrics_are_published_for_the_pipeline_operations() -> None:
 
 
 def _read_reports(bootstrap: str) -> dict[str, dict[str, object]]:
-    given = {"bootstrap.servers": bootstrap, "group.id": "test", "auto.offset.reset": "earliest"}
-    reader = Consumer({**given, "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 200})
+    settings = {"bootstrap.servers": bootstrap, "group.id": "test", "auto.offset.reset": "earliest"}
+    reader = Consumer({**settings, "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 200})
     reader.subscribe(["ops"])
     found: dict[str, dict[str, object]] = {}
     deadline = time.monotonic() + TIMEOUT

@@ -36,7 +36,7 @@ def test_a_console_that_is_killed_loses_no_tick_that_it_had_recorded(tmp_path: P
     path = tmp_path / "history.sqlite"
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    told = [int(process.stdout.readline()) for _ in range(100)]
+    acknowledged = [int(process.stdout.readline()) for _ in range(100)]
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     process.stdout.close()
@@ -50,7 +50,7 @@ def test_a_console_that_is_killed_loses_no_tick_that_it_had_recorded(tmp_path: P
         await history.close()
         return curve.values
 
-    assert asyncio.run(read()) == [float(at) for at in told]
+    assert asyncio.run(read()) == [float(at) for at in acknowledged]
 
 
 @pytest.mark.parametrize("damage", [b"this is no database", b"SQLite format 3\0" + bytes(4096)])

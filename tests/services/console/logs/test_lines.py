@@ -24,8 +24,8 @@ TRICKY = (
 )
 
 
-def one(value: bytes, topic: str = "app.logs", **given: Any) -> Any:
-    return line_at(rows_of(TopicPartition(topic, 2), columns_of([value], **given)), 0, 0)
+def one(value: bytes, topic: str = "app.logs", **settings: Any) -> Any:
+    return line_at(rows_of(TopicPartition(topic, 2), columns_of([value], **settings)), 0, 0)
 
 
 def ms(text: str) -> int:

@@ -44,9 +44,9 @@ def archive_of(store: LogStore) -> Iterator[LogArchive]:
         archive.close()
 
 
-def search(store: LogStore, wanted: LineFilter, **given: Any) -> LogSearchResult:
+def search(store: LogStore, wanted: LineFilter, **settings: Any) -> LogSearchResult:
     with archive_of(store) as archive:
-        return asyncio.run(archive.search(wanted, **given))
+        return asyncio.run(archive.search(wanted, **settings))
 
 
 @settings(max_examples=60, deadline=None)

@@ -56,8 +56,8 @@ def commit_as(group: str, bootstrap: str, offsets: dict[int, int]) -> None:
 @contextmanager
 def member_of(group: str, bootstrap: str) -> Iterator[None]:
     """Of the consumer protocol; it has committed one record."""
-    given = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": "consumer"}
-    member = Consumer({**given, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": "consumer"}
+    member = Consumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False})
     member.subscribe(["orders"])
     record = eventually(lambda: member.poll(0.2), lambda polled: polled is not None, every=0)
     assert record is not None

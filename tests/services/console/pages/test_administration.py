@@ -85,9 +85,9 @@ def test_partitions_equal_the_output_of_kafka_topics(either: Web, bootstrap: str
     name = created(either, "where", partitions=2)
     write(bootstrap, name, 7, partition=1)
     rows = either.api(f"/topics/{name}/partitions").json["rows"]
-    told = tool(bootstrap, "org.apache.kafka.tools.TopicCommand", "--describe", "--topic", name)
-    theirs = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\S+)\s+Isr: (\S+)", told)
-    assert theirs == [
+    output = tool(bootstrap, "org.apache.kafka.tools.TopicCommand", "--describe", "--topic", name)
+    expected = re.findall(r"Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\S+)\s+Isr: (\S+)", output)
+    assert expected == [
         tuple(map(str, (row["partition"], row["leader"], *row["replicas"], *row["isr"]))) for row in rows
     ]
     assert (rows[1]["end"], rows[1]["producers"]) == (7, 1)
@@ -133,15 +133,15 @@ def test_many_topics_are_read_then_changed_in_one_request(
     )
     assert either.api(f"/topics/{names[0]}").json["records"] == 0
     assert either.post("/many-topics", topics=names, do="delete", confirm="delete 3 topics").status == 303
-    gone = eventually(lambda: either.api(f"/topics/{names[1]}").status, lambda status: status == 404)
-    assert gone == 404
+    removed = eventually(lambda: either.api(f"/topics/{names[1]}").status, lambda status: status == 404)
+    assert removed == 404
 
 
 # -- settings -------------------------------------------------------------------------------------------
 
 
 def kafka_configs(bootstrap: str, topic: str) -> dict[str, str]:
-    told = tool(
+    output = tool(
         bootstrap,
         "kafka.admin.ConfigCommand",
         "--describe",
@@ -151,7 +151,7 @@ def kafka_configs(bootstrap: str, topic: str) -> dict[str, str]:
         topic,
         "--all",
     )
-    return dict(re.findall(r"^\s+([\w.]+)=(\S*) sensitive", told, re.MULTILINE))
+    return dict(re.findall(r"^\s+([\w.]+)=(\S*) sensitive", output, re.MULTILINE))
 
 
 def test_settings_equal_the_output_of_kafka_configs_with_the_default_of_a_change(
@@ -273,13 +273,13 @@ def test_an_open_transaction_is_shown_as_kafka_transactions_does_and_aborted(
     assert rows[name]["open_seconds"] >= 0
     assert not rows[name]["overdue"]
     assert either.api("/transactions", longer=3600).json["rows"] == []
-    told = tool(
+    output = tool(
         bootstrap, "org.apache.kafka.tools.TransactionsCommand", "describe", "--transactional-id", name
     )
     page = either.api(path).json
     assert page["partitions"] == [f"{topic}-0"]
-    assert f"{topic}-0" in told
-    assert str(page["row"]["producer_id"]) in told
+    assert f"{topic}-0" in output
+    assert str(page["row"]["producer_id"]) in output
     (row,) = either.api(f"/topics/{topic}/partitions").json["rows"]
     assert row["open_transactions"] == 1
     assert either.get("/transactions", hanging="true", topic=topic, minutes=0).status == 200
@@ -310,7 +310,7 @@ def test_a_hanging_transaction_is_found_as_kafka_transactions_finds_it_and_abort
 ) -> None:
     topic = created(either, "hangs", 1)
     asyncio.run(hang(bootstrap, topic))
-    told = tool(
+    output = tool(
         bootstrap,
         "org.apache.kafka.tools.TransactionsCommand",
         "find-hanging",
@@ -321,7 +321,7 @@ def test_a_hanging_transaction_is_found_as_kafka_transactions_finds_it_and_abort
     )
     (row,) = either.api("/transactions", hanging="true", topic=topic).json["hanging"]
     place = (row["topic"], row["partition"], row["producer_id"], row["producer_epoch"])
-    assert re.search(r"\s+".join(map(str, place)), told)
+    assert re.search(r"\s+".join(map(str, place)), output)
     assert topic in [each["topic"] for each in either.api("/transactions", hanging="true").json["hanging"]]
 
     wanted = {"partition": 0, "start_offset": row["start_offset"]}
@@ -375,11 +375,11 @@ def test_dead_letters_are_counted_by_reason_and_sent_back_after_a_dry_run(
     assert either.api(f"/dead/{dead}").json["count"] == 0
     assert either.api(f"/dead/{dead}", where="colour=red").status == 400
     written_by_hand_stay_without_a_target(either, bootstrap, dead, origin)
-    told = tool(
+    output = tool(
         bootstrap, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--describe", "--group",
         GROUP_PREFIX + dead,
     )  # fmt: skip
-    assert re.search(rf"{re.escape(dead)}\s+0\s+7\s+7\s+0", told)
+    assert re.search(rf"{re.escape(dead)}\s+0\s+7\s+7\s+0", output)
 
 
 def written_by_hand_stay_without_a_target(either: Web, bootstrap: str, dead: str, origin: str) -> None:

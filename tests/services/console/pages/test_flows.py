@@ -82,8 +82,8 @@ def test_a_pipeline_is_shown_with_flows_rules_alarms_and_late_rows(web: Web) -> 
     assert (flow["rows"], flow["groups"]) == (2000, ["shop.clean"])
     assert flow["broken"] == {"orders: has an id": 3, "orders: has a price": 0}
     text = web.get("/pipelines/shop").text
-    for said in ("too slow", "orders: has a price", "2026-11-17T12:00:00.000Z", "/groups/shop.clean"):
-        assert said in text
+    for message in ("too slow", "orders: has a price", "2026-11-17T12:00:00.000Z", "/groups/shop.clean"):
+        assert message in text
 
 
 def test_lists_show_the_state_of_each_entry(web: Web) -> None:

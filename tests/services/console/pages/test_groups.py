@@ -84,14 +84,14 @@ def test_group_of_the_new_protocol_shows_its_member_and_assignment(
 ) -> None:
     with cluster.member_of("modern", bootstrap):
         page = group_of(shown, pages, "modern", lambda page: page["members"]["members"] and page["lag"])
-        told = told_by_kafka(CONSUMER_GROUPS, bootstrap, "modern")
+        output = told_by_kafka(CONSUMER_GROUPS, bootstrap, "modern")
         refused = pages.api("/groups/modern/offsets", to="earliest").json
 
     (member,) = page["members"]["members"]
     assert (page["type"], page["state"]) == ("consumer", "Stable")
     assert member["assigned"] == [{"topic": "orders", "partitions": [0, 1, 2]}]
     assert {row["member"] for row in page["partitions"]} == {member["id"]}
-    assert rows_of(page) == told
+    assert rows_of(page) == output
     assert "The group has 1 member" in refused["problem"]
 
 
@@ -106,10 +106,10 @@ def test_share_group_has_the_same_lag_as_in_kafkas_tool_and_can_be_moved(
     done = pages.change("/groups/queue/offsets", changes=json.loads(plan["plan"]))
 
     assert (plan["problem"], done.status) == ("", 200)
-    told = told_by_kafka(SHARE_GROUPS, bootstrap, "queue", "START-OFFSET", "LAG")
-    assert [start for start, _ in told.values()] == [3, 3, 3]
+    output = told_by_kafka(SHARE_GROUPS, bootstrap, "queue", "START-OFFSET", "LAG")
+    assert [start for start, _ in output.values()] == [3, 3, 3]
     moved = group_of(shown, pages, "queue", lambda page: page["lag"] != 6)
-    assert rows_of(moved) == told
+    assert rows_of(moved) == output
 
 
 def test_streams_group_shows_its_tasks_and_the_lag_of_its_commits(
@@ -137,8 +137,8 @@ def test_offsets_move_as_in_the_preview_and_kafkas_tool_sees_them(
         (10, 7, ""),
     ]
     assert form.status == 303
-    told = told_by_kafka(CONSUMER_GROUPS, bootstrap, "billing")
-    assert {place[1]: committed for place, (committed, _) in told.items()} == {0: 1, 1: 7}
+    output = told_by_kafka(CONSUMER_GROUPS, bootstrap, "billing")
+    assert {place[1]: committed for place, (committed, _) in output.items()} == {0: 1, 1: 7}
 
 
 @pytest.mark.parametrize(

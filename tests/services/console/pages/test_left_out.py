@@ -97,8 +97,8 @@ def test_overview_sums_up_the_resources_that_the_user_may_describe(user: Limited
     names = ("brokers", "topics", "partitions", "groups", "size", "records_in", "lag", "worst", "curves")
     assert not any(nothing[name] for name in names)
     user.rights = SEES_GROUP
-    mine = web.api("/").json
-    assert (mine["topics"], mine["partitions"], mine["groups"]) == (1, 1, 1)
+    own = web.api("/").json
+    assert (own["topics"], own["partitions"], own["groups"]) == (1, 1, 1)
     assert web.get("/").status == 200
     user.rights = {describe(ResourceType.CLUSTER, "kafka-cluster")}
     assert len(web.api("/").json["brokers"]) == 1

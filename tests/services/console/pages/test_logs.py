@@ -30,9 +30,11 @@ LINES = [
 
 
 def entry(message: str, level: str, ms: int) -> bytes:
-    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}Z"
+    timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}Z"
     source = "web-1:/var/log/<b>.log" if message == HOSTILE else "web-1:/var/log/shop.log"
-    return json.dumps({"time": moment, "source": source, "level": level.upper(), "message": message}).encode()
+    return json.dumps(
+        {"time": timestamp, "source": source, "level": level.upper(), "message": message}
+    ).encode()
 
 
 @pytest.fixture(scope="module")

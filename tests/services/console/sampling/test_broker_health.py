@@ -55,10 +55,10 @@ barnabas_audit_events_lost_total 4
 
 def test_lost_events_are_reported_for_ten_minutes_and_not_those_from_before() -> None:
     window = LossWindow()
-    told = [
+    responses = [
         window.recent(value, now) for value, now in ((5, 0), (5, 10), (8, 20), (2, 30), (2, 625), (2, 700))
     ]
-    assert told == [0, 0, 3, 5, 2, 0]
+    assert responses == [0, 0, 3, 5, 2, 0]
 
 
 def test_broker_that_serves_metrics_reports_its_load() -> None:

@@ -154,14 +154,14 @@ def test_a_large_cluster_is_read_whole_and_holds_the_loop_for_moments_only() -> 
         async with sampling(bootstrap) as (sampler, clock):
             await sampler.refresh()  # codecs are compiled
             clock.advance(10_000)
-            snapshot, turns = await with_turns(sampler.refresh)
+            snapshot, iterations = await with_turns(sampler.refresh)
         counts = partition_counts(TOPICS, PARTITIONS)
         assert {name: len(snapshot.topics[name].ends) for name in counts} == counts
         assert all(min(snapshot.topics[name].ends) >= 0 for name in counts)
         assert len([name for name in snapshot.groups if name.startswith("billing-")]) == GROUPS
         assert all(group.lag is not None for group in snapshot.groups.values())
         assert snapshot.error == ""
-        assert max(turns) < MAX_TURN
+        assert max(iterations) < MAX_TURN
 
     with EmbeddedBroker() as broker:
         asyncio.run(scenario(broker.bootstrap_servers))
@@ -169,18 +169,18 @@ def test_a_large_cluster_is_read_whole_and_holds_the_loop_for_moments_only() -> 
 
 async def with_turns(work: Callable[[], Awaitable[ClusterSnapshot]]) -> tuple[ClusterSnapshot, list[float]]:
     """What the work returns, and the CPU seconds between turns of the loop meanwhile."""
-    turns: list[float] = []
+    iterations: list[float] = []
 
     async def probe() -> None:
         while True:
             began = time.thread_time()
             await asyncio.sleep(0)
-            turns.append(time.thread_time() - began)
+            iterations.append(time.thread_time() - began)
 
     probing = asyncio.create_task(probe())
     gc.disable()  # garbage of all tests before this one would be counted
     try:
-        return await work(), turns
+        return await work(), iterations
     finally:
         gc.enable()
         probing.cancel()

@@ -43,10 +43,10 @@ class Searcher:
     def search(
         self, bootstrap: str, search: Search, scanner: Scanner | None = None
     ) -> tuple[list[Hit], ScanEnd]:
-        asked = scanner or Scanner(self.pool)
+        own_scanner = scanner or Scanner(self.pool)
 
         async def work(client: Client) -> tuple[list[Hit], ScanEnd]:
-            return await gather(asked.search(client, search))
+            return await gather(own_scanner.search(client, search))
 
         return self.with_client(bootstrap, work)
 
@@ -106,5 +106,5 @@ def as_record(message: Message) -> ConsumedRecord:
     )
 
 
-def _bytes(given: str | bytes | None) -> bytes | None:
-    return given.encode() if isinstance(given, str) else given
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -44,8 +44,8 @@ def _has_header(search: Search, record: ConsumedRecord) -> bool:
     name, equals, value = search.header.partition("=")
     return any(
         _like(name, key.encode("utf-8", "surrogateescape"))
-        and (not equals or (given is not None and _like(value, given)))
-        for key, given in record.headers
+        and (not equals or (settings is not None and _like(value, settings)))
+        for key, settings in record.headers
     )
 
 
@@ -57,6 +57,6 @@ def _has_text(search: Search, record: ConsumedRecord) -> bool:
     return any(part is not None and compiled.search(part) is not None for part in (record.key, record.value))
 
 
-def _like(wanted: str, given: bytes) -> bool:
+def _like(wanted: str, value: bytes) -> bool:
     pattern = b".*".join(re.escape(part.encode()) for part in wanted.split("*"))
-    return re.fullmatch(pattern, given, re.DOTALL) is not None
+    return re.fullmatch(pattern, value, re.DOTALL) is not None

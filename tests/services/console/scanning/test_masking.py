@@ -105,12 +105,12 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_a_path_at_any_depth_leaves_no_such_field(value: Any) -> None:
-    def leaves(given: Any) -> list[Any]:
-        if isinstance(given, list):
-            return [found for inner in given for found in leaves(inner)]
-        if isinstance(given, dict):
-            here = [given["a"]] if "a" in given else []
-            return here + [found for inner in given.values() for found in leaves(inner)]
+    def leaves(settings: Any) -> list[Any]:
+        if isinstance(settings, list):
+            return [found for inner in settings for found in leaves(inner)]
+        if isinstance(settings, dict):
+            here = [settings["a"]] if "a" in settings else []
+            return here + [found for inner in settings.values() for found in leaves(inner)]
         return []
 
     assert all(found == HIDDEN for found in leaves(hide(value, (("**", "a"),))))

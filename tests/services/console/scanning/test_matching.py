@@ -135,8 +135,8 @@ def test_hits_are_given_out_in_the_order_of_time_and_each_once(
     places = [(hit.partition, hit.offset) for hit in given_out]
     assert len(places) == len(set(places)) == min(limit, every)
     for partition in range(3):
-        given = [offset for one, offset in places if one == partition]
-        assert given == sorted(given, reverse=newest)
+        settings = [offset for one, offset in places if one == partition]
+        assert settings == sorted(settings, reverse=newest)
     if all(end == (0 if newest else size) for end in at.values()) and every <= limit:
         assert [hit.timestamp for hit in given_out] == sorted(
             (hit.timestamp for hit in given_out), reverse=newest

@@ -122,7 +122,7 @@ def test_tail_shows_new_lines_and_counts_skipped_ones(searcher: Searcher, broker
 
     async def work(client: Client) -> tuple[int, int, int]:
         seen = skipped = ticks = 0
-        most = 0
+        limit = 0
         events = Scanner(searcher.pool).tail(client, Search(topic=topic))
         async with aclosing(events):
             async for event in events:
@@ -133,14 +133,14 @@ def test_tail_shows_new_lines_and_counts_skipped_ones(searcher: Searcher, broker
                 if ticks == 1:
                     await asyncio.to_thread(produce, 2_000)
                 seen += len(event.rows)
-                most = max(most, len(event.rows))
+                limit = max(limit, len(event.rows))
                 if seen + skipped >= 2_000:
                     break
-        return seen, skipped, most
+        return seen, skipped, limit
 
-    seen, skipped, most = searcher.with_client(broker.bootstrap_servers, work)
+    seen, skipped, limit = searcher.with_client(broker.bootstrap_servers, work)
     assert seen + skipped == 2_000
-    assert 0 < most <= 25  # 50 a second, in ticks of half a second
+    assert 0 < limit <= 25  # 50 a second, in ticks of half a second
 
 
 def test_paused_tail_reports_the_number_of_missed_lines(searcher: Searcher, broker: EmbeddedBroker) -> None:
@@ -241,5 +241,5 @@ def test_processes_authenticate_as_the_searching_user_without_passwords_in_comma
             searcher.run(find("alice"))
         assert error.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for process in (each for each in searcher.pool.processes if each.is_running):
-        told = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
-        assert b"password-of" not in told
+        body = b"".join(Path(f"/proc/{process.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+        assert b"password-of" not in body

@@ -60,13 +60,13 @@ def topic(registry_broker: EmbeddedBroker) -> str:
 
 
 def _serializers(client: SchemaRegistryClient, order: dict[str, Any]) -> list[tuple[Any, Any, str]]:
-    moment = timestamp_pb2.Timestamp(seconds=4711)
+    timestamp = timestamp_pb2.Timestamp(seconds=4711)
     return [
         (AvroSerializer(client, AVRO), order, "avro"),
         (JSONSerializer(JSON_SCHEMA, client), order, "json"),
         (
             ProtobufSerializer(timestamp_pb2.Timestamp, client, {"use.deprecated.format": False}),
-            moment,
+            timestamp,
             "proto",
         ),
     ]

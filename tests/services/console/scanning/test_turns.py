@@ -12,11 +12,11 @@ from barnabas.services.console.scanning.worker.turns import FairTurns
 
 def test_steps_alternate_between_users_and_not_between_searches() -> None:
     async def work() -> Counter[str]:
-        turns, order = FairTurns(1), list[str]()
+        iterations, order = FairTurns(1), list[str]()
 
         async def search(user: str) -> None:
             for _ in range(20):
-                async with turns.turn(user):
+                async with iterations.turn(user):
                     order.append(user)
                     await asyncio.sleep(0)
 
@@ -28,11 +28,11 @@ def test_steps_alternate_between_users_and_not_between_searches() -> None:
 
 def test_a_user_leaves_room_for_another_one() -> None:
     async def work() -> tuple[int, bool]:
-        turns, entered = FairTurns(8, 6), Counter[str]()
+        iterations, entered = FairTurns(8, 6), Counter[str]()
         end = asyncio.Event()
 
         async def search(user: str) -> None:
-            async with turns.turn(user):
+            async with iterations.turn(user):
                 entered[user] += 1
                 await end.wait()
 
@@ -50,10 +50,10 @@ def test_a_user_leaves_room_for_another_one() -> None:
 
 def test_slots_of_cancelled_searches_are_released() -> None:
     async def work() -> None:
-        turns = FairTurns(1)
+        iterations = FairTurns(1)
 
         async def search() -> None:
-            async with turns.turn("a"):
+            async with iterations.turn("a"):
                 await asyncio.sleep(60)
 
         tasks = [asyncio.create_task(search()) for _ in range(3)]
@@ -62,7 +62,7 @@ def test_slots_of_cancelled_searches_are_released() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        async with asyncio.timeout(5), turns.turn("b"):
+        async with asyncio.timeout(5), iterations.turn("b"):
             pass
 
     asyncio.run(work())

@@ -119,9 +119,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=range(len(WRONG)))
-def test_errors_are_named_with_their_line(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(AgentFileError, match=said):
+@pytest.mark.parametrize(("text", "message"), WRONG.items(), ids=range(len(WRONG)))
+def test_errors_are_named_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(AgentFileError, match=message):
         read(tmp_path, text)
 
 

@@ -41,9 +41,9 @@ def test_lines_of_a_file_are_in_the_topic_in_order(bootstrap: str, tmp_path: Pat
     add(log, 0, 20_000)
     agent = AgentProcess(bootstrap, topic, str(log), "--exit-at-end", "-z", "lz4")
     agent.start()
-    code, said = agent.wait()
-    assert code == 0, said
-    assert "20000 records" in said.replace(",", "")
+    code, output = agent.wait()
+    assert code == 0, output
+    assert "20000 records" in output.replace(",", "")
     agent.start()  # nothing is read twice
     assert agent.wait()[0] == 0
     add(log, 20_000, 20_001)
@@ -57,13 +57,13 @@ def test_an_agent_killed_again_and_again_writes_each_line_once(tmp_path: Path) -
     with EmbeddedBroker() as broker:
         broker.create_topic(topic)
         agent = AgentProcess(broker.bootstrap_servers, topic, str(log), "--agent", "a")
-        for turn in range(5):
+        for iteration in range(5):
             agent.start()
-            add(log, turn * 4000, turn * 4000 + 2000)
-            seen = turn * 4000 + 500
+            add(log, iteration * 4000, iteration * 4000 + 2000)
+            seen = iteration * 4000 + 500
             read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)  # type: ignore[misc]
-            log.rename(tmp_path / f"app.log.{turn}")
-            add(log, turn * 4000 + 2000, turn * 4000 + 4000)
+            log.rename(tmp_path / f"app.log.{iteration}")
+            add(log, iteration * 4000 + 2000, iteration * 4000 + 4000)
             agent.kill()
         agent.start()
         found = read_committed(broker.bootstrap_servers, topic, lambda found: len(found) >= 20_000)
@@ -77,8 +77,8 @@ def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
         agent = AgentProcess(broker.bootstrap_servers, topic, str(log), "--agent", "a")
         add(log, 0, 100)
         agent.start()
-        for turn in range(3):
-            seen = turn * 1000 + 100
+        for iteration in range(3):
+            seen = iteration * 1000 + 100
             read_committed(broker.bootstrap_servers, topic, lambda found, seen=seen: len(found) >= seen)  # type: ignore[misc]
             add(log, seen, seen + 1000)
             broker.kill()
@@ -138,8 +138,8 @@ def test_logrotate_itself_loses_and_doubles_nothing(directive: str, tmp_path: Pa
     with EmbeddedBroker() as broker:
         agent = AgentProcess(broker.bootstrap_servers, topic, f"{log}*", "--agent", "a")
         agent.start()
-        for turn in range(12):
-            add(log, turn * 100, turn * 100 + 100)
+        for iteration in range(12):
+            add(log, iteration * 100, iteration * 100 + 100)
             done = subprocess.run(
                 [logrotate, "--force", "--state", str(state), str(config)],
                 capture_output=True,
@@ -147,7 +147,7 @@ def test_logrotate_itself_loses_and_doubles_nothing(directive: str, tmp_path: Pa
                 check=False,
             )
             assert done.returncode == 0, done.stderr
-            if turn % 4 == 3:
+            if iteration % 4 == 3:
                 agent.kill()
                 agent.start()
         add(log, 1200, 1201)
@@ -174,8 +174,8 @@ def test_an_endless_line_and_a_bomb_are_dead_letters_in_bounded_memory(tmp_path:
         found = read_committed(servers, topic, lambda found: len(found) >= 2)
         letters = read_committed(servers, f"{topic}.dead-letters", lambda found: len(found) >= 2)
         assert agent.memory_peak < BOUND, f"{agent.memory_peak:,}"
-        code, said = agent.stop()
-    assert code == 0, said
+        code, output = agent.stop()
+    assert code == 0, output
     assert sorted(found) == ["after the bomb", "after the line"]
     assert sorted(map(len, letters)) == [0, 64 * 1024]
-    assert said.count(f"a line of {ENDLESS} bytes exceeds") == 2
+    assert output.count(f"a line of {ENDLESS} bytes exceeds") == 2

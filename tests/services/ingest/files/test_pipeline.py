@@ -36,8 +36,8 @@ def test_lines_of_files_become_entries_by_level(spark: SparkSession, tmp_path: P
         servers = broker.bootstrap_servers
         agent = IngestProcess(servers, "files", f"{tmp_path}/*.log", "-t", "app.logs", "--exit-at-end")
         agent.start()
-        code, said = agent.wait()
-        assert code == 0, said
+        code, output = agent.wait()
+        assert code == 0, output
         bench = Workbench("logs", tmp_path / "pipeline", servers)
         bench.run(spark)
         (error,) = bench.latest("logs.error").values()

@@ -18,9 +18,9 @@ KEPT = 40
 class Rotated:
     """A log that is written and rotated; every `next` of a rotation is one system call's worth."""
 
-    def __init__(self, log: Path, chance: random.Random) -> None:
+    def __init__(self, log: Path, rng: random.Random) -> None:
         self._log = log
-        self._chance = chance
+        self._chance = rng
         self.written: list[str] = []
 
     def write(self) -> None:
@@ -67,24 +67,24 @@ class Rotated:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_rotations_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     log = tmp_path / "app.log"
-    rotated = Rotated(log, chance)
+    rotated = Rotated(log, rng)
     reader = Reader(tmp_path / "app.log*")
 
     def anything() -> None:
-        action = chance.random()
+        action = rng.random()
         if action < 0.4:
             reader.read()
         elif action < 0.5:
-            reader.read(committed=chance.random() < 0.5)
+            reader.read(committed=rng.random() < 0.5)
             reader.restart()
 
     for _ in range(12):
         rotated.write()
         anything()
-        if chance.random() < 0.7:
-            for _ in rotated.rotate(copied=chance.random() < 0.5, compressed=chance.random() < 0.5):
+        if rng.random() < 0.7:
+            for _ in rotated.rotate(copied=rng.random() < 0.5, compressed=rng.random() < 0.5):
                 anything()
     for _ in range(4):
         reader.read()

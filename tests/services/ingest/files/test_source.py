@@ -276,12 +276,12 @@ def test_compressed_files_of_unknown_origin_are_read(log: Path) -> None:
 
 
 def test_a_compressed_file_that_is_not_complete_waits(log: Path) -> None:
-    whole = gzip.compress(b"".join(b"%d\n" % number for number in range(5000)))
+    complete = gzip.compress(b"".join(b"%d\n" % number for number in range(5000)))
     path = log.with_suffix(".gz")
-    path.write_bytes(whole[: len(whole) // 2])
+    path.write_bytes(complete[: len(complete) // 2])
     reader = Reader(path)
     assert reader.read() == []
-    path.write_bytes(whole)
+    path.write_bytes(complete)
     reader.read()
     assert reader.lines == [str(number) for number in range(5000)]
 

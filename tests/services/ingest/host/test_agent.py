@@ -38,9 +38,9 @@ def test_the_operations_pipeline_takes_the_samples_of_this_machine(
         )  # fmt: skip
         agent.start()
         values = read_committed(servers, TOPIC, _has_all)
-        code, said = agent.stop()
-        assert code == 0, said
-        assert "cannot scrape http://127.0.0.1:1/gone" in said
+        code, output = agent.stop()
+        assert code == 0, output
+        assert "cannot scrape http://127.0.0.1:1/gone" in output
         reports: list[dict[str, Any]] = [json.loads(value) for value in values]
         for report in reports:
             assert report["host"] == socket.gethostname()

@@ -27,8 +27,8 @@ LISTEN = "127.0.0.1:0"
 
 
 def source(topic: str = "syslog", /, **settings: object) -> SyslogSource:
-    given = {"listen": LISTEN, "topic": topic, **settings}
-    return SyslogSource("syslog", SyslogSettings(**given))  # type: ignore[arg-type]
+    values = {"listen": LISTEN, "topic": topic, **settings}
+    return SyslogSource("syslog", SyslogSettings(**values))  # type: ignore[arg-type]
 
 
 def address(of: SyslogSource, transport: str) -> tuple[str, int]:
@@ -247,21 +247,21 @@ def _send_tls(context: ssl.SSLContext, host: str, port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "endpoints"),
+    ("values", "endpoints"),
     [
         ({"listen": "[::1]:514"}, ["udp://[::1]:514", "tcp://[::1]:514"]),
         ({"listen": ["udp://h:1", "tcp://h:2"]}, ["udp://h:1", "tcp://h:2"]),
         ({"listen": "h:6514", "tls_certificate": "c.pem"}, ["tls://h:6514"]),
     ],
 )
-def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> None:
-    settings = SyslogSettings(topic="t", **given)  # type: ignore[arg-type]
+def test_where_it_listens(values: dict[str, object], endpoints: list[str]) -> None:
+    settings = SyslogSettings(topic="t", **values)  # type: ignore[arg-type]
     assert [str(each) for each in endpoints_of(settings)] == endpoints
     assert isinstance(endpoints_of(settings)[0], SocketEndpoint)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("settings", "message"),
     [
         ({"listen": []}, "nothing to listen on"),
         ({"listen": "http://h:1"}, "unknown scheme http://"),
@@ -270,9 +270,9 @@ def test_where_it_listens(given: dict[str, object], endpoints: list[str]) -> Non
         ({"tls_key": "k.pem"}, "without tls_certificate"),
     ],
 )
-def test_contradictory_settings_are_rejected(given: dict[str, object], said: str) -> None:
-    with pytest.raises((ValueError, SecuritySettingError), match=said):
-        source(**given)
+def test_contradictory_settings_are_rejected(settings: dict[str, object], message: str) -> None:
+    with pytest.raises((ValueError, SecuritySettingError), match=message):
+        source(**settings)
 
 
 def test_a_listener_that_others_reach_is_warned_of(

@@ -86,8 +86,8 @@ def test_a_schema_reads_itself_and_its_kept_form_stays_as_it_is(schema: dict[str
 class Schemas:
     """Any schemas, with names in namespaces, aliases and circles."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self.chance = rng
         self.names: list[str] = []
 
     def make(self, depth: int = 0) -> Any:
@@ -136,11 +136,11 @@ def of_library(reader: AvroSchema, writer: AvroSchema) -> bool:
 
 
 def test_the_library_of_avro_comes_to_the_same_result() -> None:
-    chance, compared, fitting = random.Random(25), 0, 0
+    rng, compared, fitting = random.Random(25), 0, 0
     while compared < 300:
         try:
-            reader, writer = (parse_avro(json.dumps(Schemas(chance).make())) for _ in range(2))
-            writer = reader if chance.random() < 0.5 else writer
+            reader, writer = (parse_avro(json.dumps(Schemas(rng).make())) for _ in range(2))
+            writer = reader if rng.random() < 0.5 else writer
             expected = of_library(reader, writer)
         except (SchemaSyntaxError, SchemaParseException):
             continue  # a name or a branch of a union is there twice

@@ -86,8 +86,8 @@ def write(url: str, numbers: range) -> dict[str, int]:
                 assert answer.status == 200, answer
                 made[subject] = answer.body["id"]
             rest.put(f"/config/s{number}-AVRO", {"compatibility": "FULL"})
-        gone = f"s{numbers[0]}-JSON"
-        assert rest.delete(f"/subjects/{gone}").status == 200
+        removed = f"s{numbers[0]}-JSON"
+        assert rest.delete(f"/subjects/{removed}").status == 200
     return made
 
 
@@ -134,7 +134,7 @@ def main() -> None:
                 deleted.add(f"s{numbers[0]}-JSON")
                 check(url, written, deleted)
             sys.stdout.write(f"{name}: all of {len(written)} subjects are as they were written\n")
-        with karapace(checkout, python, broker.bootstrap_servers) as theirs:
+        with karapace(checkout, python, broker.bootstrap_servers) as karapace_registry:
             with barnabas(broker.bootstrap_servers) as ours, Rest(ours) as rest:
                 refused = rest.register("not-listed", AVRO % 99)
                 assert refused.status == 503, refused
@@ -142,22 +142,22 @@ def main() -> None:
             sys.stdout.write(
                 "while Karapace leads and is not listed in --peers, nothing is forwarded to it\n"
             )
-            opened = barnabas(broker.bootstrap_servers, frozenset({theirs}))
+            opened = barnabas(broker.bootstrap_servers, frozenset({karapace_registry}))
             ours = stack.enter_context(opened)
             written |= write(ours, range(9, 12))
             deleted.add("s9-JSON")
-            check(theirs, written, deleted)
+            check(karapace_registry, written, deleted)
             check(ours, written, deleted)
             sys.stdout.write("both at once: written through ours while Karapace leads, found in both\n")
             stack.close()
         with (
             barnabas(broker.bootstrap_servers) as ours,
-            karapace(checkout, python, broker.bootstrap_servers) as theirs,
+            karapace(checkout, python, broker.bootstrap_servers) as karapace_registry,
         ):
-            written |= write(theirs, range(12, 15))
+            written |= write(karapace_registry, range(12, 15))
             deleted.add("s12-JSON")
             check(ours, written, deleted)
-            check(theirs, written, deleted)
+            check(karapace_registry, written, deleted)
             sys.stdout.write("both at once: written through Karapace while ours leads, found in both\n")
         assert len(set(written.values())) == len(written), "an id was given twice"
         sys.stdout.write(f"{len(written)} schemas, no id twice\n")

@@ -50,11 +50,11 @@ def main() -> int:
 
 
 def both(checkout: Path, python: str, file: str) -> dict[str, Outcomes]:
-    theirs = run(checkout, python, [f"{FOLDER}/{file}"], ours=False)
+    expected = run(checkout, python, [f"{FOLDER}/{file}"], ours=False)
     ours = run(checkout, python, [f"{FOLDER}/{file}"], ours=True)
     found: dict[str, Outcomes] = {}
-    for test in sorted({*theirs, *ours}):
-        found[test] = {"karapace": theirs.get(test, "absent"), "barnabas": ours.get(test, "absent")}
+    for test in sorted({*expected, *ours}):
+        found[test] = {"karapace": expected.get(test, "absent"), "barnabas": ours.get(test, "absent")}
         if found[test]["barnabas"] != "passed" and found[test]["karapace"] == "passed":
             alone = run(checkout, python, [f"{FOLDER}/{test}"], ours=True)
             found[test]["alone"] = alone.get(test, "absent")
@@ -102,9 +102,9 @@ def outcomes_of(report: Path) -> Outcomes:
 
 def summary(outcomes: Iterable[Outcomes]) -> str:
     all_of = list(outcomes)
-    theirs = [one for one in all_of if one["karapace"] == "passed"]
-    here = [one for one in theirs if "passed" in (one["barnabas"], one.get("alone"))]
-    return f"{len(all_of)} tests, Karapace passes {len(theirs)}, of these we pass {len(here)}"
+    expected = [one for one in all_of if one["karapace"] == "passed"]
+    here = [one for one in expected if "passed" in (one["barnabas"], one.get("alone"))]
+    return f"{len(all_of)} tests, Karapace passes {len(expected)}, of these we pass {len(here)}"
 
 
 if __name__ == "__main__":

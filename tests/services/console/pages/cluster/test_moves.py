@@ -63,17 +63,17 @@ def test_broker_is_drained_by_the_plan_that_was_shown(
     write(cluster.bootstrap_servers, topic, 200, size=1000)
     page = web.api("/moves", plan="drain", broker=3).json
     plan = page["plan"]
-    mine = [move for move in plan["moves"] if move["topic"] == topic]
-    assert mine
-    assert all(3 in move["before"] and 3 not in move["after"] for move in mine)
-    if any(move["partition"] == 0 for move in mine):
+    own = [move for move in plan["moves"] if move["topic"] == topic]
+    assert own
+    assert all(3 in move["before"] and 3 not in move["after"] for move in own)
+    if any(move["partition"] == 0 for move in own):
         assert plan["copied_bytes"] >= 200_000
     assert "to copy" in web.get("/moves", plan="drain", broker=3).text
 
     assert web.change("/moves/start", plan="drain", broker=3, digest="other").status == 409
     started = web.post("/moves/start", plan="drain", broker=3, digest=plan["digest"], at_once=2)
     assert started.status == 303, started.text
-    after = {move["partition"]: move["after"] for move in mine}
+    after = {move["partition"]: move["after"] for move in own}
     moved = eventually(lambda: replicas(web, topic), lambda found: all(3 not in brokers for brokers in found))
     assert [moved[partition] for partition in sorted(after)] == [
         after[partition] for partition in sorted(after)
@@ -111,14 +111,14 @@ def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
     assert web.api("/moves", plan="topic", topic=topic, to="9").status == 400
     assert web.api("/moves", plan="topic", topic="nowhere", to="1").status == 404
 
-    gone = others[1]
-    wanted = {"plan": "topic", "topic": topic, "to": f"{gone},{before[0]}"}
+    removed = others[1]
+    wanted = {"plan": "topic", "topic": topic, "to": f"{removed},{before[0]}"}
     (planned,) = web.api("/moves", **wanted).json["plan"]["moves"]
-    assert planned["after"] == [gone, before[0]]
-    cluster.kill(gone)
+    assert planned["after"] == [removed, before[0]]
+    cluster.kill(removed)
     begin_move(cluster, topic, planned["after"])
     (moving,) = eventually(lambda: web.api("/moves").json.get("under_way"), bool)
-    assert (moving["topic"], moving["adding"]) == (topic, [gone])
+    assert (moving["topic"], moving["adding"]) == (topic, [removed])
     assert moving["copied"] == 0
     assert topic in web.get("/moves").text
     page = as_one_who_describes_the_cluster(console)
@@ -127,14 +127,14 @@ def test_a_move_that_cannot_end_is_shown_as_kafka_s_tool_does_and_cancelled(
         lambda: web.api(f"/topics/{topic}/partitions").json["rows"], lambda rows: rows[0]["flags"]
     )
     assert "under-replicated" in rows[0]["flags"]
-    told = run_tool(
+    output = run_tool(
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "--bootstrap-server", cluster.bootstrap_servers, "--list",
     ).check()  # fmt: skip
-    assert re.search(rf"{topic}-0: replicas: .*adding: {gone}", told.stdout)
+    assert re.search(rf"{topic}-0: replicas: .*adding: {removed}", output.stdout)
     assert "1 moves cancelled" in web.change("/moves/cancel", topic=topic, partition=0).json["message"]
     assert eventually(lambda: replicas(web, topic), lambda found: found == [before]) == [before]
-    cluster.brokers[gone].start()
+    cluster.brokers[removed].start()
 
 
 def as_one_who_describes_the_cluster(console: RunningConsole) -> Any:

@@ -15,13 +15,13 @@ from barnabas.services.ingest.http.errors import PublishError
 MOST = 1000
 
 
-def values(body: bytes, media: str = JSON, most: int = MOST) -> list[bytes]:
-    return read_values(body, media, most)
+def values(body: bytes, media: str = JSON, limit: int = MOST) -> list[bytes]:
+    return read_values(body, media, limit)
 
 
-def refused(body: bytes, media: str = JSON, most: int = MOST) -> PublishError:
+def refused(body: bytes, media: str = JSON, limit: int = MOST) -> PublishError:
     with pytest.raises(PublishError) as caught:
-        read_values(body, media, most)
+        read_values(body, media, limit)
     return caught.value
 
 
@@ -56,8 +56,8 @@ def test_no_record_and_too_many() -> None:
     for body in (b"", b"  \n", b"[]"):
         assert refused(body).status == 400
     assert refused(b"\n\n", LINES[0]).status == 400
-    assert refused(b"[1,2,3]", most=2).status == 413
-    assert refused(b"1\n2\n3\n", LINES[0], most=2).status == 413
+    assert refused(b"[1,2,3]", limit=2).status == 413
+    assert refused(b"1\n2\n3\n", LINES[0], limit=2).status == 413
 
 
 def test_millions_of_empty_lines_take_no_time() -> None:

@@ -8,8 +8,8 @@ from barnabas.services.ingest.http.settings import HttpSettings, check_settings
 OUTSIDE = "0.0.0.0:8088"
 
 
-def settings(**given: object) -> HttpSettings:
-    return HttpSettings(topic="events", **given)  # type: ignore[arg-type]
+def settings(**settings: object) -> HttpSettings:
+    return HttpSettings(topic="events", **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:8088", "localhost:1", "[::1]:8088", "127.9.9.9:0"])
@@ -18,7 +18,7 @@ def test_this_machine_needs_neither_tls_nor_tokens(listen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("values", "message"),
     [
         ({}, "lacks TLS .* and authentication"),
         ({"token_file": "t"}, "lacks TLS"),
@@ -27,11 +27,11 @@ def test_this_machine_needs_neither_tls_nor_tokens(listen: str) -> None:
 )
 @pytest.mark.parametrize("listen", [OUTSIDE, "[::]:8088", "192.0.2.1:8088", "some.host:8088"])
 def test_other_machines_are_refused_without_tls_or_tokens(
-    listen: str, given: dict[str, object], said: str
+    listen: str, values: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(SecuritySettingError, match=said):
-        check_settings(settings(listen=listen, **given))
-    check_settings(settings(listen=listen, insecure=True, **given))
+    with pytest.raises(SecuritySettingError, match=message):
+        check_settings(settings(listen=listen, **values))
+    check_settings(settings(listen=listen, insecure=True, **values))
 
 
 def test_with_tls_and_tokens_or_certificates_other_machines_may_write() -> None:
