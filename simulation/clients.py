@@ -257,7 +257,7 @@ class Reader(Client):
             if not header.is_control and not self._is_hidden(header, data):
                 batch = memoryview(data.records)[start : start + header.size]
                 for record in iterate_records(batch, header):
-                    self._see(record.offset, bytes(record.value or b""))
+                    self._check_value(record.offset, bytes(record.value or b""))
             if is_next:
                 self.position = header.next_offset
         return True
@@ -269,7 +269,7 @@ class Reader(Client):
     def _is_hidden(self, header: BatchHeader, data: PartitionData) -> bool:
         return False
 
-    def _see(self, offset: int, value: bytes) -> None:
+    def _check_value(self, offset: int, value: bytes) -> None:
         before = self.seen.setdefault(offset, value)
         if before != value:
             raise Violation(

@@ -35,7 +35,7 @@ class Watch:
 
     def _look_until(self, end: float, over: asyncio.Future[None]) -> None:
         """Run as a loop callback, so that a violation ends the scenario even if no task awaits it."""
-        self._look()
+        self._check()
         left = end - self._world.loop.now
         if left > 0:
             self._world.loop.call_later(min(left, CHECK_SECONDS), self._look_until, end, over)
@@ -56,7 +56,7 @@ class Watch:
     def look_at_everything(self) -> None:
         self._invariants.check(self._world.image(), thorough=True)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._workload.raise_what_failed()
         image = self._world.image()
         if not self.expects_losses:

@@ -65,7 +65,7 @@ def test_slow_or_dead_leader_does_not_delay_requests_to_others() -> None:
         learning = asyncio.create_task(
             TieredFollowers(
                 cast(Any, leaders), US, lambda: cast(Any, settings), cast(Any, None)
-            ).learn_tiered_ends(lambda: partitions)
+            ).fetch_tiered_ends(lambda: partitions)
         )
         first = set(range(US + 1, followers.LEADERS_AT_ONCE + 1)) - {SLOW, GONE}
         await async_until(lambda: set(noted) == first)

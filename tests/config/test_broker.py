@@ -191,14 +191,14 @@ def test_one_broker_has_no_minimum_of_in_sync_replicas_of_its_own() -> None:
     assert started.with_dynamic({"min.insync.replicas": "1"}, {})["min.insync.replicas"] == 3
     changed = started.with_dynamic({"min.insync.replicas": "1"}, {"min.insync.replicas": "2"})
     assert changed["min.insync.replicas"] == 2
-    assert changed.overruled == {"min.insync.replicas": ("3", "2")}
+    assert changed.overridden == {"min.insync.replicas": ("3", "2")}
 
 
-def test_properties_that_agree_with_the_cluster_are_not_overruled() -> None:
+def test_properties_that_agree_with_the_cluster_are_not_overridden() -> None:
     shared = {"min.insync.replicas": "2"}
-    assert load(min_insync_replicas=" 2").with_dynamic({}, shared).overruled == {}
-    assert load().with_dynamic({}, shared).overruled == {}
-    assert load(min_insync_replicas="2").overruled == {}
+    assert load(min_insync_replicas=" 2").with_dynamic({}, shared).overridden == {}
+    assert load().with_dynamic({}, shared).overridden == {}
+    assert load(min_insync_replicas="2").overridden == {}
 
 
 @pytest.mark.parametrize(

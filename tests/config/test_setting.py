@@ -59,7 +59,7 @@ def test_other_texts_are_refused_with_the_name_and_the_value(kind: SettingKind, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "check", "good", "bad", "complaint"),
+    ("kind", "check", "good", "bad", "problem"),
     [
         (SettingKind.INT, AtLeast(1), "1", "0", "Value must be at least 1"),
         (SettingKind.DOUBLE, Between(0, 1), "1", "1.5", "Value must be no more than 1"),
@@ -76,12 +76,12 @@ def test_other_texts_are_refused_with_the_name_and_the_value(kind: SettingKind, 
     ],
 )
 def test_check_returns_the_allowed_operations(
-    kind: SettingKind, check: SettingCheck, good: str, bad: str, complaint: str
+    kind: SettingKind, check: SettingCheck, good: str, bad: str, problem: str
 ) -> None:
     setting(kind, check).parse(good)
     with pytest.raises(ConfigError) as refusal:
         setting(kind, check).parse(bad)
-    assert complaint in str(refusal.value)
+    assert problem in str(refusal.value)
     assert check.allowed
 
 

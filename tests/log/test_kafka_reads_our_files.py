@@ -46,8 +46,8 @@ def dump(folder: Path, suffix: str, *options: str) -> str:
     # The tool starts to count at -1, and so complains about the first record of each later segment.
     gaps = [line for line in output.splitlines() if " is followed by " in line]
     assert all(line.strip().startswith("-1 is") for line in gaps), gaps
-    for complaint in COMPLAINTS:
-        assert complaint not in output, output
+    for problem in COMPLAINTS:
+        assert problem not in output, output
     return output
 
 

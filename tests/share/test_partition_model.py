@@ -74,7 +74,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     # -- consumers ----------------------------------------------------------------------------------
 
-    @rule(target=held, member=MEMBERS, most=st.integers(1, 12), size=st.integers(1, 12), strict=st.booleans())
+    @rule(
+        target=held, member=MEMBERS, limit=st.integers(1, 12), size=st.integers(1, 12), strict=st.booleans()
+    )
     def take(self, member: str, limit: int, size: int, strict: bool) -> Any:
         start = self.share.next_offset()
         spans = [span for span in self.spans if span.last >= start]
@@ -91,7 +93,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert not strict or total <= limit
         return member, [(first, last) for first, last, _ in taken]
 
-    @rule(member=MEMBERS, most=st.integers(1, 12))
+    @rule(member=MEMBERS, limit=st.integers(1, 12))
     def take_in_vain(self, member: str, limit: int) -> None:
         """The member is above its quota: it does not get what it has acquired."""
         _, taken = self.take(member, limit, limit, strict=False)
@@ -102,7 +104,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(
         work=held,
-        said=st.sampled_from(list(Acknowledgement)),
+        acknowledgement=st.sampled_from(list(Acknowledgement)),
         cut=st.integers(0, 6),
         as_somebody_else=st.booleans(),
     )

@@ -70,7 +70,7 @@ class Broker(ConfiguredBroker):
         lifecycle.on_registered = self.use
         lifecycle.on_fenced, lifecycle.on_unfenced = self._fence, self._unfence
         await lifecycle.join(clean=ShutdownKind.CRASHED not in found.stops.values())
-        self.dynamic_config.warn_of_overruled()
+        self.dynamic_config.warn_about_overridden()
         self.logs.loss_is_reported()
 
     async def _load_logs(self) -> LoadReport:

@@ -32,10 +32,10 @@ class DynamicConfig:
         self.without_defaults = self.static.with_dynamic(dynamic[0], {})
         return True
 
-    def warn_of_overruled(self) -> None:
-        for name, (ours, the_clusters) in self.current.overruled.items():
+    def warn_about_overridden(self) -> None:
+        for name, (ours, cluster_value) in self.current.overridden.items():
             logger.warning(
                 "%s=%s in this broker's properties has no effect: the cluster uses %s. To change it for all brokers: "
                 "barnabas configs set broker default %s=%s",
-                *(name, ours, the_clusters, name, ours),
+                *(name, ours, cluster_value, name, ours),
             )

@@ -62,7 +62,7 @@ class FailedLogDirs:
         failed = self._logs.offline_dirs
         for folder in failed.keys() - self._left:
             self._left.add(folder)
-            self._replicas.take_offline(partial(_lies_in, folder), failed[folder])
+            self._replicas.take_offline(partial(_is_in, folder), failed[folder])
             self._on_replicas_lost()
             self.report()
             if len(failed) == len(self._logs.dirs):
@@ -117,5 +117,5 @@ class FailedLogDirs:
         )
 
 
-def _lies_in(folder: str, log: Log) -> bool:
+def _is_in(folder: str, log: Log) -> bool:
     return log.folder.startswith(folder + os.sep)

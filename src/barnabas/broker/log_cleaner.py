@@ -56,7 +56,7 @@ class LogCleanerMetrics:
         registry.computed(catalogue.UNCLEANABLE_PARTITIONS, self._by_folder(lambda log: 1))
         registry.computed(catalogue.UNCLEANABLE_BYTES, self._by_folder(lambda log: log.size_bytes))
 
-    def looked(self, found: Iterable[Candidate]) -> None:
+    def update(self, found: Iterable[Candidate]) -> None:
         self.max_dirty_ratio = max((candidate.dirty_ratio for candidate in found), default=0.0)
 
     def compacted(self, result: CompactionResult) -> None:
@@ -167,17 +167,17 @@ class LogCleaner:
             self._timer.cancel()
         backoff: int = self._config()["log.cleaner.backoff.ms"]
         delay = max(backoff, MIN_BACKOFF_MS) if delay_ms is None else delay_ms
-        self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._look)
+        self._timer = asyncio.get_running_loop().call_later(delay / 1000, self._examine_logs)
 
     # -- selecting logs -----------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _examine_logs(self) -> None:
         """Start compacting the dirtiest logs, up to log.cleaner.threads at once. Without work, stop idle workers."""
         self._schedule()
         now_ms = self._clock.now_ms()
         self._forgive(now_ms)
         found = self._candidates(now_ms)
-        self.metrics.looked(found)
+        self.metrics.update(found)
         worth_it = [candidate for candidate in found if candidate.is_worth_it]
         worth_it.sort(key=lambda candidate: candidate.dirty_ratio, reverse=True)
         free = self._config()["log.cleaner.threads"] - len(self._rounds)
@@ -212,7 +212,7 @@ class LogCleaner:
 
     def _give_up(self, log: Log, error: Exception) -> None:
         """Skip a log until its retry time."""
-        wait_ms = RETRY_WITHOUT_ROOM_MS if _says_no_room(error) else RETRY_MS
+        wait_ms = RETRY_WITHOUT_ROOM_MS if _is_disk_full(error) else RETRY_MS
         logger.error(
             "cannot compact %s: %s. Nothing was changed; the next attempt is in %d seconds.",
             log.topic_partition,
@@ -293,7 +293,7 @@ class LogCleaner:
         )
 
 
-def _says_no_room(error: Exception) -> bool:
+def _is_disk_full(error: Exception) -> bool:
     return isinstance(error, DiskFull | JobDiskFull) or (
         isinstance(error, OSError) and error.errno in DISK_FULL
     )

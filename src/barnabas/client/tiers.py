@@ -76,7 +76,7 @@ async def tiered_topics(client: Client, names: Iterable[str]) -> list[str]:
     return [name for name in wanted if found.get(name) == "true"]
 
 
-async def told_to_be_tiered(client: Client, topics: Iterable[TopicMetadata]) -> list[str]:
+async def configured_as_tiered(client: Client, topics: Iterable[TopicMetadata]) -> list[str]:
     """Tiered topics as leaders report them, for users without DescribeConfigs."""
     partitions = [
         TopicPartition(topic.name, index)
@@ -95,7 +95,7 @@ async def find_tiered(client: Client, topics: Mapping[str, TopicMetadata]) -> li
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise
-        return await told_to_be_tiered(client, topics.values())
+        return await configured_as_tiered(client, topics.values())
 
 
 async def describe_tiers(client: Client, topics: Iterable[TopicMetadata]) -> list[PartitionTiers]:

@@ -93,7 +93,7 @@ class BrokerConfig:
         return next((self._values[each] for each in names if each in self._values), None)
 
     @property
-    def overruled(self) -> dict[str, tuple[str, str]]:
+    def overridden(self) -> dict[str, tuple[str, str]]:
         """Properties overridden by the cluster: the broker's value and the cluster's, by name."""
         return {
             name: (self.static[name], self.cluster_wide[name])

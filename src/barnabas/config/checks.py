@@ -14,7 +14,7 @@ class AtLeast:
         self.low = low
         self.allowed = f"{low} or more"
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         assert isinstance(value, int | float)
         return f"Value must be at least {self.low}" if value < self.low else None
 
@@ -27,7 +27,7 @@ class Between:
         self.high = high
         self.allowed = f"{low} to {high}"
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         assert isinstance(value, int | float)
         if value < self.low:
             return f"Value must be at least {self.low}"
@@ -44,8 +44,8 @@ class BetweenOr(Between):
         self.special = special
         self.allowed = f"{low} to {high}, or {special}"
 
-    def complaint(self, value: Value) -> str | None:
-        return None if value == self.special else super().complaint(value)
+    def problem(self, value: Value) -> str | None:
+        return None if value == self.special else super().problem(value)
 
 
 class OneOf:
@@ -57,7 +57,7 @@ class OneOf:
         self._ignore_case = ignore_case
         self._accepted = {choice.lower() for choice in choices} if ignore_case else set(choices)
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         text = str(value)
         if (text.lower() if self._ignore_case else text) in self._accepted:
             return None
@@ -73,7 +73,7 @@ class ListCheck:
         self.choices = choices
         self.allowed = f"a list of {', '.join(choices)}"
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         assert isinstance(value, tuple)
         if any(item not in self.choices for item in value):
             return f"String must be one of: {', '.join(self.choices)}"
@@ -101,7 +101,7 @@ class Matching:
         self._pattern = pattern  # compiled on use, to keep imports fast
         self.allowed = allowed
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         if not value or re.fullmatch(self._pattern, str(value)):
             return None
         return f"Expected {self.allowed}"
@@ -115,7 +115,7 @@ class ReplicaList:
     def __init__(self) -> None:
         self.allowed = "* or [partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         assert isinstance(value, tuple)
         if value in ((), ("*",)) or all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value):
             return None

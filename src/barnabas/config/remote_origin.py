@@ -62,7 +62,7 @@ class OriginText:
 
     allowed = "as `barnabas snapshot restore` and `barnabas cluster restore` write it"
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         try:
             parse_origin(str(value or "cluster=0"))
         except ValueError:

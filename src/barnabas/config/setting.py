@@ -48,7 +48,7 @@ class SettingCheck(Protocol):
     allowed: str
     """Allowed values, for the documentation, such as `0 or more`."""
 
-    def complaint(self, value: Value) -> str | None: ...
+    def problem(self, value: Value) -> str | None: ...
 
 
 class Setting(NamedTuple):
@@ -71,9 +71,9 @@ class Setting(NamedTuple):
             value = _read(self.kind, text.strip())
         except ValueError as error:
             raise self.wrong(text, str(error)) from None
-        complaint = self.check.complaint(value) if self.check is not None else None
-        if complaint is not None:
-            raise self.wrong(text, complaint)
+        problem = self.check.problem(value) if self.check is not None else None
+        if problem is not None:
+            raise self.wrong(text, problem)
         return value
 
     def wrong(self, text: str, reason: str) -> ConfigError:

@@ -35,7 +35,7 @@ class MemberSpec(NamedTuple):
     instance_id: str | None = None
 
 
-def all_subscribe_alike(members: Mapping[str, MemberSpec]) -> bool:
+def have_equal_subscriptions(members: Mapping[str, MemberSpec]) -> bool:
     first = next(iter(members.values()), None)
     return first is None or all(
         member.topics is first.topics or member.topics == first.topics for member in members.values()
@@ -226,7 +226,7 @@ def uniform_steps(
 ) -> Steps[dict[str, Assignment]]:
     if not members:
         return {}
-    if not all_subscribe_alike(members):
+    if not have_equal_subscriptions(members):
         return (yield from Balance(members, counts).run())
     return (yield from _share_evenly(members, counts))
 

@@ -26,7 +26,7 @@ from barnabas.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from barnabas.records.compression import HIGHEST_RATIO, Codec, begins_like
+from barnabas.records.compression import HIGHEST_RATIO, Codec, has_magic
 
 _NOT_FOR_CLIENTS = CONTROL_BIT | TRANSACTIONAL_BIT
 
@@ -81,7 +81,7 @@ def _check_compressed(batch: memoryview, header: BatchHeader, largest_data: int)
     """Raise KafkaError if the data are not of the codec, or cannot contain that many records."""
     codec = header.compression
     data = batch[HEADER_SIZE:]
-    if not begins_like(codec, data):
+    if not has_magic(codec, data):
         if codec not in HIGHEST_RATIO:
             raise _invalid(f"unknown compression codec {codec} in the attributes of the batch")
         name = Codec(codec).name.lower()

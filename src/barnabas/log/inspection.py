@@ -15,10 +15,10 @@ from barnabas.records import (
     Buffer,
     InvalidRecords,
     TimestampBounds,
+    enable_compiled,
     repack,
     unpacked_data,
     validate_data,
-    want_compiled,
 )
 from barnabas.records.batch import HEADER_SIZE, BatchHeader, read_header
 from barnabas.records.compression import CODEC_BY_NAME, Codec
@@ -62,7 +62,7 @@ def is_needed(config: LogConfig) -> bool:
 def prepare(config: LogConfig) -> None:
     """Request the compiled validation if the config validates every record."""
     if config.barnabas_validate_records == "all":
-        want_compiled()
+        enable_compiled()
 
 
 def largest_data(config: LogConfig) -> int:

@@ -38,6 +38,6 @@ if TYPE_CHECKING:
     from barnabas.records.varints import read_varint as read_varint
     from barnabas.records.varints import varint as varint
     from barnabas.records.walking import MIN_RECORD as MIN_RECORD
-    from barnabas.records.walking import want_compiled as want_compiled
+    from barnabas.records.walking import enable_compiled as enable_compiled
 else:
     __getattr__ = lazy_exports(__name__)

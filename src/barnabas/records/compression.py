@@ -95,7 +95,7 @@ def unpack(
     return decompressor(memoryview(data), limit, max_blocks)
 
 
-def begins_like(codec: int, data: memoryview) -> bool:
+def has_magic(codec: int, data: memoryview) -> bool:
     """Check whether the first bytes match the codec; False for an unknown codec."""
     magic = MAGIC.get(codec)
     if magic is not None:

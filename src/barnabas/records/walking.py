@@ -147,13 +147,13 @@ _wanted = False
 _tried = False
 
 
-def want_compiled() -> None:
+def enable_compiled() -> None:
     """Request the compiled scan because many records will be validated. Loads nothing yet."""
     global _wanted
     _wanted = True
 
 
-def compiled_is_wanted() -> bool:
+def compiled_is_enabled() -> bool:
     """Return True if `load_compiled` should be called."""
     return _wanted and not _tried
 

@@ -57,7 +57,7 @@ class Flusher:
 
     def _start(self, log: Log) -> None:
         if log.is_abandoned:
-            self._turn_away(log)
+            self._reject(log)
             return
         if log in self._held:
             return
@@ -74,7 +74,7 @@ class Flusher:
         if (ready := self._held.get(log)) is not None:
             ready()
         if log.is_abandoned:
-            self._turn_away(log)
+            self._reject(log)
             return
         if error is not None:
             self._fail(log, error)
@@ -89,7 +89,7 @@ class Flusher:
             if offset <= flushed:
                 callback(ErrorCode.NONE)
 
-    def _turn_away(self, log: Log) -> None:
+    def _reject(self, log: Log) -> None:
         """Fail the waiters: the partition was deleted or moved away, or its disk failed, and no flush will follow."""
         error = (
             ErrorCode.KAFKA_STORAGE_ERROR if log.disk.error is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER

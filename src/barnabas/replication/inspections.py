@@ -73,7 +73,7 @@ class Inspections:
 
     def load_if_wanted(self) -> None:
         """Load the compiled scan if a topic validates every record: only then numba is worth its memory."""
-        if walking.compiled_is_wanted():
+        if walking.compiled_is_enabled():
             threading.Thread(target=_load_compiled, name="barnabas-numba", daemon=True).start()
 
 

@@ -280,7 +280,7 @@ class PartitionTransfers:
             await asyncio.sleep(RETRY_SECONDS)
         log = self._logs.get(tp)
         if log is not None:
-            await self._quiet(log)
+            await self._wait_until_idle(log)
             try:
                 await self._close_log(log)
             except (OSError, KafkaError) as error:
@@ -324,7 +324,7 @@ class PartitionTransfers:
 
     async def _end_deletion(self, tp: TopicPartition, log: Log | None) -> None:
         if log is not None:
-            await self._quiet(log)
+            await self._wait_until_idle(log)
             self._flusher.release(log)
         for log_dir in self._logs.dirs:
             if tp in log_dir.unwritten_deletions and log_dir.disk.error is None:
@@ -335,7 +335,7 @@ class PartitionTransfers:
                     return
         self._released(tp, are_closed=False)
 
-    async def _quiet(self, log: Log) -> None:
+    async def _wait_until_idle(self, log: Log) -> None:
         """Wait until neither a flush nor a compaction writes files of the log; both stay away until `release`."""
         quiet = asyncio.get_running_loop().create_future()
         self._flusher.hold(log, lambda: None if quiet.done() else quiet.set_result(None))

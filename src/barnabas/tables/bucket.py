@@ -19,8 +19,8 @@ from barnabas.tiering.reading import (
     by_name,
     find_cluster,
     find_topics,
-    meant,
     read_partitions,
+    select_topics,
 )
 from barnabas.tiering.reading.segment_ranges import (
     SegmentRange,
@@ -56,7 +56,7 @@ class BucketTableSource:
 
     async def snapshot(self, topic: str) -> Snapshot:
         cluster = await find_cluster(self._store, self._cluster_id)
-        folders = meant(await find_topics(self._store, cluster), [topic])
+        folders = select_topics(await find_topics(self._store, cluster), [topic])
         topics = by_name(
             {folder: await read_partitions(self._store, self._reader, folder) for folder in folders}
         )

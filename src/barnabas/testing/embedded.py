@@ -177,7 +177,7 @@ class EmbeddedBroker:
         return self._running_broker()
 
     @property
-    def belongings(self) -> ForkResources | None:
+    def fork_resources(self) -> ForkResources | None:
         """Port and data directory whose descriptors a forked child must close."""
         return None if self._broker is None else ForkResources(self.port, str(self.data_dir))
 

@@ -25,7 +25,7 @@ class ForkResources(NamedTuple):
 
 class Owner(Protocol):
     @property
-    def belongings(self) -> ForkResources | None: ...
+    def fork_resources(self) -> ForkResources | None: ...
 
 
 _owners: weakref.WeakSet[Owner] = weakref.WeakSet()
@@ -37,27 +37,27 @@ def release_in_child(owner: Owner) -> None:
     global _registered
     _owners.add(owner)
     if not _registered and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_let_go)
+        os.register_at_fork(after_in_child=_release_all)
         _registered = True
 
 
-def _let_go() -> None:
-    owned = [owner.belongings for owner in _owners]
-    for belongings in owned:
-        if belongings is not None:
-            for descriptor in list(_descriptors_of(belongings)):
+def _release_all() -> None:
+    owned = [owner.fork_resources for owner in _owners]
+    for resources in owned:
+        if resources is not None:
+            for descriptor in list(_descriptors_of(resources)):
                 _redirect_to_null(descriptor)
 
 
-def _descriptors_of(belongings: ForkResources) -> Iterator[int]:
-    lock = _identity_of_file(os.path.join(belongings.data_dir, LOCK_FILE))
+def _descriptors_of(resources: ForkResources) -> Iterator[int]:
+    lock = _identity_of_file(os.path.join(resources.data_dir, LOCK_FILE))
     for name in os.listdir("/dev/fd"):
         try:
             status = os.fstat(int(name))
         except OSError:
             continue  # the descriptor of the directory listing itself
         if (status.st_dev, status.st_ino) == lock or (
-            stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == belongings.port
+            stat.S_ISSOCK(status.st_mode) and _local_port(int(name)) == resources.port
         ):
             yield int(name)
 

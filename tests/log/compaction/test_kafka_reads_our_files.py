@@ -58,8 +58,8 @@ def dump(folder: Path, suffix: str, *options: str) -> str:
     assert files
     result = run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", files, *options).check()
     output = result.stdout + result.stderr
-    for complaint in COMPLAINTS:
-        assert complaint not in output, output
+    for problem in COMPLAINTS:
+        assert problem not in output, output
     return output
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.library.recommend.generator import BAD_VALUE, taste_of, taste_of_visitor
+from barnabas.pipelines.library.recommend.generator import BAD_VALUE, preference_of, preference_of_visitor
 from barnabas.pipelines.library.records import Generated
 from barnabas.testing import EmbeddedBroker
 from tests.support.spark.workbench import Workbench
@@ -77,7 +77,9 @@ def test_visitors_view_recommended_items_more_often_than_popular_ones(
     ours, popular = hit_rate(learnt, before, after), hit_rate(most_popular(before), before, after)
     assert ours > 1.5 * popular, (ours, popular)
     of_own_taste = [
-        taste_of(item) == taste_of_visitor(visitor) for visitor, items in learnt.items() for item in items
+        preference_of(item) == preference_of_visitor(visitor)
+        for visitor, items in learnt.items()
+        for item in items
     ]
     assert sum(of_own_taste) / len(of_own_taste) > 0.6
 
@@ -91,7 +93,7 @@ def test_items_that_are_seen_together_are_of_one_taste(bench: Workbench) -> None
         for other in items
     ]
     assert len(pairs) > 1000
-    assert sum(taste_of(item) == taste_of(other) for item, other in pairs) / len(pairs) > 0.7
+    assert sum(preference_of(item) == preference_of(other) for item, other in pairs) / len(pairs) > 0.7
     assert all(item != other for item, other in pairs)
 
 

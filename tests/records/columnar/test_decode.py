@@ -81,12 +81,12 @@ def check_against_the_plain_reader(data: bytes) -> None:
     if expected is not None and any(not is_utf8(record) for record in expected):
         return  # Arrow shows such header keys, but a Python test cannot compare them
     found: list[Record] | None = None
-    complaint = ""
+    problem = ""
     try:
         found = columns_of(data, first=-FAR)
     except InvalidRecords as error:
-        complaint = str(error)
-    assert found == expected or (found is None and "64 bits" in complaint)
+        problem = str(error)
+    assert found == expected or (found is None and "64 bits" in problem)
 
 
 def is_utf8(record: Record) -> bool:

@@ -25,8 +25,8 @@ from barnabas.tiering.reading.bucket_topics import (
     by_name,
     find_cluster,
     find_topics,
-    meant,
     read_partitions,
+    select_topics,
 )
 from barnabas.tiering.reading.segment_fetcher import SegmentFetcher
 from barnabas.tiering.reading.segment_ranges import (
@@ -215,7 +215,7 @@ def test_a_topic_that_is_there_twice_must_be_named_with_its_id() -> None:
         with pytest.raises(BucketError, match="two topics orders:"):
             by_name(both)
         ours = TopicFolder(*FOLDER[:3])
-        assert meant(topics, [ours.name]) == [ours]
+        assert select_topics(topics, [ours.name]) == [ours]
         assert by_name({ours: both[ours]}) == {"orders": [bench.partition]}
 
     running(test)

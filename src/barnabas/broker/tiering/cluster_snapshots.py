@@ -130,7 +130,7 @@ class StateRecorder:
             return
         offsets = [
             each
-            async for some in _in_turns(store.groups())
+            async for some in _in_chunks(store.groups())
             for group in some
             for each in _of_group(group, store.of_group(group))
         ]
@@ -145,7 +145,7 @@ class StateRecorder:
             self._groups[index] = _Written(leader_epoch, end, version)
 
 
-async def _in_turns(groups: Iterable[str]) -> AsyncIterator[Iterable[str]]:
+async def _in_chunks(groups: Iterable[str]) -> AsyncIterator[Iterable[str]]:
     for some in pieces(groups, GROUPS_IN_A_STEP):
         yield some
         await asyncio.sleep(0)

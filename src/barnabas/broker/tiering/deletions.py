@@ -75,7 +75,7 @@ class RemoteDeletions:
                 self._news.clear()
                 seconds = self._linger_seconds
                 try:
-                    if await self._look():
+                    if await self._poll():
                         seconds = min(SOON_SECONDS, seconds)
                     backoff.reset()
                 except StoreError as error:
@@ -94,7 +94,7 @@ class RemoteDeletions:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
-    async def _look(self) -> bool:
+    async def _poll(self) -> bool:
         """Run one pass over all pending deletions; True if some of them are new. Raises the first error at the end."""
         failures: list[StoreError] = []
         known = len(self._first_look)

@@ -120,7 +120,7 @@ class TieredFollowers:
 
     # -- tiered offsets of leaders --------------------------------------------------------------------
 
-    async def learn_tiered_ends(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+    async def fetch_tiered_ends(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         while True:
             await asyncio.sleep(self._config()["remote.log.manager.task.interval.ms"] / 1000)
             by_leader: dict[int, list[Partition]] = {}

@@ -180,7 +180,7 @@ class Tiering:
     async def start(self, groups: GroupCoordinator) -> None:
         """Probe the store. Raises UnsoundStoreError if it must not be used."""
         await self._threads.call(self._files.empty)
-        self._run(self._followers.learn_tiered_ends(lambda: list(self._replicas)))
+        self._run(self._followers.fetch_tiered_ends(lambda: list(self._replicas)))
         self._run(self._snapshots.run(groups, lambda: self._is_sound))
         try:
             async with asyncio.timeout(PROBE_SECONDS):
@@ -190,11 +190,11 @@ class Tiering:
         except (StoreError, TimeoutError) as error:
             self._note_problem(str(error) or f"the object store did not respond within {PROBE_SECONDS:g} s")
             logger.warning("nothing is copied until the object store responds: %s", self.problem.text)
-            self._run(self._probe_until_it_answers())
+            self._run(self._probe_until_available())
         else:
             self._is_sound = True
 
-    async def _probe_until_it_answers(self) -> None:
+    async def _probe_until_available(self) -> None:
         backoff = StoreBackoff()
         while not self._is_sound:
             await asyncio.sleep(backoff.after(StoreError(self.problem.text)))

@@ -17,7 +17,7 @@ from barnabas.security.authz import (
     Operation,
     Policy,
     ResourceType,
-    judge,
+    decide,
 )
 from barnabas.security.authz.acls import SUPPORTED, PatternType
 
@@ -36,7 +36,7 @@ async def explained(
         client,
         AclFilter(resource_type=action.resource_type, name=action.name, pattern_type=PatternType.MATCH),
     )
-    verdict = judge(await _policy(client), NO_ACLS.changed((), rules), principal, host, action)
+    verdict = decide(await _policy(client), NO_ACLS.changed((), rules), principal, host, action)
     return {
         "principal": principal,
         "operation": operation,
@@ -72,7 +72,7 @@ class AclSnapshot(NamedTuple):
     """Apache Kafka does not expose super.users."""
 
     def verdict(self, principal: str, host: str, action: Action) -> AclDecision:
-        return judge(self.policy, self.rules, principal, host, action)
+        return decide(self.policy, self.rules, principal, host, action)
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> list[Operation]:
         """Allowed operations."""

@@ -141,7 +141,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         known = self.members.get(member.member_id)
         super().store(member)
         if known is None or known.owned is not member.owned or known.revoking is not member.revoking:
-            self._let_go(known)
+            self._unassign(known)
             for topic, indexes in _all_partitions(member):
                 for index in indexes:
                     self._owners[topic, index] = member.member_id
@@ -151,7 +151,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
     def remove(self, member_id: str) -> None:
         known = self.members.get(member_id)
         super().remove(member_id)
-        self._let_go(known)
+        self._unassign(known)
         self._count_pattern(known, None)
         self._weigh(known, None)
 
@@ -159,7 +159,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Assignment]):
         self._metadata_bytes += _metadata_bytes(after) - _metadata_bytes(before)
         self._new_members += _is_new(after) - _is_new(before)
 
-    def _let_go(self, member: ConsumerMember | None) -> None:
+    def _unassign(self, member: ConsumerMember | None) -> None:
         if member is not None:
             for topic, indexes in _all_partitions(member):
                 for index in indexes:

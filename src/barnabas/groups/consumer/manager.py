@@ -21,7 +21,7 @@ from barnabas.groups.consumer.records import (
     with_subscription,
 )
 from barnabas.groups.consumer.resolving import Resolving
-from barnabas.groups.consumer.targets import compute, seen
+from barnabas.groups.consumer.targets import compute, view_of
 from barnabas.groups.group import Committer, DeadlineType, GroupDeadline, GroupType, PartitionCheck
 from barnabas.groups.manager import Replay, ShardContext
 from barnabas.groups.partition_kind import PartitionGroupKind
@@ -56,7 +56,7 @@ class ConsumerGroupManager(PartitionGroupKind[ConsumerGroup]):
         self._leaving = Leaving(self, migration)
         resolving = Resolving(context)
         targets = TargetAssignments(
-            ConsumerGroup, lambda group: compute(context, seen(group)), target_record, target_epoch_record
+            ConsumerGroup, lambda group: compute(context, view_of(group)), target_record, target_epoch_record
         )
         assigning = Assigning(context, targets)
         self.heartbeats = ConsumerHeartbeats(self, migration, self._leaving, resolving, assigning)

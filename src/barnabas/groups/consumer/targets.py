@@ -39,7 +39,7 @@ class GroupView(NamedTuple):
         return self.targets.get(holder, {})
 
 
-def seen(group: ConsumerGroup) -> GroupView:
+def view_of(group: ConsumerGroup) -> GroupView:
     """Copy a group for a computation of many slices."""
     return GroupView(
         dict(group.members), dict(group.targets), dict(group.static_members), dict(group.resolved)

@@ -71,7 +71,7 @@ class _Member:
         """Tasks of both roles."""
 
     @property
-    def standing(self) -> tuple[float, int, str]:
+    def load_key(self) -> tuple[float, int, str]:
         """Sort key: the smallest gets the next task. The id makes the result deterministic."""
         return self.process.load, self.count, self.member_id
 
@@ -192,7 +192,7 @@ class _Assignment:
             yield
 
     def _had_it_as_standby(self, task: StreamsTask) -> _Member | None:
-        return min(self._had_standby.get(task, ()), key=lambda member: member.standing, default=None)
+        return min(self._had_standby.get(task, ()), key=lambda member: member.load_key, default=None)
 
     def _keep_active(self, task: StreamsTask, member: _Member | None) -> bool:
         if member is None or member.count >= self._active_share.most:
@@ -232,7 +232,7 @@ class _Assignment:
         """A member that had the task in any role has its state."""
         before = [self._had_active[task]] if task in self._had_active else []
         for had in (before, self._had_standby.get(task, ())):
-            member = min(self._without(task, had), key=lambda one: one.standing, default=None)
+            member = min(self._without(task, had), key=lambda one: one.load_key, default=None)
             if member is not None and member.count < self._share.most:
                 self._give_standby(member, task)
                 return True

@@ -33,6 +33,6 @@ if TYPE_CHECKING:
     from barnabas.security.authz.standard_authorizer import AclDecision as AclDecision
     from barnabas.security.authz.standard_authorizer import Policy as Policy
     from barnabas.security.authz.standard_authorizer import StandardAuthorizer as StandardAuthorizer
-    from barnabas.security.authz.standard_authorizer import judge as judge
+    from barnabas.security.authz.standard_authorizer import decide as decide
 else:
     __getattr__ = lazy_exports(__name__)

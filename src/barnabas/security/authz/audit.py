@@ -107,7 +107,7 @@ class AuditLog:
             self._add(
                 {
                     "event": "request",
-                    **self._who(context),
+                    **self._subject(context),
                     "api": api,
                     "operation": action.operation.name,
                     "resource_type": action.resource_type.name,
@@ -122,10 +122,10 @@ class AuditLog:
         """Record a successful login, or a failed one, for which `principal` is None."""
         is_taken = "logins" in self._policy.events or (not is_allowed and "denied" in self._policy.events)
         if is_taken and self._policy.principals.takes(principal or ""):
-            who = {**self._who(context), "principal": principal}
+            who = {**self._subject(context), "principal": principal}
             self._add({"event": "login", **who, "mechanism": mechanism, "allowed": is_allowed})
 
-    def _who(self, context: RequestContext) -> Event:
+    def _subject(self, context: RequestContext) -> Event:
         return {
             "principal": str(context.principal),
             "host": context.host,

@@ -59,7 +59,7 @@ _NEEDS_LITERAL_ACL = frozenset(
 """Operations on the audit topic that need an ACL with its exact name; wildcard and prefix ACLs do not grant them."""
 
 
-def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> AclDecision:
+def decide(policy: Policy, index: AclIndex, principal: str, host: str, action: Action) -> AclDecision:
     """Decide about an action. DENY overrides ALLOW regardless of the pattern; the default is to deny."""
     if principal in policy.super_users:
         return AclDecision(is_allowed=True, is_super_user=True)
@@ -83,7 +83,7 @@ def judge(policy: Policy, index: AclIndex, principal: str, host: str, action: Ac
     return AclDecision(allowing is not None, allowing.binding if allowing is not None else None)
 
 
-def judge_by_type(
+def decide_by_type(
     policy: Policy,
     index: AclIndex,
     principal: str,
@@ -92,7 +92,7 @@ def judge_by_type(
     resource_type: ResourceType,
 ) -> bool:
     """True if the principal may perform the operation on at least one resource of the type (KIP-679)."""
-    if judge(policy, index, principal, host, Action(operation, resource_type, _ANY_NAME)).is_allowed:
+    if decide(policy, index, principal, host, Action(operation, resource_type, _ANY_NAME)).is_allowed:
         return True
     patterns = _Patterns()
     for rule in index.of_principal(principal, resource_type):
@@ -140,7 +140,7 @@ class _Client(dict[Action, bool]):
 
     def __missing__(self, action: Action) -> bool:
         generation = self._generation
-        verdict = judge(generation.policy, generation.index, self._principal, self._host, action)
+        verdict = decide(generation.policy, generation.index, self._principal, self._host, action)
         if generation.may_remember():
             self[action] = verdict.is_allowed
         return verdict.is_allowed
@@ -175,7 +175,7 @@ class _Generation:
         known = self._anywhere.get(key)
         if known is None:
             principal = str(context.principal)
-            known = judge_by_type(self.policy, self.index, principal, context.host, operation, resource_type)
+            known = decide_by_type(self.policy, self.index, principal, context.host, operation, resource_type)
             if self.may_remember():
                 self._anywhere[key] = known
         return known
@@ -228,4 +228,4 @@ class StandardAuthorizer:
 
     def verdict(self, principal: str, host: str, action: Action) -> AclDecision:
         """Return the decision about a hypothetical client, with its reason."""
-        return judge(self.policy, self._now.lookup, principal, host, action)
+        return decide(self.policy, self._now.lookup, principal, host, action)

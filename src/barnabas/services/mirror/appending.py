@@ -49,14 +49,14 @@ class AppendingTarget:
         self._empty: set[TopicPartition] = set()
         self.bytes = 0
 
-    async def standings(
+    async def target_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
         """Return the log end offsets by appending empty payloads."""
         empty = memoryview(b"")
         await self._client.refresh({self._topics[tp.topic].target for tp in partitions})
         found = await self.append([Payload(tp, empty, -1, -1, -1, -1, -1, 0.0) for tp in partitions])
-        self._empty |= {tp for tp, standing in found.items() if standing.is_empty}
+        self._empty |= {tp for tp, position in found.items() if position.is_empty}
         return found
 
     async def append(self, payloads: Sequence[Payload]) -> Mapping[TopicPartition, TargetPosition]:
@@ -65,7 +65,7 @@ class AppendingTarget:
         requests = await self._requests(payloads, found)
         for answer in await asyncio.gather(*(self._send(leader, part) for leader, part in requests)):
             found |= answer
-        self._empty -= {tp for tp, standing in found.items() if not standing.is_empty}
+        self._empty -= {tp for tp, position in found.items() if not position.is_empty}
         stale = {self._topics[tp.topic].target for tp, each in found.items() if each.error in STALE}
         if stale:
             await self._client.refresh_quietly(stale)
@@ -105,7 +105,7 @@ class AppendingTarget:
         self.bytes += sum(len(each.records) for each in payloads)
         names = {self._target_id(each.tp): each.tp.topic for each in payloads}
         return {
-            TopicPartition(names[topic.topic_id], answer.index): _standing(answer)
+            TopicPartition(names[topic.topic_id], answer.index): _target_position(answer)
             for topic in response.topics
             if topic.topic_id in names
             for answer in topic.partitions
@@ -145,7 +145,7 @@ class AppendingTarget:
         return self._client.metadata.topics[self._topics[tp.topic].target].id
 
 
-def _standing(answer: AppendedPartition) -> TargetPosition:
+def _target_position(answer: AppendedPartition) -> TargetPosition:
     return TargetPosition(
         answer.log_end_offset,
         answer.last_epoch,

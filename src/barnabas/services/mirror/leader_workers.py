@@ -158,22 +158,22 @@ class LeaderWorker:
 
     async def _append(self, payloads: list[Payload]) -> None:
         try:
-            standings = await self._target.append(payloads)
+            positions = await self._target.append(payloads)
         except (ClientError, KafkaError) as error:
             _logger.warning("the target rejected batches; retrying: %s", error)
-            standings = {}
+            positions = {}
         behind: dict[TopicPartition, int] = {}
         for payload in payloads:
-            partition, standing = self._book.partitions.get(payload.tp), standings.get(payload.tp)
+            partition, position = self._book.partitions.get(payload.tp), positions.get(payload.tp)
             if partition is None:
                 continue
-            if standing is None:
+            if position is None:
                 partition.position = -1
                 continue
-            partition.settle(payload, standing)
-            if standing.error == ErrorCode.NEW_LEADER_ELECTED:
+            partition.settle(payload, position)
+            if position.error == ErrorCode.NEW_LEADER_ELECTED:
                 behind[payload.tp] = payload.last_epoch
-            elif standing.error:
+            elif position.error:
                 self._resting[payload.tp] = time.monotonic() + REST_SECONDS
         if behind:
             await self._raise_epochs(behind)
@@ -189,22 +189,22 @@ async def locate(source: Client, book: LinkState, target: MirrorTarget) -> None:
     lost = book.lost()
     if not lost:
         return
-    standings = await target.standings(lost)
-    empty = [tp for tp, standing in standings.items() if standing.is_empty and not standing.error]
+    positions = await target.target_positions(lost)
+    empty = [tp for tp, position in positions.items() if position.is_empty and not position.error]
     starts = await log_starts(source, empty) if empty else {}
     now = time.time()
-    for tp, standing in standings.items():
+    for tp, position in positions.items():
         partition = book.partitions.get(tp)
         if partition is None:
             continue
-        if standing.error == ErrorCode.INCONSISTENT_TOPIC_ID:
-            partition.fail(standing.message or "the topic was deleted and recreated at the source")
-        elif standing.error in FORBIDDEN:
-            partition.fail(f"the target denies it: {standing.message or standing.error.name}")
-        elif not standing.error and tp in starts:
+        if position.error == ErrorCode.INCONSISTENT_TOPIC_ID:
+            partition.fail(position.message or "the topic was deleted and recreated at the source")
+        elif position.error in FORBIDDEN:
+            partition.fail(f"the target denies it: {position.message or position.error.name}")
+        elif not position.error and tp in starts:
             partition.begin(starts[tp], -1, now)
-        elif not standing.error:
-            partition.begin(standing.log_end, standing.last_epoch, now)
+        elif not position.error:
+            partition.begin(position.log_end, position.last_epoch, now)
 
 
 class LeaderWorkers:

@@ -169,7 +169,7 @@ class LinkTopics:
 
     # -- mirror states in the target ------------------------------------------------------------------------------
 
-    async def obey(self) -> None:
+    async def apply_commands(self) -> None:
         """Apply pause, resume and promote requests from the target's metadata. Runs every second."""
         orders = await self._administration.orders()
         missing = {name for name, each in self.book.topics.items() if each.target not in orders}
@@ -207,8 +207,8 @@ class LinkTopics:
         if news:
             await self._administration.report_failed(news)
             self._reported |= news.keys()
-        standing = await self._administration.failed(sorted({tp.topic for tp in failed}))
-        for tp in failed.keys() - news.keys() - standing:
+        position = await self._administration.failed(sorted({tp.topic for tp in failed}))
+        for tp in failed.keys() - news.keys() - position:
             failed[tp].resume()
 
     async def _report_source(self, orders: Mapping[str, LinkStatus]) -> None:

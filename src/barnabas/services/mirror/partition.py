@@ -170,28 +170,28 @@ class SourcePartition:
         if self.log_end >= payload.high_watermark:
             self.caught_up_at = max(self.caught_up_at, payload.arrived)
 
-    def settle(self, payload: Payload, standing: TargetPosition) -> None:
+    def settle(self, payload: Payload, position: TargetPosition) -> None:
         """Process the target's response. Rejected records are fetched again from the target's log end offset."""
-        code = standing.error
+        code = position.error
         if not code:
-            self.appended(payload, standing.log_end)
-            if payload.truncate_to != UNKNOWN or standing.log_end < payload.next_offset:
-                self._restart(standing)  # a truncation inside a batch removes the whole batch
+            self.appended(payload, position.log_end)
+            if payload.truncate_to != UNKNOWN or position.log_end < payload.next_offset:
+                self._restart(position)  # a truncation inside a batch removes the whole batch
         elif code in _DIVERGED or (
-            code == ErrorCode.OFFSET_OUT_OF_RANGE and standing.log_end == payload.first
+            code == ErrorCode.OFFSET_OUT_OF_RANGE and position.log_end == payload.first
         ):
-            self.fail(f"the target rejects the batch at offset {payload.first}: {standing.message}")
+            self.fail(f"the target rejects the batch at offset {payload.first}: {position.message}")
         elif code == ErrorCode.CORRUPT_MESSAGE:
-            self._restart(standing)
-            self._garbage(f"a damaged batch: {standing.message}")
-        elif standing.log_end >= 0 and code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._restart(standing)
+            self._restart(position)
+            self._garbage(f"a damaged batch: {position.message}")
+        elif position.log_end >= 0 and code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._restart(position)
         else:
             self.position = UNKNOWN
 
-    def _restart(self, standing: TargetPosition) -> None:
-        self.log_end = self.position = standing.log_end
-        self.last_epoch = standing.last_epoch
+    def _restart(self, position: TargetPosition) -> None:
+        self.log_end = self.position = position.log_end
+        self.last_epoch = position.last_epoch
 
     # -- status and fetch results ---------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class MirroredTopicIds(NamedTuple):
 class MirrorTarget(Protocol):
     """Partitions are named as in the source; the target translates the names."""
 
-    async def standings(
+    async def target_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
         """Return the positions of partitions; partitions without a response are missing."""

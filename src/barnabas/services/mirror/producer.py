@@ -114,7 +114,7 @@ class MirrorPosition(msgspec.Struct):
 
 
 class ProducingTarget:
-    """Transactional producer for one link. After any error, the next `standings` initializes it again."""
+    """Transactional producer for one link. After any error, the next `target_positions` initializes it again."""
 
     def __init__(
         self, client: Client, store: MirrorStore, source_cluster: str, topics: Mapping[str, MirroredTopicIds]
@@ -159,7 +159,7 @@ class ProducingTarget:
             len(self._fencings) == MAX_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCINGS_WITHIN
         )
 
-    async def standings(
+    async def target_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, TargetPosition]:
         if self._has_twin:
@@ -169,9 +169,9 @@ class ProducingTarget:
             raise KafkaError(ErrorCode.PRODUCER_FENCED, text)
         if self._producer is None:
             await self.begin()
-        return {tp: self._standing(tp) for tp in partitions}
+        return {tp: self._target_position(tp) for tp in partitions}
 
-    def _standing(self, tp: TopicPartition) -> TargetPosition:
+    def _target_position(self, tp: TopicPartition) -> TargetPosition:
         position, topic = self._positions.get(tp), self._topics[tp.topic]
         if position is None:
             return NOTHING
@@ -199,7 +199,7 @@ class ProducingTarget:
                 lost = TargetPosition(-1, -1, False, code, str(error))
                 return {**{each.tp: lost for each in taken}, **refused}
             self._producer = producer
-            return {**{each.tp: self._standing(each.tp) for each in taken}, **refused}
+            return {**{each.tp: self._target_position(each.tp) for each in taken}, **refused}
 
     def _recoded(
         self, payloads: Iterable[Payload], refused: dict[TopicPartition, TargetPosition]
@@ -215,8 +215,8 @@ class ProducingTarget:
                 target = TopicPartition(self._topics[tp.topic].target, tp.partition)
                 found[tp] = list(recode(payload, target, self._cluster))
             except KafkaError as error:
-                standing = self._standing(tp)
-                refused[tp] = standing._replace(error=ErrorCode.CORRUPT_MESSAGE, message=str(error))
+                position = self._target_position(tp)
+                refused[tp] = position._replace(error=ErrorCode.CORRUPT_MESSAGE, message=str(error))
         return found
 
     async def _commit(

@@ -126,10 +126,10 @@ class LinkRunner:
     async def _work(self) -> None:
         # During startup all errors are raised to the caller, except for unreachable clusters.
         await retry(self._begin, RetryPolicy(math.inf), self._note_start)
-        await self._attempt("orders", self.topics.obey)
+        await self._attempt("orders", self.topics.apply_commands)
         loops = [
             asyncio.create_task(self._every(self.settings.refresh, "refresh", self._refresh)),
-            asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.obey)),
+            asyncio.create_task(self._every(ORDERS_SECONDS, "orders", self.topics.apply_commands)),
             asyncio.create_task(self._carry()),
         ]
         try:

@@ -28,8 +28,8 @@ from barnabas.tiering.reading import (
     by_name,
     find_cluster,
     find_topics,
-    meant,
     read_partitions,
+    select_topics,
 )
 from barnabas.tiering.reading.segment_ranges import entries_between, offset_for_timestamp
 
@@ -119,7 +119,7 @@ class RemoteTopics:
         if wanted.pattern is not None:
             names = matching([topic.topic for topic in topics], INTERNAL_TOPICS, wanted.pattern)
             return [topic for topic in topics if topic.topic in names]
-        return meant(topics, wanted.topics or sorted({tp.topic for tp in wanted.assigned}))
+        return select_topics(topics, wanted.topics or sorted({tp.topic for tp in wanted.assigned}))
 
     async def _offsets_at(self, moments: Offsets) -> Offsets:
         found = await asyncio.gather(*(self._offset_at(tp, moment) for tp, moment in moments.items()))

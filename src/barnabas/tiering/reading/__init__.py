@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from barnabas.tiering.reading.bucket_topics import by_name as by_name
     from barnabas.tiering.reading.bucket_topics import find_cluster as find_cluster
     from barnabas.tiering.reading.bucket_topics import find_topics as find_topics
-    from barnabas.tiering.reading.bucket_topics import meant as meant
     from barnabas.tiering.reading.bucket_topics import read_partitions as read_partitions
+    from barnabas.tiering.reading.bucket_topics import select_topics as select_topics
     from barnabas.tiering.reading.chunk_cache import ChunkCache as ChunkCache
     from barnabas.tiering.reading.chunk_files import ChunkFiles as ChunkFiles
     from barnabas.tiering.reading.remote_index_cache import RemoteIndexCache as RemoteIndexCache

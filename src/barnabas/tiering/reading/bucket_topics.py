@@ -98,7 +98,7 @@ def by_name(topics: Mapping[TopicFolder, list[BucketPartition]]) -> dict[str, li
     return {name: topics[topic] for name, topic in found.items()}
 
 
-def meant(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFolder]:
+def select_topics(topics: Collection[TopicFolder], names: Iterable[str]) -> list[TopicFolder]:
     """Return topics with one of the names, with or without the id. BucketError if a name is unknown."""
     found: list[TopicFolder] = []
     for name in names:

@@ -66,11 +66,11 @@ class ChunkDownload:
     def __init__(self, chunk: RemoteChunk) -> None:
         self.chunk = chunk
         self.done: asyncio.Future[ReadableFile] = asyncio.get_running_loop().create_future()
-        self.done.add_done_callback(_look_at)
+        self.done.add_done_callback(_retrieve_exception)
         self.task: asyncio.Task[None] | None = None
 
 
-def _look_at(done: asyncio.Future[ReadableFile]) -> None:
+def _retrieve_exception(done: asyncio.Future[ReadableFile]) -> None:
     """Mark the error as retrieved: without a waiter asyncio would log it."""
     if not done.cancelled():
         done.exception()
@@ -324,7 +324,7 @@ class ChunkCache:
         """Called when a chunk was evicted from memory."""
         self._note_read(chunk)
         if is_read:
-            self._reuse.note_gone(chunk)
+            self._reuse.note_evicted(chunk)
 
     def _note_read(self, chunk: RemoteChunk) -> None:
         if chunk in self._unread:

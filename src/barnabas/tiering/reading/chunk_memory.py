@@ -123,7 +123,7 @@ class Reuse:
             self._kept[chunk.folder] = left - chunk.size
         return left > 0
 
-    def note_gone(self, chunk: RemoteChunk) -> None:
+    def note_evicted(self, chunk: RemoteChunk) -> None:
         """Record the eviction of a chunk that was read once."""
         self._gone[chunk] = None
         self._gone_bytes += chunk.size

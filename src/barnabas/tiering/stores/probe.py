@@ -57,10 +57,12 @@ async def probe(store: ObjectStore, rounds: int = ROUNDS) -> None:
 
 async def _round(store: ObjectStore, key: str) -> None:
     contents = [b"created by writer %d" % number for number in range(WRITERS)]
-    created = await _race(store, key, "create", contents, [store.create(key, data) for data in contents])
+    created = await _write_concurrently(
+        store, key, "create", contents, [store.create(key, data) for data in contents]
+    )
     await _expect_refusal(key, "create", store.create(key, b"again"))
     contents = [b"replaced by writer %d" % number for number in range(WRITERS)]
-    replaced = await _race(
+    replaced = await _write_concurrently(
         store, key, "replace", contents, [store.replace(key, data, created) for data in contents]
     )
     if replaced == created:
@@ -68,7 +70,7 @@ async def _round(store: ObjectStore, key: str) -> None:
     await _expect_refusal(key, "replace", store.replace(key, b"again", created))
 
 
-async def _race(
+async def _write_concurrently(
     store: ObjectStore, key: str, what: str, contents: Sequence[bytes], writers: Sequence[Awaitable[str]]
 ) -> str:
     """Let several writers compete; return the version written by the winner."""

@@ -210,7 +210,7 @@ class RemoteWriter:
     async def _round(self) -> None:
         self.state = WriterState.WORKING
         self._news.clear()
-        await self._look()
+        await self._poll()
         self._follow_manifest()
         await self._expire()
         while self._settings().copies and await self._copy():
@@ -219,7 +219,7 @@ class RemoteWriter:
         if self._file is not None and is_full_sweep_due(self._file.manifest, now_ms):
             await sweep_all(self._store, self._file, now_ms)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         now = self._clock.monotonic()
         if self._file is not None and now - self._last_read >= POLL_SECONDS:
             await self._file.look()

@@ -22,11 +22,11 @@ KINDS, WEIGHTS = ("view", "click", "cart", "order"), (70, 18, 8, 4)
 BAD_VALUE = b'{"id": "broken", "time": '
 
 
-def taste_of(item: str) -> int:
+def preference_of(item: str) -> int:
     return int(item.removeprefix("i")) % TASTES
 
 
-def taste_of_visitor(visitor: str) -> int:
+def preference_of_visitor(visitor: str) -> int:
     return int(visitor.removeprefix("v")) * 7 % TASTES
 
 
@@ -55,5 +55,5 @@ def _item(chance: random.Random, visitor: str) -> str:
     """Choose an item; popularity is skewed, both within a taste and in the whole shop."""
     if chance.random() < OWN_TASTE:
         rank = min(int(chance.expovariate(0.08)), ITEMS // TASTES - 1)
-        return f"i{rank * TASTES + taste_of_visitor(visitor)}"
+        return f"i{rank * TASTES + preference_of_visitor(visitor)}"
     return f"i{min(int(chance.expovariate(0.02)), ITEMS - 1)}"

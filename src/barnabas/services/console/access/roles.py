@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from barnabas.security.authz import NO_ACLS, Action, Operation, Policy, ResourceType, judge
+from barnabas.security.authz import NO_ACLS, Action, Operation, Policy, ResourceType, decide
 from barnabas.security.authz.acls import WILDCARD, AclBinding, PatternType, Permission
 from barnabas.services.console.access.model import EVERY, Grant, MaskRule, Role, fits
 
@@ -91,7 +91,7 @@ class Roles:
         self._index = NO_ACLS.changed((), {acl for each in here for acl in _acls(each, most)})
 
     def allow(self, principals: Iterable[str], action: Action) -> bool:
-        return any(judge(_NO_POLICY, self._index, each, _ANYWHERE, action).is_allowed for each in principals)
+        return any(decide(_NO_POLICY, self._index, each, _ANYWHERE, action).is_allowed for each in principals)
 
 
 def _acls(grant: Grant, most: Role) -> list[AclBinding]:

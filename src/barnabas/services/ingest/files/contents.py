@@ -49,7 +49,7 @@ class PlainFile:
         return _changed(self._descriptor)
 
     @property
-    def has_a_name(self) -> bool:
+    def is_linked(self) -> bool:
         return os.fstat(self._descriptor).st_nlink > 0
 
     def read(self, offset: int, length: int) -> bytes:
@@ -91,7 +91,7 @@ class GzipFile:
         return _changed(self._file.fileno())
 
     @property
-    def has_a_name(self) -> bool:
+    def is_linked(self) -> bool:
         return os.fstat(self._file.fileno()).st_nlink > 0
 
     def read(self, offset: int, length: int) -> bytes:

@@ -50,7 +50,7 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=8).hexdigest()
 
 
-def begins_alike(contents: Contents, known: FilePosition) -> bool:
+def has_same_head(contents: Contents, known: FilePosition) -> bool:
     """True if the contents match the head digest of the known file; False if that file was empty."""
     if known.head_length == 0:
         return False
@@ -58,7 +58,7 @@ def begins_alike(contents: Contents, known: FilePosition) -> bool:
     return len(head) == known.head_length and digest(head) == known.head
 
 
-def starts_alike(data: bytes, known: FilePosition) -> bool:
+def is_same_head(data: bytes, known: FilePosition) -> bool:
     """True if `data`, the first bytes read from a file, matches the head digest of the known file."""
     return digest(data[: known.head_length]) == known.head
 
@@ -71,7 +71,7 @@ def continues(contents: Contents, known: FilePosition) -> bool:
 
 
 def is_same(contents: Contents, known: FilePosition) -> bool:
-    return begins_alike(contents, known) and continues(contents, known)
+    return has_same_head(contents, known) and continues(contents, known)
 
 
 def beginning_of(contents: Contents, path: str) -> FilePosition:
@@ -123,7 +123,7 @@ def judge(newcomer: OpenFile, known: FilePosition, original: OpenFile | None) ->
     try:
         if original is not None:
             return RotationCheck.HELD if _is_part_of(newcomer, known, original) else RotationCheck.ANOTHER
-        alike = begins_alike(newcomer, known) and continues(newcomer, known)
+        alike = has_same_head(newcomer, known) and continues(newcomer, known)
         return RotationCheck.SAME if alike else RotationCheck.ANOTHER
     except UnfinishedError:
         return RotationCheck.HELD
@@ -131,7 +131,7 @@ def judge(newcomer: OpenFile, known: FilePosition, original: OpenFile | None) ->
 
 def _is_part_of(newcomer: OpenFile, known: FilePosition, original: OpenFile) -> bool:
     if newcomer.compressed or original.compressed:
-        return begins_alike(newcomer, known) and continues(newcomer, known)
+        return has_same_head(newcomer, known) and continues(newcomer, known)
     size = newcomer.size
     if size > original.size:
         return False

@@ -22,7 +22,7 @@ from barnabas.services.ingest.batches import BatchTopics
 from barnabas.services.ingest.delivery import Collected
 from barnabas.services.ingest.files.contents import UnfinishedError
 from barnabas.services.ingest.files.events import NEWLINE, Events, join_lines, separate_too_long, split_lines
-from barnabas.services.ingest.files.identity import FilePosition, continues, moved_to, starts_alike
+from barnabas.services.ingest.files.identity import FilePosition, continues, is_same_head, moved_to
 from barnabas.services.ingest.files.tracking import SETTLED_SECONDS, TrackedFile, Tracker
 
 POLL_SECONDS = 0.25
@@ -163,7 +163,7 @@ class FilesSource:
         data = contents.read(position.offset, length)
         if not data:
             return
-        if not position.offset and not starts_alike(data, position):
+        if not position.offset and not is_same_head(data, position):
             self.tracker.lose(file)  # rewritten since it was opened
             return
         at_end = len(data) < length

@@ -144,7 +144,7 @@ class Tracker:
         """Detect new, rotated, truncated and deleted files; return those closed or missing since the last poll."""
         seen = self._discovery.matching()
         for file in list(self.files):
-            self._look_at(file, seen)
+            self._inspect(file, seen)
         self._reopen(seen)
         missing = [
             file for file in self._known.values() if file.contents is None and not file.position.gone_ms
@@ -153,7 +153,7 @@ class Tracker:
         self._forget_old()
         return self._settle(missing)
 
-    def _look_at(self, file: TrackedFile, seen: Mapping[FileId, str]) -> None:
+    def _inspect(self, file: TrackedFile, seen: Mapping[FileId, str]) -> None:
         """Update size and name of an open file; drop it if its contents were replaced."""
         contents = file.contents
         assert contents is not None
@@ -289,7 +289,7 @@ class Tracker:
         for file in list(self.files):
             contents = file.contents
             assert contents is not None
-            ended = not contents.has_a_name or (
+            ended = not contents.is_linked or (
                 not file.listed and self._clock() - file.grown_at >= SETTLED_SECONDS
             )
             if ended and not contents.compressed and file.position.offset >= contents.size:

@@ -240,11 +240,11 @@ class SenderConnection(asyncio.Protocol):
         self._transport = stream
         if self._tls is not None:
             stream.pause_reading()  # the first bytes belong to the handshake
-            self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(stream, self._tls))
+            self._handshake = asyncio.get_running_loop().create_task(self._do_handshake(stream, self._tls))
         else:
             self._begin()
 
-    async def _shake_hands(self, stream: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _do_handshake(self, stream: asyncio.Transport, tls: ssl.SSLContext) -> None:
         try:
             secured = await asyncio.get_running_loop().start_tls(
                 stream, self, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
