@@ -1,4 +1,4 @@
-"""What holds for every test: the `java` marker, that fast tests come first, and what two processes share out."""
+"""Shared setup of all tests: the `java` marker, test order, and distribution over processes."""
 
 from __future__ import annotations
 

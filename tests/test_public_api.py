@@ -1,4 +1,4 @@
-"""Import paths that users have in their programs, tests and pipeline folders keep working."""
+"""Public import paths stay valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that were skipped for want of a program are counted at the end of a run, with the command that installs it."""
+"""Tests skipped for a missing program are counted at the end of a run, with the installing command."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def an_unclean_leader_does_not_wait() -> Iterator[None]:
 @contextmanager
 def only_the_first_controller_deletes() -> Iterator[None]:
     """A new controller does not resume the deletion of a topic's objects. Detected by `deleted` scenarios."""
-    look = RemoteDeletions._look
+    look = RemoteDeletions._poll
     looked: list[RemoteDeletions] = []
 
     async def once(self: RemoteDeletions) -> bool:
@@ -105,7 +105,7 @@ def only_the_first_controller_deletes() -> Iterator[None]:
         looked.append(self)
         return await look(self)
 
-    with patch.object(RemoteDeletions, "_look", once):
+    with patch.object(RemoteDeletions, "_poll", once):
         yield
 
 

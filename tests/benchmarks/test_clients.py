@@ -1,4 +1,4 @@
-"""The load generators against a broker: what they count must be what the broker got."""
+"""The load generators against a broker: their counts must equal the broker's."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic: a wrong verdict is worse than a slow broker."""
+"""Arithmetic of the benchmark: results, ratios and verdicts."""
 
 from dataclasses import replace
 from pathlib import Path

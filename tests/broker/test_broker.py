@@ -1,4 +1,4 @@
-"""A broker that was made and not started has all its parts, and those that handlers need."""
+"""A broker that is not started has all its parts, including those that handlers need."""
 
 import asyncio
 import importlib

@@ -1,4 +1,4 @@
-"""The clock of a broker's machine jumps ahead: nothing expires until the new time is confirmed."""
+"""When the wall clock jumps ahead, nothing expires until the new time is confirmed."""
 
 from __future__ import annotations
 

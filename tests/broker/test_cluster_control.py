@@ -1,4 +1,4 @@
-"""What the controller does of its own accord, with brokers that come and go at command."""
+"""Background actions of the controller, with brokers that start and stop on demand."""
 
 from __future__ import annotations
 

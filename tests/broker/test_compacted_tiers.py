@@ -1,4 +1,4 @@
-"""Compacted topics with a copy in the object store: real clients, a broker, a folder as the store."""
+"""Compacted topics with a copy in the object store: real clients, a broker, and a folder as store."""
 
 from __future__ import annotations
 

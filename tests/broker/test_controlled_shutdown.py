@@ -1,4 +1,4 @@
-"""A broker that stops has other leaders elected first, but does not wait if it is cut off."""
+"""A stopping broker hands over its leaders, but does not wait when it is isolated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that a running broker takes over."""
+"""Settings that a running broker applies."""
 
 import asyncio
 from pathlib import Path

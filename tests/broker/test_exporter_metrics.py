@@ -1,4 +1,4 @@
-"""kafka_exporter's metrics on a broker that is alone, compared with what clients see."""
+"""kafka_exporter's metrics on a single node, compared with what clients see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of several log dirs, one of which fails: what lies there has no leader, the rest goes on."""
+"""A broker with several log dirs, one of which fails: its partitions lose their leader, the others are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of groups that do not fit into their topic."""
+"""Group records that exceed the limits of their topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thousand partitions come, change and go while everybody else is still answered."""
+"""Creating, changing and deleting a thousand partitions does not block other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that cannot act on an entry of the metadata log: it tries again, and never serves with an older image."""
+"""A broker that fails to apply a metadata entry retries, and never serves with an older image."""
 
 from __future__ import annotations
 

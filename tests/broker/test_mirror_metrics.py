@@ -1,4 +1,4 @@
-"""What is measured of mirrors: how far behind they are, and that something has failed."""
+"""Metrics of mirrors: lag and failed partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A store that refuses everything (403): one clear message, nothing else stops, and copying begins when it may."""
+"""A store that denies all access (403): one clear message, nothing else stops, and copying starts when access is
+granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a whole broker tells monitoring about itself."""
+"""Metrics of a complete broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller has the objects of deleted topics deleted, and a later one goes on with it."""
+"""The controller deletes the objects of deleted topics; a later controller continues."""
 
 from __future__ import annotations
 

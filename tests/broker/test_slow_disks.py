@@ -1,4 +1,4 @@
-"""A broker of two log dirs, one of which is slow: it holds up nobody but those who need it."""
+"""A broker with two log dirs, one of which is slow: only requests that need it are delayed."""
 
 from __future__ import annotations
 

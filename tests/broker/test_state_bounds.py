@@ -1,4 +1,4 @@
-"""What clients can make grow is bounded, for all clients together."""
+"""Limits of client-created state, for all clients together."""
 
 from __future__ import annotations
 

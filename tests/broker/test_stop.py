@@ -1,4 +1,4 @@
-"""Stopping: nothing new is taken, what is in flight is answered."""
+"""Stopping: new requests are rejected, requests in flight are answered."""
 
 from __future__ import annotations
 

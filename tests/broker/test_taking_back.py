@@ -1,4 +1,4 @@
-"""Logs get back what the object store remembers while their disk is slow."""
+"""Logs are rebuilt from the object store while their disk is slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How followers of tiered logs learn from their leaders how much is copied."""
+"""Followers of tiered logs fetch the tiered end from their leaders."""
 
 from __future__ import annotations
 

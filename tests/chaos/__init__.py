@@ -1,4 +1,4 @@
-"""Clusters of real processes with real clients, and what happens to them: `make chaos`, and a selection in `make test`.
+"""Clusters of real processes with real clients under faults: `make chaos`, and a selection in `make test`.
 
 links.py      TCP proxies between brokers and to ZooKeeper, whose links can be cut, slow, or frozen one way or both
 store.py      the object store of a tiered cluster, which can be killed, paused and slow

@@ -1,4 +1,4 @@
-"""What must hold after everything that was done to a cluster."""
+"""Invariants of a cluster after faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a cluster. Each fault leaves it whole again: everybody runs, and every link is healed."""
+"""Faults of a cluster. Each restores the cluster at its end: all processes run, all links are healed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads and a reader of Kafka's own clients, which are processes: what they are told they print, line by line."""
+"""Loads and a reader based on Kafka's clients, as processes that print their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads of librdkafka, the client of most languages but Java."""
+"""Loads of librdkafka, the basis of most clients outside of Java."""
 
 from __future__ import annotations
 

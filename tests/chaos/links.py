@@ -1,4 +1,4 @@
-"""Links between processes that can be cut: every connection goes through a proxy that knows whose it is."""
+"""Links between processes that can be cut: every connection goes through a proxy that knows its source."""
 
 from __future__ import annotations
 

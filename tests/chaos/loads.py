@@ -1,4 +1,4 @@
-"""Producers that go on whatever happens, and what they were told."""
+"""Producers that continue under all faults, and a record of their acknowledgements."""
 
 from __future__ import annotations
 

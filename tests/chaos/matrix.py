@@ -1,4 +1,4 @@
-"""Faults x loads, one after the other: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`.
+"""Faults x loads: `make chaos CHAOS="--seed 7 --minutes 10 --client java"`.
 
 `--security SASL_SSL`: brokers and clients talk TLS and log in. `--tiered`: segments go to an object store.
 `--zookeepers 3`: an ensemble, whose servers are killed, cut off and restarted too.

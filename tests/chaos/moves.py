@@ -1,4 +1,4 @@
-"""A partition gets other replicas, and we decide how long that takes."""
+"""Replica moves at a controlled speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a power cut does to a broker: all behind the last fsync may be gone, even in the middle of a batch."""
+"""Simulated power failure: everything after the last fsync may be lost, even part of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How brokers and clients of a cluster talk: PLAINTEXT, or SASL_SSL everywhere but to ZooKeeper.
+"""Security of a test cluster: PLAINTEXT, or SASL_SSL everywhere except to ZooKeeper.
 
 With SASL_SSL brokers log in to each other with PLAIN, and clients with SCRAM, whose keys are in the cluster's metadata,
 which nobody else may read in ZooKeeper. Everybody logs in again every few seconds and needs rights: who is cut off in

@@ -1,4 +1,4 @@
-"""`barnabas` on a disk that is as slow as a file says: no root and no kernel module is needed.
+"""`barnabas` with a disk whose latency is read from a file; needs no root and no kernel module.
 
     python -m tests.chaos.slow_broker CONTROL serve --config ...
 

@@ -1,4 +1,4 @@
-"""A short selection of `make chaos`: brokers are killed, paused and cut off, and nothing acknowledged is lost."""
+"""A short selection of `make chaos`: brokers are killed, paused and isolated without loss of acknowledged records."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Three ZooKeeper servers, as docs/clusters.md recommends: one of them may be lost."""
+"""Three ZooKeeper servers, as docs/clusters.md recommends, with one server lost."""
 
 from collections.abc import Iterator
 

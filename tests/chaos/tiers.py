@@ -1,4 +1,4 @@
-"""Tiered topics of a chaos run: their settings, and what must hold of the object store at the end of one."""
+"""Tiered topics of a chaos run: settings, and invariants of the object store."""
 
 from __future__ import annotations
 

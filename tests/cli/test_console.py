@@ -1,4 +1,4 @@
-"""`barnabas console` as a command: its files, its secrets, and where it refuses to listen."""
+"""`barnabas console` as a command: files, secrets and rejected listen addresses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every command and every public name without the optional packages: one sentence that names what to install, never a
-traceback."""
+"""Every command and public name without optional packages: one message with the package to install, no traceback."""
 
 from __future__ import annotations
 

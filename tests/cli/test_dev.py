@@ -1,4 +1,4 @@
-"""`barnabas dev` as a process: addresses, sample data, and nothing left behind."""
+"""`barnabas dev` as a process: addresses, sample data, cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas doctor`: each finding, with the real thing that is wrong."""
+"""`barnabas doctor`: each finding, with its real cause."""
 
 from __future__ import annotations
 

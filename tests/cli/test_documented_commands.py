@@ -1,4 +1,4 @@
-"""Command lines in code blocks of README.md and docs/ run, page by page, against a broker. Others have a reason."""
+"""Command lines in code blocks of README.md and docs/ are run against a broker; exceptions have a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error messages of commands: they name the problem, the value and the next step."""
+"""Error messages of commands: the problem, the value and the remedy."""
 
 from __future__ import annotations
 

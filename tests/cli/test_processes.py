@@ -1,4 +1,4 @@
-"""The command line as a process: what only shows outside of the test's own."""
+"""The command line as a separate process."""
 
 import os
 import signal

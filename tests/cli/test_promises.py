@@ -1,4 +1,4 @@
-"""What holds for every command, whichever it is."""
+"""Properties of every command."""
 
 from collections.abc import Iterator
 from typing import Any

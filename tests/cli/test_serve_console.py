@@ -1,4 +1,4 @@
-"""`serve --console`: the console asks for the login of its broker, and knows the registry beside it."""
+"""`serve --console`: the console uses the login of its broker and finds the registry next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve --registry`: a process beside the broker that logs in by itself, comes back, and does not outlive it."""
+"""`serve --registry`: a companion process that logs in automatically, is restarted, and ends with the broker."""
 
 from __future__ import annotations
 

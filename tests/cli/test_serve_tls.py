@@ -1,4 +1,4 @@
-"""`barnabas serve --tls auto --users`: certificates and a first user, made, told of, and kept."""
+"""`barnabas serve --tls auto --users`: creation of certificates and the first user."""
 
 from __future__ import annotations
 

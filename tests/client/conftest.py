@@ -1,4 +1,4 @@
-"""A client has to work with both: each test that takes `bootstrap` runs against Barnabas and Apache Kafka."""
+"""Tests with the fixture `bootstrap` run against Barnabas and Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on its way stays as it is: a batch that is late, given up or sent again never becomes another one's bytes.
+"""Buffers in flight are not reused: a late, abandoned or retried batch is never overwritten.
 
 In Kafka's Java producer it did (CVE-2026-35554): a buffer of a batch that had timed out was used again while the
 network still sent from it, and records landed in a topic that was not theirs. Here a proxy stops reading in the middle

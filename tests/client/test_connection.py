@@ -1,4 +1,4 @@
-"""The connection, against a broker that misbehaves as a real one never would."""
+"""The connection, against a misbehaving broker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Ranges of offsets are read to their ends, from both brokers; what is gone is reported once for each range."""
+"""Ranges of offsets are read to their ends from both brokers; deleted offsets are reported once per range."""
 
 import asyncio
 from collections.abc import Callable

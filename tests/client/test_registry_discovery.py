@@ -1,4 +1,4 @@
-"""A client finds the registry of its cluster, and sends a login only where it may."""
+"""A client finds the registry of its cluster, and sends credentials only where allowed."""
 
 from __future__ import annotations
 

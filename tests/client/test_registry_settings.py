@@ -1,4 +1,4 @@
-"""Settings of a schema registry: one place for all that connect to one."""
+"""Settings of schema registry clients, parsed in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client does when the cluster is not as it was: error injection and restarts of a real broker."""
+"""Retries of the client: error injection, and restarts of a real broker."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Values with a schema id in front, and a client that asks for each schema once."""
+"""Values with a schema id, and a client that requests each schema once."""
 
 from __future__ import annotations
 

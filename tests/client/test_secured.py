@@ -1,4 +1,4 @@
-"""The client over TLS and SASL, against Apache Kafka, which has a listener for each way."""
+"""The client over TLS and SASL, against Apache Kafka with a listener for each combination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a transactional producer of another client has written."""
+"""Reading transactional records of another client."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Consume, transform, produce, exactly once: a process that a test kills and starts again.
+"""Consume, transform, produce, exactly once: a process that a test kills and restarts.
 
     python exactly_once_worker.py confluent|aiokafka BOOTSTRAP SOURCE OUTPUT COUNT
 

@@ -1,4 +1,4 @@
-"""acks=0 while the broker is killed: the producer never hangs, and the log is valid afterwards."""
+"""acks=0 while the broker is killed: the producer never blocks, and the log stays valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafka: asyncio, and the oldest protocol versions that anybody still sends."""
+"""aiokafka: asyncio, with the oldest protocol versions in use."""
 
 from __future__ import annotations
 

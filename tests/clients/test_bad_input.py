@@ -1,4 +1,4 @@
-"""Malformed bytes get the answer that Apache Kafka 4.3.1 gives, and disturb nobody else."""
+"""Malformed bytes get the same response as from Apache Kafka 4.3.1 and affect no other client."""
 
 from __future__ import annotations
 

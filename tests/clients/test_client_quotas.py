@@ -1,4 +1,4 @@
-"""Producers and consumers under a quota: what rate they get, and what they are told. Beside Apache Kafka, at length."""
+"""Producers and consumers under a quota: rates and throttle times, compared with Apache Kafka."""
 
 from __future__ import annotations
 

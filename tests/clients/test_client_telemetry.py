@@ -1,4 +1,4 @@
-"""Clients push their metrics to the broker, and monitoring sees them (KIP-714)."""
+"""Clients push metrics to the broker, which exports them (KIP-714)."""
 
 from __future__ import annotations
 

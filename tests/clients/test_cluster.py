@@ -1,4 +1,4 @@
-"""Real clients on three brokers with a real ZooKeeper, while brokers stop, die and are cut off."""
+"""Real clients on three brokers with a real ZooKeeper, while brokers stop, die and are isolated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction of a running broker, as clients see it."""
+"""Compaction of a running broker, observed by clients."""
 
 from __future__ import annotations
 

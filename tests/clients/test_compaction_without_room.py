@@ -1,4 +1,4 @@
-"""Compaction on a disk that is full: it waits for room, and the log is none the worse for it."""
+"""Compaction on a full disk waits for space and leaves the log valid."""
 
 from __future__ import annotations
 

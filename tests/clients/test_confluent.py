@@ -1,4 +1,4 @@
-"""librdkafka through confluent-kafka: most of the clients in other languages are this one."""
+"""librdkafka through confluent-kafka: the basis of most clients in other languages."""
 
 from __future__ import annotations
 

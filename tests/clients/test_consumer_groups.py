@@ -1,4 +1,4 @@
-"""Real clients with `group.protocol=consumer` (KIP-848), alone and beside members of the classic protocol."""
+"""Real clients with `group.protocol=consumer` (KIP-848), alone and together with classic members."""
 
 from __future__ import annotations
 

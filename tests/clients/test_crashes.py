@@ -1,4 +1,4 @@
-"""kill -9 under load: whatever was acknowledged is there afterwards, once and in order."""
+"""kill -9 under load: acknowledged records survive, once and in order."""
 
 from __future__ import annotations
 

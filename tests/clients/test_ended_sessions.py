@@ -1,4 +1,4 @@
-"""Connections of real clients whose credential is changed, removed or withdrawn."""
+"""Connections of real clients whose credential is changed, deleted or revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer that takes little at a time gets something of every partition."""
+"""A consumer with small fetches makes progress on every partition."""
 
 from __future__ import annotations
 

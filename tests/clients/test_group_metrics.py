@@ -1,4 +1,4 @@
-"""What a dashboard sees of groups that real clients form."""
+"""Metrics of groups with real members."""
 
 from contextlib import ExitStack
 from typing import Any

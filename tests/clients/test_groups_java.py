@@ -1,4 +1,4 @@
-"""Java consumers and Kafka's own tools for groups, unmodified. Each call starts a JVM, so one test does much."""
+"""Java consumers and Kafka's group tools, unmodified. Each call starts a JVM, so each test covers several cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that come, go, bounce and crash, under load: nothing skipped, little done twice."""
+"""Members that join, leave, bounce and crash under load: no record is skipped, few are repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that are well-formed and hostile: refused or served, without holding others up or filling the memory."""
+"""Well-formed hostile batches are rejected or served without blocking others or exhausting memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of a classic group that say much when they join: read once, or refused, while other clients are served."""
+"""Members of a classic group with large metadata: decoded once or rejected, while other clients are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushed metrics that are cheap to send and expensive to read: refused while other clients are served."""
+"""Pushed metrics that are cheap to send and expensive to decode: rejected while other clients are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, unmodified. Each call starts a JVM, so one test does several things."""
+"""Kafka's command-line tools, unmodified. Each call starts a JVM, so each test covers several cases."""
 
 from __future__ import annotations
 

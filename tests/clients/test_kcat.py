@@ -1,4 +1,4 @@
-"""kcat, which many people try first: list, produce, consume, query, groups."""
+"""kcat: list, produce, consume, query, groups."""
 
 from __future__ import annotations
 

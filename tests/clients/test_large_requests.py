@@ -1,4 +1,4 @@
-"""What honest administrators ask of large clusters: Metadata of 50,000 partitions, CreateTopics of 5,000."""
+"""Large requests of administrators: Metadata of 50,000 partitions, CreateTopics of 5,000."""
 
 from __future__ import annotations
 

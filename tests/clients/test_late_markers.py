@@ -1,4 +1,4 @@
-"""Markers that a network delivers late, after the coordinator has sent them again over another connection."""
+"""Transaction markers delivered late, after the coordinator has resent them over another connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas move between the log dirs of a broker under real clients, as Kafka's own tools ask for it."""
+"""Replicas move between log dirs under real clients, controlled by Kafka's tools."""
 
 from __future__ import annotations
 

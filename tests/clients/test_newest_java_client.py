@@ -1,4 +1,4 @@
-"""Java's newest client, of a version whose broker cannot be had yet, at work on everything that it has."""
+"""The newest Java client, whose broker is not released yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that authenticate with tokens of an identity provider (OAUTHBEARER), against one broker."""
+"""Clients that authenticate with tokens of an identity provider (OAUTHBEARER)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are for those whom the broker gives them to: nobody else on the machine can read its files."""
+"""Files of a broker are not readable by other users of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster whose brokers talk in the clear comes to talk SASL, one broker after the other, and no client notices."""
+"""A cluster changes from PLAINTEXT to SASL broker by broker, without errors for clients."""
 
 from __future__ import annotations
 

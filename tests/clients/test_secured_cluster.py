@@ -1,4 +1,4 @@
-"""Three brokers that talk SASL_SSL to each other and to their clients, over one listener for all."""
+"""Three brokers with SASL_SSL between each other and to clients, on a single listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Kafka Streams program, with the streams protocol (KIP-1071) and with the classic one.
+"""A real Kafka Streams program with the streams protocol (KIP-1071) and the classic one.
 
 It has no cache, so every increment of a count is written out: exactly once means that each word's counts are
 1, 2, 3 and so on to the end, without a gap and without a repetition.

@@ -1,4 +1,4 @@
-"""Real clients over TLS: produce, consume, the wrong authority, host and date, and who a certificate says they are."""
+"""Real clients over TLS: produce, consume, wrong authority, host and date, and principals of certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates that change under a broker that runs: by file, by kafka-configs, and by their age."""
+"""Certificates replaced on a running broker: by file, by kafka-configs, and by age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions with aiokafka, which sends the oldest versions that anybody still sends."""
+"""Transactions with aiokafka, with the oldest protocol versions in use."""
 
 from __future__ import annotations
 

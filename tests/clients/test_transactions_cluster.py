@@ -1,4 +1,4 @@
-"""Transactions over several brokers: the coordinator, the partitions and the group live on different ones, and die."""
+"""Transactions over several brokers: coordinator, partitions and group on different brokers, which are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions with librdkafka: what committed readers see, zombies, and exactly-once processing."""
+"""Transactions with librdkafka: read_committed, zombies, and exactly-once processing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions over kill -9 of the broker and of its clients."""
+"""Transactions across kill -9 of the broker and its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transactional requests, version by version: the exact error that Kafka gives, and the state untouched."""
+"""Transactional requests, version by version: the exact errors of Kafka, and unchanged state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions without a timeout (InitProducerId 6, KIP-939): left open by one process, ended by another."""
+"""Transactions without a timeout (InitProducerId 6, KIP-939): prepared by one process, ended by another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics whose consumers see only what is on the disk (`barnabas.visible=flushed`), with a real client."""
+"""Topics whose consumers read only flushed records (`barnabas.visible=flushed`), with a real client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One ZooKeeper for all tests of this folder; each test gets a root of its own in it."""
+"""One ZooKeeper for all tests of this folder; each test gets a separate chroot."""
 
 import itertools
 from collections.abc import Iterator

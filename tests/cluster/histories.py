@@ -1,4 +1,4 @@
-"""Random but sensible histories of a cluster: entries as a controller would write them."""
+"""Random valid histories of a cluster: entries as written by a controller."""
 
 from hypothesis import strategies as st
 

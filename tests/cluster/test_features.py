@@ -1,4 +1,4 @@
-"""What the controller writes while not all brokers know the newest level of the metadata."""
+"""Entries of the controller while not all brokers support the newest metadata level."""
 
 from __future__ import annotations
 

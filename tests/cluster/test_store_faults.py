@@ -1,4 +1,4 @@
-"""The metadata log on a disk that loses power, runs full and fails: nothing acknowledged is ever lost."""
+"""The metadata log on a disk with power failures, full disk and errors: no acknowledged entry is lost."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Sessions, memberships and stores over the real ZooKeeper of the tests."""
+"""Sessions, memberships and stores on the ZooKeeper of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses that other machines cannot reach."""
+"""Addresses that are unreachable from other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is kept: what counts is how often the kernel must give it pages anew."""
+"""Memory retention of the allocator, measured by page faults."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A child process that answers, dies, hangs or is another program."""
+"""A child process that responds, dies, hangs or is another program."""
 
 from __future__ import annotations
 

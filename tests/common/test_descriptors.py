@@ -1,4 +1,4 @@
-"""Connections never take the last file descriptor."""
+"""Connections never use the last file descriptor."""
 
 from __future__ import annotations
 

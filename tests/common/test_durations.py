@@ -1,4 +1,4 @@
-"""Lengths of time as people write them."""
+"""Parsing of durations."""
 
 import pytest
 

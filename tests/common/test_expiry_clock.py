@@ -1,4 +1,4 @@
-"""The clock by which things expire, while the wall clock jumps."""
+"""The clock for expiry while the wall clock jumps."""
 
 import pytest
 

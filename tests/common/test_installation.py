@@ -1,4 +1,4 @@
-"""The command that installs a missing package depends on how this copy was installed."""
+"""The command that installs a missing package depends on the installation."""
 
 from __future__ import annotations
 

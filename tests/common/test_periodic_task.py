@@ -1,4 +1,4 @@
-"""Work in turns: requests are served between any two of them."""
+"""Periodic tasks in slices: requests are served in between."""
 
 import asyncio
 from collections.abc import Iterator

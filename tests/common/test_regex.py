@@ -1,4 +1,4 @@
-"""What a pattern of a client may cost."""
+"""Cost of client patterns."""
 
 from __future__ import annotations
 

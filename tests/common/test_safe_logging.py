@@ -1,4 +1,4 @@
-"""Lines of the log that clients have a hand in."""
+"""Log lines with text from clients."""
 
 from __future__ import annotations
 

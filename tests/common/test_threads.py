@@ -1,4 +1,4 @@
-"""Blocking work in threads, and how its end reaches the loop."""
+"""Blocking work in threads, and delivery of results to the loop."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Timers in queues expire as those of the loop do."""
+"""Queued timers expire like those of the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own definitions of settings, read from the documentation that its classes print."""
+"""Apache Kafka's setting definitions, parsed from the documentation that its classes print."""
 
 import functools
 import html

@@ -1,4 +1,4 @@
-"""Our declarations next to those of Apache Kafka, so that a difference is a decision and not a slip."""
+"""Setting definitions compared with those of Apache Kafka."""
 
 from barnabas.config.checks import AtLeast, Between, BetweenOr, ListCheck, OneOf
 from barnabas.config.definitions import BROKER, GROUP, TOPIC, UNUSED

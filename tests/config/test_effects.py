@@ -1,4 +1,4 @@
-"""A setting that is declared does something, or says that it does not."""
+"""Every declared setting has an effect or is documented as unused."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings in environment variables: the rules of Kafka's images, and the compose files published with them."""
+"""Settings in environment variables: the rules of Kafka's images, and their published compose files."""
 
 from __future__ import annotations
 

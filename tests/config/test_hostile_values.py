@@ -1,4 +1,4 @@
-"""Values that clients send: none takes long to refuse, whatever the setting, and none ends in an exception of ours."""
+"""Hostile setting values from clients are rejected quickly with typed errors."""
 
 from __future__ import annotations
 

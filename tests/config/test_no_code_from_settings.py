@@ -1,4 +1,4 @@
-"""No setting names code that is run: not of the broker, nor of topics, clients or pipelines.
+"""No setting of brokers, topics, clients or pipelines names code to run.
 
 `tools.check_imports` shows that nothing here imports by name at all; this sets every setting to the name of a module
 that would leave a trace.

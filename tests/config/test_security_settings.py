@@ -1,4 +1,4 @@
-"""No setting of security that Kafka knows is ignored without a reason."""
+"""No security setting of Kafka is ignored without a reason."""
 
 from __future__ import annotations
 

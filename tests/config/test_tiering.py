@@ -1,4 +1,4 @@
-"""Settings of tiered storage. Refusals were compared with Apache Kafka 4.3.1 and its LocalTieredStorage."""
+"""Settings of tiered storage. Rejections were compared with Apache Kafka 4.3.1 and its LocalTieredStorage."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is refused over the wire is tested with the handlers; here is what only decisions see."""
+"""Validation that only controller decisions reach; the handlers' tests cover the rest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`barnabas connect run` as a process of its own, which can be killed with all that it has started."""
+"""`barnabas connect run` as a separate process that can be killed with its children."""
 
 from __future__ import annotations
 

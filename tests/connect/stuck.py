@@ -1,4 +1,4 @@
-"""`barnabas connect run`, with connectors whose JDBC sinks stop for ever after a step: they are killed there.
+"""`barnabas connect run` with JDBC sinks that block after a step, to be killed there.
 
     python -m tests.connect.stuck FOLDER ARGUMENTS...
 

@@ -1,4 +1,4 @@
-"""What tests of connectors share: run one to the end of what there is, and read topics back with a real client."""
+"""Helpers of connector tests: run one to the end of its input, and read topics with a real client."""
 
 import json
 import time

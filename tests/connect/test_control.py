@@ -1,4 +1,4 @@
-"""Connectors at work in one Spark: what one does is no matter of the others."""
+"""Several connectors in one Spark session do not affect each other."""
 
 import json
 import logging

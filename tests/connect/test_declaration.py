@@ -1,4 +1,4 @@
-"""NAME.yml, read without Spark."""
+"""Parsing of NAME.yml, without Spark."""
 
 import logging
 from pathlib import Path

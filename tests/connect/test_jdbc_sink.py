@@ -1,4 +1,4 @@
-"""Rows into tables of real databases: PostgreSQL, and Derby, which understands only what every database does."""
+"""Rows into tables of PostgreSQL and of Derby, which supports only standard SQL."""
 
 from collections.abc import Callable
 from pathlib import Path

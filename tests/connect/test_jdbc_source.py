@@ -1,4 +1,4 @@
-"""Tables of databases into topics and files."""
+"""Database tables into topics and files."""
 
 import json
 from pathlib import Path

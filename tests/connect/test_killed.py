@@ -1,4 +1,4 @@
-"""`barnabas connect run` is killed (kill -9) between every two steps of a merge: no row is lost, none doubled."""
+"""`barnabas connect run` is killed (kill -9) between every two steps of a merge: no row is lost or duplicated."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where a connector is, by its checkpoint, and how it is moved."""
+"""Positions of a connector in its checkpoint, and changing them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Topics of a schema registry, in and out of connectors."""
+"""Topics with schema registry formats as sources and sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connector needs the rights that its page lists: with them it works, without them it is refused."""
+"""A connector needs exactly the documented rights."""
 
 import shlex
 from collections.abc import Iterator

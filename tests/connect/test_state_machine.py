@@ -1,4 +1,4 @@
-"""When a connector starts again, and when it needs a person."""
+"""Restart and failure of connectors."""
 
 import pytest
 

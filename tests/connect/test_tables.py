@@ -1,4 +1,4 @@
-"""Files in, tables of files out; each read back by a reader that others wrote."""
+"""Files as sources, tables of files as sinks, read back by independent readers."""
 
 import json
 from pathlib import Path

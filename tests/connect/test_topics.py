@@ -1,4 +1,4 @@
-"""Topics in, topics out."""
+"""Topics as sources and sinks."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Apache's own Connect runtime beside Barnabas, with a plugin that is not ours."""
+"""Apache Kafka Connect's runtime with a third-party plugin."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""ACLs are matched beforehand, in steps; what is deleted is what filters match when it is decided."""
+"""ACLs are matched in advance in slices; deletions apply to ACLs that match at decision time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leadership that goes back to where it belongs, replicas lost with a disk, and elections that lose records."""
+"""Preferred leader election, replicas lost with a disk, and unclean elections."""
 
 from __future__ import annotations
 

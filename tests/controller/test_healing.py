@@ -1,4 +1,4 @@
-"""What a controller moves by itself: replicas of brokers that stay away, and replicas to brokers that have come."""
+"""Automatic replica moves: from brokers that stay offline, and to new brokers."""
 
 from __future__ import annotations
 

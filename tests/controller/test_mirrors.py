@@ -1,4 +1,4 @@
-"""Mirror topics, as the controller decides about them."""
+"""Controller decisions about mirror topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `controller/partitions.py`: by example, and as invariants over random steps."""
+"""The rules of `controller/partitions.py`: examples, and invariants over random transitions."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Transfers between the processes of a node: fewer processes, more processes, reassignment to a sibling."""
+"""Transfers between the processes of a node: fewer or more processes, reassignment to a sibling."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""When a topic may be tiered, and that what it leaves in the object store is not forgotten."""
+"""Enabling tiered storage, and tracking of its objects after deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many ACLs, credentials and quotas the metadata may hold."""
+"""Limits of ACLs, credentials and quotas in the metadata."""
 
 from __future__ import annotations
 

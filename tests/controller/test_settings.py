@@ -1,4 +1,4 @@
-"""Settings that decide over partitions: what a change of them does at once."""
+"""Immediate effects of changed partition settings."""
 
 from __future__ import annotations
 

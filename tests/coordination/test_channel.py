@@ -1,4 +1,4 @@
-"""The channel between coordinators: who is asked, and how often."""
+"""The channel between coordinators: routing and retries."""
 
 from __future__ import annotations
 

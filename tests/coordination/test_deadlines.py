@@ -1,4 +1,4 @@
-"""Deadlines that are moved often and reached rarely."""
+"""Deadlines that are often postponed and rarely expire."""
 
 import pytest
 from hypothesis import given

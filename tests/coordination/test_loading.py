@@ -1,4 +1,4 @@
-"""What of a log is replayed, and that it is as good as all of it."""
+"""Partial replay of a log equals a full replay."""
 
 from __future__ import annotations
 

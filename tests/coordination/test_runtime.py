@@ -1,4 +1,4 @@
-"""The runtime with the smallest shard there can be: it remembers the last value of each key."""
+"""The runtime with a minimal shard that stores the last value of each key."""
 
 from __future__ import annotations
 

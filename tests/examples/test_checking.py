@@ -1,4 +1,4 @@
-"""The demo finds a figure that is wrong and an alarm that is missing, and says which."""
+"""The demo detects and reports wrong results and missing alarms."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""The console beside the demo."""
+"""The console next to the demo."""
 
 import queue
 import socket

@@ -1,4 +1,4 @@
-"""`make demo` as one process, the way a user starts it."""
+"""`make demo` as one process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The shop's services have their bad times however long the demo is."""
+"""The services of the shop have incidents in demos of any length."""
 
 from barnabas.pipelines.library.operations.generator import INCIDENTS
 from examples.demo.feeding import HOUR, incidents_within

@@ -1,4 +1,4 @@
-"""The Python examples of README.md and docs/python-client.md run as they are shown, each on a new broker."""
+"""The Python examples of README.md and docs/python-client.md run unchanged, each on a new broker."""
 
 from __future__ import annotations
 

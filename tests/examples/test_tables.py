@@ -1,4 +1,4 @@
-"""What is on the screen fits it."""
+"""Tables fit the screen."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The language once more, written to be obviously right: a walk over the tree with all of the record decoded."""
+"""A reference implementation of the filter language: a tree walk over the decoded record."""
 
 from __future__ import annotations
 

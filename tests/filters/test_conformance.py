@@ -1,4 +1,4 @@
-"""CEL's public conformance vectors (npm @bufbuild/cel-spec), as far as the closed subset reaches."""
+"""CEL's public conformance vectors (npm @bufbuild/cel-spec), as far as the subset supports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fuzzing with a stopwatch: hostile frames for a real broker, with time on the loop and memory measured for each.
+"""Fuzzing with cost limits: hostile frames for a real broker, with loop time and memory measured for each.
 
 `python -m tests.fuzz --frames 1000000 --seed 7 --minutes 60 --corpus DIR --listener sasl --stage before`
 

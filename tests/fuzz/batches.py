@@ -1,4 +1,4 @@
-"""What goes into `records` fields: batches as producers build them, and batches that lie about what is inside."""
+"""Content of `records` fields: batches as built by producers, and inconsistent batches."""
 
 from __future__ import annotations
 

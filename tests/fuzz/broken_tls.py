@@ -1,4 +1,4 @@
-"""What is sent to a port of TLS that is no TLS, or was some before it was damaged."""
+"""Invalid input for a TLS port: plaintext, and damaged TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames worth keeping: what found a defect, minimised. Compressed, because many repeat themselves."""
+"""A corpus of frames that found a defect, minimised and compressed."""
 
 from __future__ import annotations
 

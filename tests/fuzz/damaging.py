@@ -1,4 +1,4 @@
-"""Frames that are not valid any more: bits flipped, ends cut off, lengths that lie, halves of two frames."""
+"""Invalid frames: flipped bits, truncation, wrong lengths, halves of two frames."""
 
 from __future__ import annotations
 

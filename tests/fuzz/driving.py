@@ -1,4 +1,4 @@
-"""The fuzzer's side of the broker: starting and killing it, sending frames, reading answers, asking for the cost."""
+"""The fuzzer's control of the broker: starting, killing, sending frames, reading responses and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is extreme, once for the quick generator and for hypothesis: both draw from these tables."""
+"""Tables of extreme values, for the fast generator and for hypothesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has found, and how it is told."""
+"""Findings of a run, and their report."""
 
 from __future__ import annotations
 

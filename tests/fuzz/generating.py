@@ -1,4 +1,4 @@
-"""Messages of any declared API that are valid and extreme: from the declarations, with names that exist.
+"""Valid extreme messages of any declared API, with existing names.
 
 Randomness comes from a `random.Random`. The long run seeds one; hypothesis has one of its own (`st.randoms()`)
 whose draws it shrinks, so that both make their messages here.

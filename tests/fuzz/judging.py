@@ -1,4 +1,4 @@
-"""What is a failure: too long on the loop, too much memory, an answer that says nothing, a log that a client writes."""
+"""Criteria of failure: loop time, memory, uninformative responses, client-supplied text in the log."""
 
 from __future__ import annotations
 

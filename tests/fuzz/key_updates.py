@@ -1,4 +1,4 @@
-"""TLS 1.3 by hand after a handshake: records that no library sends, such as many updates of keys (RFC 8446, 4.6.3).
+"""TLS 1.3 after the handshake, by hand: records that no library sends, such as many key updates (RFC 8446, 4.6.3).
 
 The standard library has no call for them, but it writes secrets into a file for those who want to look into traffic.
 """

@@ -1,4 +1,4 @@
-"""Connections to the broker that is fuzzed, of every kind: TCP or TLS, logged in or not."""
+"""Connections to the fuzzed broker: TCP or TLS, authenticated or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with defects, for the test of the fuzzer itself: a Heartbeat's group id says which one it shall show.
+"""A broker with injected defects, to test the fuzzer: the group id of a Heartbeat selects one.
 
 It also serves everybody, authenticated or not.
 """

@@ -1,4 +1,4 @@
-"""The long run: frames by the thousand, a look at the cost after every few, a closer look at what was too much."""
+"""The long run: thousands of frames, cost checks after every few, and a closer inspection of expensive ones."""
 
 from __future__ import annotations
 

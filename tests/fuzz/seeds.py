@@ -1,4 +1,4 @@
-"""Frames that have stopped the loop or filled the memory of a default node: the rows of issue 12, and their neighbours.
+"""Frames that blocked the loop or exhausted memory in the past, and variants of them.
 
 They are made here instead of kept as files, because some are large. Each run sends them first.
 """

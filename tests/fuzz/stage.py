@@ -1,4 +1,4 @@
-"""What the broker has before it is fuzzed, and has again when frames have deleted it."""
+"""Resources on the broker before fuzzing, recreated when frames have deleted them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker that is fuzzed, in a process of its own: `python -m tests.fuzz.target FOLDER CONTROL_FD [mutant]`.
+"""The fuzzed broker in a separate process: `python -m tests.fuzz.target FOLDER CONTROL_FD [mutant]`.
 
 A hung broker can be killed, and its memory is its own. The loop's callbacks are timed with the CPU clock of their
 thread, so that a busy machine looks no different from an idle one. Through the control socket, served by the same loop,

@@ -1,4 +1,4 @@
-"""What somebody sends who has not authenticated: questions of every API, logins that are wrong, or no login at all.
+"""Input of unauthenticated clients: requests of every API, wrong logins, or none.
 
 Every conversation ends with a question that only a client who has logged in may ask. The broker may answer what comes
 before that, and must close the connection in the end.

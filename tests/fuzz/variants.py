@@ -1,4 +1,4 @@
-"""To which listener frames are sent, and whether the client has authenticated before.
+"""Variants of a run: the listener, and before or after authentication.
 
 plaintext           nobody authenticates
 tls       before    bytes that are no TLS, damaged handshakes and damaged records

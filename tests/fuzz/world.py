@@ -1,4 +1,4 @@
-"""What exists on the broker: names that were created for the run, and what its answers have told."""
+"""Known resources on the broker: names created for the run, and values from responses."""
 
 from __future__ import annotations
 

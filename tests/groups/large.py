@@ -1,4 +1,4 @@
-"""Groups as large as their bounds allow, and how long each turn of the loop is that they cause.
+"""Groups of maximum size, and the duration of each event loop iteration they cause.
 
     python -m tests.groups.large [name ...]
 

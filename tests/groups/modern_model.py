@@ -1,4 +1,4 @@
-"""What the models of consumer and of streams groups share: clients that come and go, and a world full of trouble.
+"""Shared parts of the models of consumer and streams groups.
 
 Whatever happens: epochs never go back, and what is in memory is what a replay of the log gives. Subclasses add what
 their clients do, and what must hold of it.

@@ -1,4 +1,4 @@
-"""A group coordinator on a log in memory, with a clock that tests move, and clients that remember what they heard."""
+"""A group coordinator on a log in memory, with a manual clock, and clients that remember responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets of large groups: computed in turns, written in parts, and nobody waits for them."""
+"""Targets of large groups: computed in slices, written in parts, without blocking other requests."""
 
 from __future__ import annotations
 

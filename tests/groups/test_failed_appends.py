@@ -1,4 +1,4 @@
-"""An operation whose records cannot be appended leaves the group as it was, and every member with a session timeout."""
+"""A failed append leaves the group unchanged, and every member with a session timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets: kept, expired, deleted, and pending in transactions."""
+"""Committed offsets: retention, expiry, deletion, and pending transactional commits."""
 
 from __future__ import annotations
 

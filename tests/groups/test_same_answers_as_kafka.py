@@ -1,4 +1,4 @@
-"""The same talks with Apache Kafka and with Barnabas about groups and offsets: the answers must be the same.
+"""The same group and offset requests to Apache Kafka and Barnabas must get the same responses.
 
 Member ids are compared by their order of appearance. What differs on purpose is not asked here: FindCoordinator
 waits for its topic, where Kafka wants to be asked again.

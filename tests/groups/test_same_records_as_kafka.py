@@ -1,4 +1,4 @@
-"""What the same requests leave in `__consumer_offsets`: Apache Kafka's records and ours, byte by byte.
+"""Records that the same requests leave in `__consumer_offsets`, compared with Apache Kafka byte by byte.
 
 Compared is the last record of each key, as compaction would leave it: Kafka writes an empty generation when a group
 is first heard of, we write it down when there is something to tell.

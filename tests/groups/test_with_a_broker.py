@@ -1,4 +1,4 @@
-"""Groups in a whole broker: what reaches them from the metadata, and what outlives a restart."""
+"""Groups in a complete broker: metadata changes and restarts."""
 
 from __future__ import annotations
 

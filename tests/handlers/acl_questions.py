@@ -1,4 +1,4 @@
-"""Requests of every API that clients send, on resources of which a client may use some: for random ACLs.
+"""Requests of every client API on partly authorized resources, for random ACLs.
 
 None of them changes what another one is about: what would is only asked for where it cannot succeed.
 """

@@ -1,4 +1,4 @@
-"""A broker without sockets and logs: its metadata, its settings, and a client that stands before it."""
+"""A broker without sockets and logs: metadata, settings, and a client."""
 
 import asyncio
 from collections.abc import Mapping

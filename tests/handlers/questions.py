@@ -1,4 +1,4 @@
-"""A request of every API, which would change or show something if it were served to a client without rights."""
+"""A request of every API that would change or reveal something if served without authorization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every API that is served is guarded: a table of questions to a broker whose authorizer denies.
+"""Every served API is authorized: one request each to a broker whose authorizer denies it.
 
 A key without a question fails the test.
 """

@@ -1,4 +1,4 @@
-"""The first pattern of a client is compiled with a library that the event loop does not wait for."""
+"""The regular expression library is loaded without blocking the event loop."""
 
 from __future__ import annotations
 

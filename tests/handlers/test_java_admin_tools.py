@@ -1,4 +1,4 @@
-"""Kafka's own tools of the cluster's administration, against a whole broker."""
+"""Kafka's cluster administration tools, against a complete broker."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""kafka-configs.sh, unmodified, for the resources that only it knows how to change."""
+"""kafka-configs.sh, unmodified, for resources that only it can change."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Fetches of very many partitions, which are read in turns; here a few are many."""
+"""Fetches of very many partitions, read in slices; here a few count as many."""
 
 from __future__ import annotations
 

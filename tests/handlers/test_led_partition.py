@@ -1,4 +1,4 @@
-"""Who asks for a partition that is not led here is told what Kafka tells (ReplicaManager.getPartitionOrError)."""
+"""Errors for partitions without a local leader, as in Kafka (ReplicaManager.getPartitionOrError)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets of a leader that does not know yet how far is committed (KIP-207)."""
+"""ListOffsets of a new leader whose high watermark is not known yet (KIP-207)."""
 
 from __future__ import annotations
 

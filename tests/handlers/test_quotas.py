@@ -1,4 +1,4 @@
-"""Quotas of the cluster's metadata: routes count while there are some, and every API can tell its client to wait."""
+"""Quotas of the cluster's metadata: charged routes, and throttle times in every API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same requests to Apache Kafka and to Barnabas: the answers must be the same.
+"""The same requests to Apache Kafka and Barnabas must get the same responses.
 
 What cannot be the same is left out before comparing: ids, ports, the order in lists that have none, and the
 configs of created topics (which have tests of their own). What differs on purpose is not asked here: a topic

@@ -1,4 +1,4 @@
-"""Records in and out of Apache Kafka and of Barnabas: the same requests must get the same answers.
+"""The same produce and read requests to Apache Kafka and Barnabas must get the same responses.
 
 What cannot be the same is left out before comparing: ids, ports, the text of errors, the time of an append.
 """

@@ -1,4 +1,4 @@
-"""The same requests with random ACLs to Apache Kafka and to Barnabas: the answers must be the same.
+"""The same requests with random ACLs to Apache Kafka and Barnabas must get the same responses.
 
 What cannot be the same is left out before comparing: ids of producers and members, ports, folders, texts that only one
 of them has. The order of elements is not compared.

@@ -1,4 +1,4 @@
-"""Requests in and out of order around a login, to Apache Kafka and to Barnabas: the same answers, the same endings.
+"""The same login sequences, valid and invalid, to Apache Kafka and Barnabas: the same responses and disconnects.
 
 One difference is meant: what is neither ApiVersions nor about SASL closes the connection during an exchange. Kafka
 decodes it and answers ILLEGAL_SASL_STATE before it closes.

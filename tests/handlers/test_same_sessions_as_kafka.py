@@ -1,4 +1,4 @@
-"""A conversation in fetch sessions (KIP-227) with Apache Kafka and with Barnabas: both say the same."""
+"""A conversation in fetch sessions (KIP-227) with Apache Kafka and Barnabas: the same responses."""
 
 import asyncio
 from pathlib import Path

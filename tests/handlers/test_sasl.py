@@ -1,4 +1,4 @@
-"""What a client says before, while and after it authenticates, byte by byte."""
+"""Requests before, during and after authentication, byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request of many share partitions leaves room for others between them."""
+"""A request with many share partitions does not block other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker whose partitions have remote segments in a store in memory, put there by hand."""
+"""A broker whose partitions have remote segments in a store in memory."""
 
 import asyncio
 from itertools import pairwise

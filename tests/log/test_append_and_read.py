@@ -1,4 +1,4 @@
-"""What goes into a log comes out again, from the offset that was asked for and no further than allowed."""
+"""Appended batches are read from the requested offset up to the allowed end."""
 
 from pathlib import Path
 

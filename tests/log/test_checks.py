@@ -1,4 +1,4 @@
-"""What a leader refuses, with the codes that Apache Kafka 4.3.1 answers."""
+"""Batches that a leader rejects, with the error codes of Apache Kafka 4.3.1."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A clean stop: what it writes, and for which logs it need not write anything."""
+"""Clean shutdown: written files, and logs that need no write."""
 
 from collections import Counter
 from collections.abc import Callable

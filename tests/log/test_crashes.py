@@ -1,4 +1,4 @@
-"""Power is lost at every single step of every operation; the next start finds a sound log."""
+"""A power failure at every step of every operation; the next start finds a valid log."""
 
 import random
 from collections.abc import Callable

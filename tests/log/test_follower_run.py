@@ -1,4 +1,4 @@
-"""A follower writes the batches of an answer together: files, indexes and state are as if it had written each alone."""
+"""A follower writes the batches of a response together, with the same result as single writes."""
 
 import errno
 import random

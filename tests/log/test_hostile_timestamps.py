@@ -1,4 +1,4 @@
-"""Batches with timestamps that no clock shows: from a client, an older version, or a folder of Kafka's."""
+"""Batches with implausible timestamps: from a client, an older version, or a folder of Kafka."""
 
 from collections.abc import Callable
 from pathlib import Path

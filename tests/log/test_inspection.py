@@ -1,4 +1,4 @@
-"""Batches that must be looked into: on the loop when they are short, elsewhere when they are long."""
+"""Inspection of batches: small ones on the loop, large ones in a thread."""
 
 from dataclasses import replace
 from pathlib import Path

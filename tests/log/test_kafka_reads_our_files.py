@@ -1,4 +1,4 @@
-"""Apache Kafka's own kafka-dump-log reads what we wrote and has nothing to complain about."""
+"""Apache Kafka's kafka-dump-log accepts our segments."""
 
 from pathlib import Path
 

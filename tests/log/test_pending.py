@@ -1,4 +1,4 @@
-"""Appends that wait for a slow disk: what is seen of them before they are written, and when they fail."""
+"""Pending appends on a slow disk: visibility before they are written, and failures."""
 
 import errno
 import random

@@ -1,4 +1,4 @@
-"""All partitions of a broker share a bound on the producers that they remember."""
+"""All partitions of a broker share a limit of remembered producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotence: what a partition answers to batches that come again, too late, too early or from the past."""
+"""Idempotence: responses to duplicate, late, early and outdated batches."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Replacing the files of a log in a thread: nothing else touches them, and a crash leaves a log that opens."""
+"""Replacement of a log's files in a thread: exclusive access, and a valid log after a crash."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""When a segment is full, and when old ones may go."""
+"""Rolling of full segments, and retention of old ones."""
 
 from dataclasses import replace
 from pathlib import Path

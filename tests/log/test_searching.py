@@ -1,4 +1,4 @@
-"""Records by time, offsets by leader epoch, and many more segments than open files."""
+"""Records by timestamp, offsets by leader epoch, and more segments than open files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The log against a simple model: whatever is done in whatever order, both say the same."""
+"""The log against a simple model under random operations."""
 
 import random
 

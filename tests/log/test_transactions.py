@@ -1,4 +1,4 @@
-"""Transactions as far as a partition is concerned: what is stable, what was aborted, who may end what."""
+"""Transactions in a partition: stable offsets, aborted ranges, markers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The short way of a batch into a log, beside the long one: what the short way takes, the long one takes alike."""
+"""The fast path of an append compared with the slow path."""
 
 from pathlib import Path
 from random import Random

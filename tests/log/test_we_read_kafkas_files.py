@@ -1,4 +1,4 @@
-"""A folder that Apache Kafka wrote is opened as it is: records, producers, transactions, epochs."""
+"""A folder written by Apache Kafka is opened unchanged: records, producers, transactions, epochs."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Metrics for an OpenTelemetry collector, read by the decoder of what Kafka's clients send."""
+"""OTLP metrics, decoded by the decoder of pushed client metrics."""
 
 from __future__ import annotations
 

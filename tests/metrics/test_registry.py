@@ -1,4 +1,4 @@
-"""Counting, and reading what was counted."""
+"""Counters and their samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted by topic."""
+"""Metrics by topic."""
 
 from __future__ import annotations
 

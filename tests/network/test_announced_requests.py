@@ -1,4 +1,4 @@
-"""A default node while others announce requests that never come: nobody else waits."""
+"""Clients that announce requests and never send them do not delay others on a default node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that is slow to read, or asks for more than there is memory, slows itself down and nobody else."""
+"""A client that reads slowly, or requests more than the memory limit, delays only itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Framing, order, and what happens to connections that misbehave."""
+"""Framing, order, and misbehaving connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of a broker behaves as asyncio's own: each test runs on both."""
+"""The broker's event loop behaves like asyncio's: each test runs on both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At every start: what it means that anybody can reach a listener that asks nobody who he is."""
+"""Startup warnings about unauthenticated listeners."""
 
 from __future__ import annotations
 

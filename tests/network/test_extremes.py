@@ -1,4 +1,4 @@
-"""Every array of every request, as full as it may be: no step of the loop is long.
+"""Every array of every request at its maximum size: no long event loop step.
 
 Filled with the smallest elements, and with elements that all name one thing that exists. What the handler table gains
 is tested here without anybody's doing.

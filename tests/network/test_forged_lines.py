@@ -1,4 +1,4 @@
-"""What clients send cannot forge lines of the broker's log, nor fill it."""
+"""Clients can neither forge nor flood lines of the broker's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in, requests out: frame arithmetic without a socket."""
+"""Frame decoding without a socket."""
 
 from __future__ import annotations
 

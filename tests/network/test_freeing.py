@@ -1,4 +1,4 @@
-"""A closed connection is freed at once, without the cyclic collector: that never looks at what `gc.freeze` has seen."""
+"""A closed connection is freed immediately, without the cyclic collector, which ignores frozen objects."""
 
 from __future__ import annotations
 

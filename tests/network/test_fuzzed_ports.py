@@ -1,4 +1,4 @@
-"""Every port that does not speak Kafka's protocol takes extreme requests (tests/fuzz/ports; `make fuzz-ports`)."""
+"""Extreme requests to every port with another protocol (tests/fuzz/ports; `make fuzz-ports`)."""
 
 from __future__ import annotations
 

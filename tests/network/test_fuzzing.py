@@ -1,4 +1,4 @@
-"""Extreme and damaged frames of every API: each costs what it weighs (tests/fuzz; `make fuzz` sends a million)."""
+"""Extreme and damaged frames of every API within cost limits (tests/fuzz; `make fuzz` sends a million)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many TLS handshakes at once: others are served between them, and those that do not end make room."""
+"""Many concurrent TLS handshakes: others are served in between, and abandoned ones are evicted."""
 
 from __future__ import annotations
 

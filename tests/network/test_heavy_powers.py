@@ -1,4 +1,4 @@
-"""What only brokers send, in requests of many elements: refused before it is decoded."""
+"""Broker-only requests with many elements are rejected before they are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole broker under requests that no honest client sends.
+"""A complete broker under requests that no honest client sends.
 
 Random messages of every API in every version it serves, most of them about a topic that exists, then damaged. For
 each the broker answers or closes the connection; it never fails with an exception that nobody expected, never

@@ -1,4 +1,4 @@
-"""How many connections there may be, and how long each may take."""
+"""Limits of connections and their duration."""
 
 from __future__ import annotations
 

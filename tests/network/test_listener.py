@@ -1,4 +1,4 @@
-"""Listening, and the address that clients are told."""
+"""Listeners, and the advertised address."""
 
 from __future__ import annotations
 

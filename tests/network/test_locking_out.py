@@ -1,4 +1,4 @@
-"""Clients cannot lock the brokers of a cluster out of each other."""
+"""Clients cannot block connections between brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop's own health."""
+"""Metrics of the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that requests may take together."""
+"""The memory pool of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses that carry slices of files."""
+"""Responses with slices of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One anonymous client asks for as much as it can; the others notice nothing, and memory stays bounded."""
+"""One anonymous client with maximum load: others are not affected, and memory stays bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records leave a plaintext connection by the kernel's sendfile: the broker does not copy them."""
+"""Records are sent on plaintext connections with sendfile, without a copy in the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are no TLS, damaged handshakes and damaged records: the connection ends, and nothing else does."""
+"""Non-TLS bytes, damaged handshakes and damaged records close only their connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS clients of a server: requests and answers of any length, handshakes that end or do not, who they are."""
+"""TLS clients: requests and responses of any length, completed and abandoned handshakes, principals."""
 
 from __future__ import annotations
 

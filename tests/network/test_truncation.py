@@ -1,4 +1,4 @@
-"""A slow consumer while the log that it reads is cut and grows again with other records (an unclean election)."""
+"""A slow consumer while its log is truncated and rewritten (an unclean election)."""
 
 from __future__ import annotations
 

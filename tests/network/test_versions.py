@@ -1,4 +1,4 @@
-"""ApiVersions, which every client asks first."""
+"""ApiVersions, the first request of every client."""
 
 from __future__ import annotations
 

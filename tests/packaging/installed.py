@@ -1,4 +1,4 @@
-"""Copies of Barnabas as users install them: environments of their own, and brokers started from them."""
+"""Installed copies of Barnabas in separate environments, and brokers started from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Debian package: accepted by lintian, installed into a new system, whose systemd starts the broker."""
+"""The Debian package: accepted by lintian, installed into a new system, started by systemd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data folders of earlier versions: opened, continued, opened again by the old version (docs/public-api.md)."""
+"""Data folders of earlier versions: opened, continued, and reopened by the old version (docs/public-api.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs on the JVM that others wrote, with jars that `tools/install-peers` has fetched."""
+"""Third-party JVM programs, with jars fetched by `tools/install-peers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that others wrote, each as a program that takes a task on its input and writes records to its output.
+"""Third-party clients, each as a program that reads a task from its input and prints records.
 
 `make peers` builds them into `.cache/peers`; programs/go/task/task.go says what a task is.
 """

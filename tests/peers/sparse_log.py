@@ -1,4 +1,4 @@
-"""A log of any size that takes hardly any room: batches whose values are holes in sparse files.
+"""A log of any size with little disk usage: batches whose values are holes in sparse files.
 
 Each gigabyte is one segment of 32 pairs: a batch with one small record, then one batch of 32 MiB whose value was never
 written. Both indexes have an entry for every batch, as after index.interval.bytes.

@@ -1,4 +1,4 @@
-"""franz-go, sarama, kafka-go, kafkajs and rskafka against a broker, and what each reads of the others: `make peers`."""
+"""franz-go, sarama, kafka-go, kafkajs and rskafka against a broker, reading each other's records: `make peers`."""
 
 from __future__ import annotations
 

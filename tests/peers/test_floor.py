@@ -1,4 +1,4 @@
-"""A floor for rates and latencies, beside what the machine does at that moment without a broker: `make endurance`."""
+"""Minimum rates and latencies, relative to the machine's speed without a broker: `make endurance`."""
 
 from __future__ import annotations
 

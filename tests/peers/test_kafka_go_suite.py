@@ -1,4 +1,4 @@
-"""kafka-go's own tests of SASL and SCRAM credentials, in a network namespace: their addresses are fixed."""
+"""kafka-go's SASL and SCRAM test suites, in a network namespace: their addresses are fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""3,000 connections of kafka-go at work for five minutes: `make endurance`.
+"""3,000 connections of kafka-go for five minutes: `make endurance`.
 
 PEER_CONNECTIONS, PEER_SECONDS and PEER_PAUSE change that.
 """

@@ -1,4 +1,4 @@
-"""Look-ups in a log of 1 TB beside those in a log of 1 GB, both on one broker: `make endurance`."""
+"""Lookups in a log of 1 TB compared with a log of 1 GB on the same broker: `make endurance`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hot path must not become more expensive unnoticed: see benchmarks/gate.py."""
+"""Cost limits of the hot path: see benchmarks/gate.py."""
 
 import sys
 from pathlib import Path

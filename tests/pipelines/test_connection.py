@@ -1,4 +1,4 @@
-"""How a pipeline's configuration says where the brokers are, and who it is to them."""
+"""Broker and login settings in a pipeline's configuration."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every option of the data source is on its page, with its default and meaning."""
+"""Every option of the data source is documented with its default and meaning."""
 
 from barnabas.spark.client_settings import UNDERSTOOD
 from barnabas.spark.options import OPTIONS

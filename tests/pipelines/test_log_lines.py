@@ -1,4 +1,4 @@
-"""Lines and entries without Spark, with the tables of the template as it is copied."""
+"""Log lines and entries without Spark, with the tables of the template."""
 
 import ast
 import pickle

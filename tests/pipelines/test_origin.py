@@ -1,4 +1,4 @@
-"""What belongs to the record beside typed fields of its value: the bytes that a client sent, in every format."""
+"""Record columns next to typed value fields: the original bytes, in every format."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `barnabas pipeline pack` writes and refuses. Executors with such an archive: tests/spark/test_standalone.py."""
+"""Output and errors of `barnabas pipeline pack`. Executors with the archive: tests/spark/test_standalone.py."""
 
 import os
 import subprocess

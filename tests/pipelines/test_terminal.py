@@ -1,4 +1,4 @@
-"""Tables change in place only where somebody looks and the terminal can do it."""
+"""Tables are updated in place only on capable terminals."""
 
 import io
 

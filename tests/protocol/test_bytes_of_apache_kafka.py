@@ -1,4 +1,4 @@
-"""What we encode, Apache Kafka encodes to the same bytes: every message, every version, random values."""
+"""Encodings equal Apache Kafka's byte for byte: every message, every version, random values."""
 
 import base64
 import json

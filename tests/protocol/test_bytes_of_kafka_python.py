@@ -1,4 +1,4 @@
-"""kafka-python, which wrote its codec independently, reads our bytes and writes the same ones."""
+"""kafka-python's independent codec reads our bytes and writes the same ones."""
 
 import importlib
 import pkgutil

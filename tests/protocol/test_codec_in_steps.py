@@ -1,4 +1,4 @@
-"""The codecs for messages of many elements: generators that do what the plain functions do, a little at a time."""
+"""Stepwise codecs for large messages equal the plain functions."""
 
 import random
 from collections.abc import Generator

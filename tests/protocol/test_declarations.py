@@ -1,4 +1,4 @@
-"""Every declaration says what Kafka's own description of the message says."""
+"""Every declaration equals Kafka's definition of the message."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive: a message or a ProtocolError, in bounded memory, and nothing else."""
+"""Arbitrary bytes decode to a message or a ProtocolError, in bounded memory."""
 
 import random
 import struct

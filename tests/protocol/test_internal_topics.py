@@ -1,4 +1,4 @@
-"""Which partition coordinates a key; the expected values are those of `"...".hashCode()` in Java."""
+"""Coordinator partition of a key; the expected values are those of `"...".hashCode()` in Java."""
 
 import time
 

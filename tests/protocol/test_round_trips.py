@@ -1,4 +1,4 @@
-"""What is encoded is decoded again, for every message, every version and any values."""
+"""Encoded messages are decoded again, for every message, every version and any values."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The codecs against the reference libraries, and against people who send bombs."""
+"""The codecs against the reference libraries and decompression bombs."""
 
 import gzip
 import io

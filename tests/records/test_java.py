@@ -1,4 +1,4 @@
-"""Batches between us and Kafka's Java: kafka-dump-log, and Kafka's own record classes (java/RecordFile.java)."""
+"""Batches exchanged with Kafka's Java code: kafka-dump-log and Kafka's record classes (java/RecordFile.java)."""
 
 import re
 import shutil

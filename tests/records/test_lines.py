@@ -1,4 +1,4 @@
-"""Batches of lines are batches that any reader takes apart."""
+"""Batches of lines are valid for all readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walks through records agree with each other, and with reading every record as an object."""
+"""The record walkers agree with each other and with reading every record."""
 
 import importlib.util
 import random

@@ -1,4 +1,4 @@
-"""Three brokers and a real client: what is acknowledged stays, whoever dies."""
+"""Three brokers and a real client: acknowledged records survive the loss of any broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only brokers may ask of each other: a node alone refuses it, a cluster serves it where its brokers listen."""
+"""Broker-only requests: a single node rejects them, a cluster serves them on broker listeners."""
 
 from __future__ import annotations
 

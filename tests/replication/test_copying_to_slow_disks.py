@@ -1,4 +1,4 @@
-"""A replica that moves to a log dir whose disk is slow, and has no room for some of it."""
+"""A replica moves to a log dir whose disk is slow and partly full."""
 
 from __future__ import annotations
 

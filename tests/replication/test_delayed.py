@@ -1,4 +1,4 @@
-"""A delayed operation is completed once: when it can be, or at its deadline."""
+"""A delayed operation is completed once: when possible, or at its deadline."""
 
 from __future__ import annotations
 

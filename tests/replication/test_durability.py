@@ -1,4 +1,4 @@
-"""A record is safe when it is committed and, where one machine holds all of its replicas, on the disk."""
+"""Durability of a record: committed and, if one machine has all its replicas, flushed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk of one broker fails: others lead what lay there, and the broker goes on with the rest."""
+"""A disk of one broker fails: others lead its partitions, and the broker serves the rest."""
 
 from __future__ import annotations
 

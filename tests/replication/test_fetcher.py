@@ -1,4 +1,4 @@
-"""A follower that comes too early, or finds nobody, comes again soon; its backoff is for those who stay away."""
+"""A follower retries soon after early fetches; its backoff applies to unreachable leaders."""
 
 from __future__ import annotations
 

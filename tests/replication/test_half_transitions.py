@@ -1,4 +1,4 @@
-"""A change of the leader that fails half way: it is over when it has been completed, and tried again until then.
+"""A leader transition that fails half way is retried until it is complete.
 
 In Kafka the epoch was noted first (KAFKA-9307): the second try was taken for old news, and half of the change stayed.
 """

@@ -1,4 +1,4 @@
-"""Brokers that stay away and brokers that come, with real clients: replicas move without anybody's command."""
+"""Automatic replica moves for lost and new brokers, with real clients."""
 
 from __future__ import annotations
 

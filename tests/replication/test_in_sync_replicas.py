@@ -1,4 +1,4 @@
-"""The rules that lose data when they are bent: who is in sync, what is committed, who is asked to go."""
+"""The rules of the ISR: membership, commitment, removal."""
 
 from __future__ import annotations
 

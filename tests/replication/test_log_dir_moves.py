@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs on the wire: called off, sent elsewhere, interrupted; and what a broker does meanwhile."""
+"""AlterReplicaLogDirs: cancelled, redirected and interrupted moves."""
 
 from __future__ import annotations
 

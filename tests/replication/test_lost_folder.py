@@ -1,4 +1,4 @@
-"""One partition's folder is lost while its broker is stopped: nobody leads, or follows, an empty log in its place."""
+"""A partition's folder is lost while its broker is stopped: no replica leads or follows with an empty log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All partitions of a broker, kept in step with the image."""
+"""All partitions of a broker follow the metadata image."""
 
 from __future__ import annotations
 

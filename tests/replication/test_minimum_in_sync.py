@@ -1,4 +1,4 @@
-"""min.insync.replicas of a cluster: one value for leaders and controller, and what a change of it does."""
+"""min.insync.replicas of a cluster: one value for leaders and controller, and changes of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors in a real cluster: brokers die while batches come and while a promotion is under way."""
+"""Mirrors in a real cluster: brokers die during appends and during a promotion."""
 
 from __future__ import annotations
 

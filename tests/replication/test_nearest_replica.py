@@ -1,4 +1,4 @@
-"""Consumers read from the replica in their rack when brokers are told so (KIP-392), and only then."""
+"""Consumers read from a replica in their rack if configured (KIP-392), and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader of a tiered topic that was elected uncleanly serves nobody before it knows what is in the object store."""
+"""An uncleanly elected leader of a tiered topic serves only after reading the manifest."""
 
 from __future__ import annotations
 

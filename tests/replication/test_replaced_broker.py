@@ -1,4 +1,4 @@
-"""A machine is lost with its disks, and an empty one takes its place."""
+"""A lost machine is replaced by an empty one."""
 
 from __future__ import annotations
 

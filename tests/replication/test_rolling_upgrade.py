@@ -1,4 +1,4 @@
-"""Brokers of commit 9b546e8, which does not know Envelope, are upgraded one by one under load, and downgraded again."""
+"""Brokers of commit 9b546e8, which does not support Envelope, are upgraded and downgraded one by one under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fetches wait for remote segments."""
+"""Fetches that wait for remote segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of tiered topics: a new one begins at the tiered end, another leader goes on copying where it was."""
+"""Replicas of tiered topics: a new one starts at the tiered end; a new leader continues copying."""
 
 from __future__ import annotations
 

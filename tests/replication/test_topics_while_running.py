@@ -1,4 +1,4 @@
-"""Topics grow, go and come again on a running cluster, some of whose brokers are away meanwhile."""
+"""Topics are grown, deleted and recreated on a running cluster with stopped brokers."""
 
 from __future__ import annotations
 

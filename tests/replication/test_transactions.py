@@ -1,4 +1,4 @@
-"""Transactions over several brokers: coordinators and leaders die, and what is committed is there once."""
+"""Transactions over several brokers: coordinators and leaders die, and committed records exist once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster is upgraded broker by broker to a version that knows one level of the metadata more."""
+"""A cluster is upgraded broker by broker to a version with a newer metadata level."""
 
 from __future__ import annotations
 

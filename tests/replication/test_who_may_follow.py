@@ -1,4 +1,5 @@
-"""Only an assigned replica, in its present life, may fetch as a follower: others could move the high watermark."""
+"""Only an assigned replica with its current broker epoch may fetch as a follower: others could move the high
+watermark."""
 
 from __future__ import annotations
 

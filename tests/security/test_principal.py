@@ -1,4 +1,4 @@
-"""A principal as brokers tell it to each other."""
+"""The serialized form of a principal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that crashes, dawdles, rejects and gives back, by the number of the job: a process of its own.
+"""A worker process that crashes, delays, rejects or releases, by the number of the job.
 
 It says `done N` when the broker has taken its acceptance, `unsure N` when the broker refused some answer of the same
 partition, or when its lock had run out: then only the broker knows. (Late answers for jobs that others have

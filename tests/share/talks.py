@@ -1,4 +1,4 @@
-"""Talks about share groups, for comparing brokers: what `tests.support.groups.conversations` does for other groups."""
+"""Recorded conversations about share groups, for comparison between brokers."""
 
 from __future__ import annotations
 

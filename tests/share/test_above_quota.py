@@ -1,4 +1,4 @@
-"""A share consumer above its quota: an empty answer, and records that nobody has had."""
+"""A throttled share consumer gets an empty response, and acquires no records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Share groups over several brokers: partitions, share state and group live on different ones, and die."""
+"""Share groups over several brokers: partitions, share state and group on different ones, which are killed."""
 
 from __future__ import annotations
 

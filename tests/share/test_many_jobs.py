@@ -1,4 +1,4 @@
-"""A task queue with workers that crash, dawdle, reject, give back and renew: no job is lost, none is done twice."""
+"""A task queue with workers that crash, delay, reject, release and renew: no job is lost or done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One topic as broadcast, unicast and work sharing at once, with confluent-kafka."""
+"""One topic for broadcast, unicast and work sharing simultaneously, with confluent-kafka."""
 
 from __future__ import annotations
 

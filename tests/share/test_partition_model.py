@@ -1,4 +1,4 @@
-"""Any order of fetches, acknowledgements, lost locks, failed writes and crashes, against a model of single records.
+"""Random fetches, acknowledgements, lost locks, failed writes and crashes, against a model of single records.
 
 The model knows nothing of runs: it has a state, a holder and a delivery count for each offset.
 """

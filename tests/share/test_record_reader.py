@@ -1,4 +1,4 @@
-"""Looking into records for dead letters and delays: whatever a stranger has written, in bounded memory."""
+"""Reading records for dead letters and delays: any content, bounded memory."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The same talks with Apache Kafka and with Barnabas about share groups: the answers must be the same."""
+"""The same share group requests to Apache Kafka and Barnabas must get the same responses."""
 
 from __future__ import annotations
 

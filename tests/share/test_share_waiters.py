@@ -1,4 +1,4 @@
-"""Who is asked when records come for those who wait in a share partition."""
+"""Selection of waiters for new records of a share partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The share coordinator's state: the newest word on every offset, and the same after a replay."""
+"""The share coordinator's state: the newest state of every offset, also after a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker of a share group as a process of its own, for tests that kill it: `got` and `done` for each record."""
+"""A share group worker as a separate process that can be killed: prints `got` and `done` for each record."""
 
 from __future__ import annotations
 

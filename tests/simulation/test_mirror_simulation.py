@@ -1,4 +1,4 @@
-"""Scenarios with a mirror, whose source is elected uncleanly, and so is it: what it has, the source once had."""
+"""Scenarios with a mirror and unclean elections on both sides: the mirror is a prefix of its source."""
 
 from __future__ import annotations
 

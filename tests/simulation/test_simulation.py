@@ -1,4 +1,4 @@
-"""Scenarios of a simulated cluster: none may lose a record, and a bug put in on purpose must not go unnoticed."""
+"""Scenarios of a simulated cluster lose no record, and injected bugs are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios with tiered topics and an object store that fails: nothing is lost, doubled, overlapping or left behind."""
+"""Scenarios with tiered topics and a failing object store: no loss, duplicates, overlaps or leftovers."""
 
 from __future__ import annotations
 

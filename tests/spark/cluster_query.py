@@ -1,4 +1,4 @@
-"""Queries on a cluster that copy a topic exactly once, to a topic and to tables, run by a test as one process.
+"""A query on a cluster that copies a topic exactly once to a topic or lake table, as a separate process.
 
     python -m tests.spark.cluster_query JSON
 
@@ -44,7 +44,7 @@ def main(given: dict[str, Any]) -> None:
         "spark.jars": ",".join(map(str, [*iceberg_jars(), *connect_jars()])),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.sql.shuffle.partitions": "2",
-        **values["settings"],
+        **given["settings"],
     }
     spark = session_builder("cluster query", master=given["master"], settings=settings).getOrCreate()
     for name in TARGETS:

@@ -1,4 +1,4 @@
-"""A Spark of its own that copies a topic to Parquet in small batches, until somebody ends it.
+"""A separate Spark that copies a topic to Parquet in small batches until it is stopped.
 
 python -m tests.spark.endless_stream BOOTSTRAP TOPIC FOLDER
 """

@@ -1,4 +1,4 @@
-"""A broker that is gone for half a minute while a stream runs: the query waits, and goes on by itself."""
+"""A broker that is down for half a minute during a stream: the query waits and continues automatically."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Executors and workers that die, hang and return, or are slow: topics and tables have each record once.
+"""Executors that die, hang, return or are slow: sink and tables have each record once (`make spark-clusters`).
 
 Run by `make spark-clusters`.
 """
@@ -149,7 +149,7 @@ class Program:
             "source": self.source,
             "target": self.target,
         }
-        command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(values)]
+        command = [sys.executable, "-m", "tests.spark.cluster_query", json.dumps(given)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         environment["PYTHONPATH"] = str(PROJECT_ROOT)
         environment.pop("SPARK_HOME", None)

@@ -1,4 +1,4 @@
-"""Our data source beside Spark's own Kafka connector: the same rows, from Barnabas and from Apache Kafka."""
+"""Our data source and Spark's Kafka connector: the same rows, from Barnabas and Apache Kafka."""
 
 import json
 from collections.abc import Iterator

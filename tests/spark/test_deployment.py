@@ -1,4 +1,4 @@
-"""Which master, Python and Spark home a session gets, and what is refused before Spark starts."""
+"""Master, Python and Spark home of a session, and errors before Spark starts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes is used where it is there, and only for the Java and the Spark that it is of."""
+"""The archive of Spark's classes is used only for its Java and Spark versions."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Files through Hadoop: what is created once, and what several may finish."""
+"""Files through Hadoop: exclusive creation, and completion by several writers."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""kill -9 of a streaming query's driver: the next one goes on from its checkpoint, and every record counts once."""
+"""kill -9 of a streaming query's driver: the next one continues from its checkpoint, and every record counts once."""
 
 import os
 import signal

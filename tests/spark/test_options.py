@@ -1,4 +1,4 @@
-"""Options: known ones are understood, unknown ones are refused with the nearest name."""
+"""Options: known ones are parsed, unknown ones rejected with a suggestion."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""A worker of Spark's daemon, which does a task, waits for another one, and is given up."""
+"""A Python worker of Spark's daemon: works, waits for another task, and is dropped."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""The source, the sink and a whole pipeline over SASL_SSL, on Apache Kafka and on Barnabas."""
+"""Source, sink and a complete pipeline over SASL_SSL, on Apache Kafka and Barnabas."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""The session that everything else here runs in."""
+"""The Spark session of all tests."""
 
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""One sentence for each reason why Python on driver or executors cannot run Barnabas."""
+"""One message for each reason why Python on driver or executors cannot run Barnabas."""
 
 import subprocess
 import sys

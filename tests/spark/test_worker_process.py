@@ -1,4 +1,4 @@
-"""What Spark's Python workers need."""
+"""Requirements of Spark's Python workers."""
 
 import subprocess
 import sys

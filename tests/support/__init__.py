@@ -1,4 +1,4 @@
-"""Helpers that tests of several packages share; those of one package are in its folder.
+"""Helpers shared by tests of several packages; those of one package are in its folder.
 
 `waiting`: until a condition is true, with a limit and a reason. `programs`: other programs, and what to do if one is
 missing. `kafka`, `zookeeper`, `databases`, `identity_providers`: counterparts as processes. `spark`: session and jars.

@@ -1,4 +1,4 @@
-"""A broker as a process of its own (`barnabas serve`), for tests that kill it, and client quotas of an embedded one."""
+"""A broker as a separate process (`barnabas serve`), for tests that kill it, and client quotas of an embedded one."""
 
 from __future__ import annotations
 

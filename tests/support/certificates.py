@@ -1,4 +1,4 @@
-"""Certificates made for one run of the tests: an authority, and what it has signed."""
+"""Certificates for one run of the tests: an authority, and certificates signed by it."""
 
 import datetime
 import ipaddress

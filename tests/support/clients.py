@@ -1,4 +1,4 @@
-"""A connection that sends frames as they are, for requests that no client library would send."""
+"""A connection that sends raw frames, for requests that no client library sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU time: how long the steps of long work hold the loop, and how long other clients wait meanwhile."""
+"""CPU time of event loop steps, and latency of other clients meanwhile."""
 
 from __future__ import annotations
 

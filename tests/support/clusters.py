@@ -1,4 +1,4 @@
-"""Several brokers in one process: real sockets and files, and a coordinator in memory that they share."""
+"""Several brokers in one process: real sockets and files, with a shared coordinator in memory."""
 
 from __future__ import annotations
 

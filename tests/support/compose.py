@@ -1,4 +1,4 @@
-"""Environments of single-node compose files, as their projects publish them."""
+"""Environments of single-node compose files, as published by their projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers of several makes behind one face: they run in threads, and note what they processed."""
+"""Consumers of several libraries behind one interface: they run in threads and record what they processed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk of its own for a broker, small enough to be filled: a tmpfs, which only root may mount."""
+"""A separate small disk for a broker: a tmpfs, which only root may mount."""
 
 from __future__ import annotations
 

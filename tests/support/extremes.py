@@ -1,4 +1,4 @@
-"""Well-formed requests that are as large as they may be: for each API, each of its arrays filled to the bound."""
+"""Well-formed requests of maximum size: for each API, each of its arrays filled to its limit."""
 
 from __future__ import annotations
 

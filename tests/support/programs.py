@@ -1,4 +1,4 @@
-"""Programs that tests run beside Python, and what a test does when one is missing.
+"""External programs used by tests, and the skip without them.
 
 `make programs` installs them all, and CI calls it. Elsewhere a test is skipped, and the reason says what to do; with
 CI=true it fails instead, so that a broken image cannot hide it.

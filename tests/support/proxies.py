@@ -1,5 +1,4 @@
-"""TCP proxies. `Proxy` cuts and freezes its connections; `FrameProxy` knows Kafka's frames and delays single requests,
-as a network does that heals late.
+"""TCP proxies. `Proxy` cuts and freezes connections; `FrameProxy` parses Kafka frames and delays single requests.
 
 with FrameProxy(target) as proxy:
     held = proxy.hold(ApiKey.END_TXN)   # the next EndTxn stays here, and its sender loses the connection

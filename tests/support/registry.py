@@ -1,4 +1,4 @@
-"""A registry's API as a test sees it: a status and JSON."""
+"""Test client of a registry's API: status and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker whose clients authenticate, and what they need to know for it."""
+"""A broker with authenticated clients, and their settings."""
 
 from __future__ import annotations
 

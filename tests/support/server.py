@@ -1,4 +1,4 @@
-"""A socket server with handlers made for tests, a whole broker, and clients that send them any bytes."""
+"""A socket server with test handlers, a complete broker, and clients that send raw bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits end with the condition, and fail with the reason that they were given."""
+"""Waits end with the condition and fail with the given reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for something that another thread, process or task does.
+"""Waiting for conditions changed by another thread, process or task.
 
 `until` waits for a condition, `eventually` for a result that a second function accepts, `retry` for a call that raises
 no error; `async_until` and `async_eventually` wait on the event loop. All of them poll, every millisecond at first and

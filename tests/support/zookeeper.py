@@ -1,4 +1,4 @@
-"""ZooKeeper for tests: whether there is one to be had, and an ensemble of several servers."""
+"""ZooKeeper for tests: availability, and an ensemble of several servers."""
 
 from __future__ import annotations
 

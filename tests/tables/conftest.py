@@ -1,4 +1,4 @@
-"""One broker for the tests of tables, and topics with everything in them that is hard to read."""
+"""One broker for the tests of tables, and topics with hard-to-read records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as a poll loop makes them, with confluent-kafka and `json`: what tables and Spark must have in every column."""
+"""Reference rows from a poll loop with confluent-kafka and `json`."""
 
 from __future__ import annotations
 

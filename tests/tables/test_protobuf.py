@@ -1,4 +1,4 @@
-"""Values of confluent-kafka's ProtobufSerializer as columns: what its deserializer reads, table and Spark read."""
+"""Values of confluent-kafka's ProtobufSerializer as columns, in tables and in Spark."""
 
 from __future__ import annotations
 

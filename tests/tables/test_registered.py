@@ -1,4 +1,4 @@
-"""Values of confluent-kafka's serializers: columns by the newest schema, each value read with its writer's."""
+"""Values of confluent-kafka's serializers: columns of the newest schema, values read with the writer's schema."""
 
 from __future__ import annotations
 

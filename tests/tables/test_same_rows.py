@@ -1,4 +1,4 @@
-"""Barnabas and Apache Kafka: a table has every column of every row that a poll loop has, compacted topics included."""
+"""Tables on Barnabas and Apache Kafka equal a poll loop, row by row, compacted topics included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same rows from brokers, from an object store, and by Spark's source; and only for those who may read."""
+"""The same rows from brokers, from an object store, and from Spark's source; only with the required rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL over topics: what DuckDB is handed, what it hands down, and what it must not reach."""
+"""SQL over topics: input of DuckDB, pushed-down filters, and denied access."""
 
 from __future__ import annotations
 

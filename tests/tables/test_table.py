@@ -1,4 +1,4 @@
-"""Tables have the rows that a poll loop gets, whatever is in the topic, and from wherever they are read."""
+"""Tables equal a poll loop for any topic content and source."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of what users test with: the embedded broker and the pytest plugin."""
+"""Tests of the testing package: the embedded broker and the pytest plugin."""

@@ -1,4 +1,4 @@
-"""Several brokers and a real ZooKeeper inside of a test."""
+"""Several brokers and a real ZooKeeper in a test."""
 
 import os
 import threading

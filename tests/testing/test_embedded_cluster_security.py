@@ -1,4 +1,4 @@
-"""An embedded cluster whose brokers and clients authenticate, over TLS."""
+"""An embedded cluster with TLS and authentication of brokers and clients."""
 
 from __future__ import annotations
 

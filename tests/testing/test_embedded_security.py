@@ -1,4 +1,4 @@
-"""An embedded broker with TLS and users: clients connect with the settings that it has ready for them."""
+"""An embedded broker with TLS and users: clients connect with its prepared settings."""
 
 from __future__ import annotations
 

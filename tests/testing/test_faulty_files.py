@@ -1,4 +1,4 @@
-"""The file system that tests use to lose power, run full and fail: it must not be kinder than a real one."""
+"""The fault-injecting file system must not be more lenient than a real one."""
 
 import errno
 import random

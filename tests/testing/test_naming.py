@@ -1,4 +1,4 @@
-"""What people write for an API or an error."""
+"""Notations for an API or an error code."""
 
 import pytest
 

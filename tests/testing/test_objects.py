@@ -1,4 +1,4 @@
-"""The object store in memory: each fault does what it says, at the request that was named."""
+"""The object store in memory: each fault is injected into the named request."""
 
 from __future__ import annotations
 

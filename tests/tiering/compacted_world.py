@@ -1,4 +1,4 @@
-"""A compacted partition and its leaders: what they write to a store, and what must be true of it at every moment."""
+"""A compacted partition and its leaders: their writes to a store, and its invariants."""
 
 from collections.abc import Iterable
 from typing import Any

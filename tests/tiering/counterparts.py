@@ -1,4 +1,4 @@
-"""The contract suite and the probe over object stores that others wrote: `make object-stores`.
+"""The contract suite and the probe with third-party object stores: `make object-stores`.
 
     python -m tests.tiering.counterparts FOLDER    # where `make object-stores-install` has put them
 

@@ -1,4 +1,4 @@
-"""The twin of a store, told for each call by its number how it fails. Every call lets others run around its effect."""
+"""A store in memory that fails at given calls. Every call yields to others around its effect."""
 
 import asyncio
 from collections.abc import Callable

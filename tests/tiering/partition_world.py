@@ -1,4 +1,4 @@
-"""One partition and its leaders, one after the other: what they write to a store, and what must be true of it."""
+"""One partition and its successive leaders: their writes to a store, and its invariants."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from copy import copy

@@ -1,4 +1,4 @@
-"""What can be wrong with a bucket, over an S3 that others wrote: one clear message, and nothing is overwritten."""
+"""Defects of a bucket on a third-party S3: one clear message, and nothing is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim fences earlier leaders, and compares the log with what is copied."""
+"""A claim fences earlier leaders, and compares the log with the copied segments."""
 
 import asyncio
 

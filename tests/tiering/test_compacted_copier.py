@@ -1,4 +1,4 @@
-"""A compacted log is copied as of one moment, whatever fails: at every step, at every call, with two leaders."""
+"""A compacted log is copied as a consistent snapshot, with failures at every step and call, and two leaders."""
 
 import asyncio
 import random

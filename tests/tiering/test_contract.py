@@ -1,4 +1,4 @@
-"""What every object store has to do, over all kinds of them."""
+"""The contract of object stores, for all implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real compacted log on a real disk: its copy in a folder is the log of one moment, byte for byte."""
+"""A real compacted log on a real disk: its copy in a folder is a consistent snapshot, byte for byte."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A real log on a real disk, copied to a folder by two leaders with other segment boundaries."""
+"""A real log on a real disk, copied to a folder by two leaders with different segment boundaries."""
 
 import asyncio
 from dataclasses import replace

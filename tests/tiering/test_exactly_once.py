@@ -1,4 +1,4 @@
-"""Copying and deleting exactly once, whatever fails: at every step, at every call, with two leaders at every await."""
+"""Copying and deleting exactly once, with failures at every step and call, and two leaders at every await."""
 
 import asyncio
 import random

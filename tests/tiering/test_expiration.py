@@ -1,4 +1,5 @@
-"""What has expired is deleted once, after a delay, and not while a snapshot reads it; topics are deleted as a whole."""
+"""Expired segments are deleted once, after a delay, and not while a snapshot needs them; topics are deleted
+completely."""
 
 import asyncio
 from collections.abc import Coroutine

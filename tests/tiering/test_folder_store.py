@@ -1,4 +1,4 @@
-"""A folder as an object store: what the contract does not say of it."""
+"""A folder as object store, beyond the contract."""
 
 from __future__ import annotations
 

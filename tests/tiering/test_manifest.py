@@ -1,4 +1,4 @@
-"""The manifest: what it says, and that no change makes it say what cannot be."""
+"""The manifest: content, and invariants of every change."""
 
 from collections.abc import Iterable
 from unittest.mock import patch

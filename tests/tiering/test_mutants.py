@@ -1,4 +1,4 @@
-"""Bugs put in on purpose: each bends one rule, and the tests of copying exactly once notice it."""
+"""Injected bugs, each of which the exactly-once tests detect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

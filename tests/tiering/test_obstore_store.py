@@ -1,4 +1,4 @@
-"""Buckets by obstore: each error is told in a sentence, and no credential in any of them."""
+"""Buckets with obstore: every error has a message without credentials."""
 
 from __future__ import annotations
 

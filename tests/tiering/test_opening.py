@@ -1,4 +1,4 @@
-"""From a URL to a store, or to a sentence that says what to write."""
+"""Opening a store by URL, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe refuses a store that lies about conditional writes, and nothing else."""
+"""The probe rejects only stores without working conditional writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer of one partition, on a clock of its own: pace, pauses, and when it stops."""
+"""The writer of one partition on a manual clock: rate, pauses, and stop."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""A lost manifest is rebuilt from the segments, and every damaged object is found."""
+"""A lost manifest is rebuilt from segments, and every damaged object is found."""
 
 import asyncio
 from collections.abc import Coroutine

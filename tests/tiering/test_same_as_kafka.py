@@ -1,4 +1,4 @@
-"""The same scenario on Apache Kafka with its LocalTieredStorage and on Barnabas, seen through clients of others.
+"""The same scenario on Apache Kafka with LocalTieredStorage and on Barnabas, observed by third-party clients.
 
 Both get the same batches, so segments begin at the same offsets, and every answer can be compared.
 """

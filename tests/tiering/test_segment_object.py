@@ -1,4 +1,4 @@
-"""One object per segment: every byte is checked, and it never lies in memory as a whole."""
+"""One object per segment: every byte is verified, and it is never completely in memory."""
 
 import asyncio
 from collections.abc import Coroutine

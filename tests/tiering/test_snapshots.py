@@ -1,4 +1,4 @@
-"""Snapshots keep objects and copy nothing; a clone reads the objects of its source as long as it needs them."""
+"""Snapshots keep objects without copying; a clone reads the objects of its source."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""Modules that import each other are few."""
+"""Import cycles stay few."""
 
 from __future__ import annotations
 

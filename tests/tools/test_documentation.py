@@ -1,4 +1,4 @@
-"""A setting or a command without documentation, a stale page or a dead link fails here, not in a reader's hands."""
+"""Missing documentation, stale pages and dead links fail here."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every protocol that a handler asks its broker for is checked against the broker."""
+"""Every protocol of a handler is checked against the broker."""
 
 from __future__ import annotations
 

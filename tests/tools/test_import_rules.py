@@ -1,4 +1,4 @@
-"""The checker of import rules finds what it is there to find."""
+"""The import checker detects violations."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Imports are read from the source of a module."""
+"""Parsing of a module's imports."""
 
 from __future__ import annotations
 

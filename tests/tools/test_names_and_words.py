@@ -1,4 +1,4 @@
-"""The checks of names and words find what they are there to find."""
+"""The checks of names and words detect violations."""
 
 from __future__ import annotations
 

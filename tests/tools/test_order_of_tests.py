@@ -1,4 +1,4 @@
-"""How tests are shared out between processes (tests/conftest.py)."""
+"""Distribution of tests to processes (tests/conftest.py)."""
 
 from __future__ import annotations
 

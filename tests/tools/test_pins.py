@@ -1,4 +1,4 @@
-"""What is installed while the project is set up is pinned with hashes."""
+"""Packages installed during setup are pinned with hashes."""
 
 from __future__ import annotations
 

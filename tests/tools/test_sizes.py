@@ -1,4 +1,4 @@
-"""Modules and folders stay small enough to be read."""
+"""Size limits of modules and folders."""
 
 from pathlib import Path
 

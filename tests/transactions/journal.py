@@ -1,4 +1,4 @@
-"""A shard with its log in memory: what the runtime does, without a broker."""
+"""A shard with its log in memory: the runtime without a broker."""
 
 from __future__ import annotations
 

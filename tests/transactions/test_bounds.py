@@ -1,4 +1,4 @@
-"""How many transactions without a timeout may be open, in all and for each application."""
+"""Limits of open transactions without a timeout, in total and per application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator does around the state machine: finishing what was left, retrying, waiting, asking others."""
+"""The coordinator around the state machine: completion, retries, waiting, requests to others."""
 
 from __future__ import annotations
 

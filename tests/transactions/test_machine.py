@@ -1,4 +1,4 @@
-"""The shard against a small model, over any sequence of requests, retries, zombies, timeouts and restarts."""
+"""The shard against a small model, with random requests, retries, zombies, timeouts and restarts."""
 
 from __future__ import annotations
 

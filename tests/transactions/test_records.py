@@ -1,4 +1,4 @@
-"""`__transaction_state` as Kafka's own classes write and read it."""
+"""`__transaction_state` records compared with Kafka's classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the tables: which state follows which, and what a request in the wrong state is told."""
+"""Every row of the tables: transitions, and errors in wrong states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read metrics over HTTP."""
+"""Authentication of HTTP metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses as the ASGI messages that a server gets."""
+"""Responses as ASGI messages."""
 
 from __future__ import annotations
 

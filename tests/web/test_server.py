@@ -1,4 +1,4 @@
-"""The HTTP server of registry, console and ingest: connections are bounded in number and time, in every phase."""
+"""The HTTP server of registry, console and ingest: limits of connections in number and time, in every phase."""
 
 from __future__ import annotations
 

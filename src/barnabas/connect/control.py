@@ -106,7 +106,7 @@ class RunningConnector:
         now = self._clock()
         if now - self._orders_seen >= ORDERS_SECONDS:
             self._orders_seen = now
-            self._handle_requests()
+            self._obey()
         if self.life.should_start(now):
             self._attempt(self._start)
         elif self.life.state == "running":
@@ -167,7 +167,7 @@ class RunningConnector:
             "connector", self.connector.name, life.state, error=life.error, counts=counts, parts=[part]
         )
 
-    def _handle_requests(self) -> None:
+    def _obey(self) -> None:
         request = self._request
         if request is not None and request.id != self._request_id:
             self._request_id = request.id

@@ -20,7 +20,7 @@ from barnabas.pipelines.definitions import SchemaEvolution
 from barnabas.spark import FoundFile, HadoopFolder, PipelineError, compute_only, jvm_of
 
 WRITER = "Barnabas"
-PLAIN_WRITER = 2  # of Delta's protocol; later versions may want more in a commit
+PLAIN_WRITER = 2  # of Delta's protocol; later versions may require more in a commit
 
 
 class DeltaTable:

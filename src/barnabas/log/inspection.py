@@ -82,7 +82,7 @@ def inspect(
 ) -> Inspected:
     """Return the batch to append. Raise KafkaError if it is refused, InspectionRequiredError if `at_once` is too slow.
 
-    `breathe` is called often during validation, so that other threads can run.
+    `breathe` is called regularly during validation, so that other threads can run.
     """
     parses = _parses_records(config) and not trusted
     bounds = None if config.message_timestamp_type == LOG_APPEND_TIME else _bounds(config, now_ms)

@@ -1,4 +1,4 @@
-"""A node with several processes, under a real supervisor, for tests that kill them; a client that counts records."""
+"""A node with several processes under a real supervisor, for tests that kill them; and a client that counts records."""
 
 from __future__ import annotations
 

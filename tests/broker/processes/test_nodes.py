@@ -1,4 +1,4 @@
-"""Nodes with several processes, and real clients: nothing that was acknowledged is lost, doubled or reordered."""
+"""Nodes with several processes and real clients: no acknowledged record is lost, duplicated or reordered."""
 
 import asyncio
 import os

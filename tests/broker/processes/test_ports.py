@@ -1,4 +1,4 @@
-"""The configurations of processes, and what is refused before anything is opened."""
+"""Configurations of processes, and those rejected before any socket is opened."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A store with as many partitions as one wants, made without a broker: for measuring a restore.
+"""A store with any number of partitions, created without a broker, to measure a restore.
 
 await fill(store, 1000)
 plan = await make_plan(store, CLUSTER)

@@ -1,4 +1,4 @@
-"""A cluster of several brokers comes back: its metadata go to ZooKeeper, its brokers begin with empty folders."""
+"""Restore of a cluster of several brokers: metadata in ZooKeeper, brokers with empty folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A restore asks little of the store for each partition, and many at once."""
+"""A restore sends few requests per partition, many of them concurrently."""
 
 import asyncio
 from collections import Counter

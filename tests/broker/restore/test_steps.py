@@ -1,4 +1,4 @@
-"""A restore that dies at any of its steps is completed by the next one."""
+"""A restore that is killed at any step is completed by the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with `authorizer.class.name`: the ACLs in the cluster's metadata decide what its clients may do."""
+"""A broker with `authorizer.class.name` authorizes clients by the ACLs in the cluster's metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: who did what to which resource, in a file and in a topic."""
+"""The audit log in a file and in a topic."""
 
 from __future__ import annotations
 

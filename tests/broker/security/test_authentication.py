@@ -1,4 +1,4 @@
-"""Settings of SASL that cannot work are refused at the start, with a sentence that says what to change."""
+"""Invalid SASL settings are rejected at startup with a remedy."""
 
 from __future__ import annotations
 

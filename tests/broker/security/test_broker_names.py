@@ -1,4 +1,4 @@
-"""Whom a broker takes for another one, among those that come where brokers are served."""
+"""Identification of other brokers on listeners that serve brokers."""
 
 from __future__ import annotations
 

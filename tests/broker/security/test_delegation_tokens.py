@@ -1,4 +1,4 @@
-"""Tokens that have expired leave the metadata."""
+"""Expired tokens are removed from the metadata."""
 
 from __future__ import annotations
 

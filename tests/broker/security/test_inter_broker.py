@@ -1,4 +1,4 @@
-"""How a broker is a client of others."""
+"""Client settings of connections between brokers."""
 
 from __future__ import annotations
 

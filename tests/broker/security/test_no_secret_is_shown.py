@@ -1,4 +1,4 @@
-"""Secrets of every kind, in use, and refused, and beside mistakes of the broker: none of them is written anywhere.
+"""Secrets of every kind, valid and rejected, never appear in any output.
 
 Each of them has the word MARK in it. Whatever the broker and the commands write is looked through for it: the log with
 its tracebacks, error texts, answers about settings, JSON, metrics, the audit log.

@@ -1,4 +1,4 @@
-"""Certificates of brokers that are clients of each other change while they run: here, the authority of all of them."""
+"""Brokers replace their certificates, and the authority, while running."""
 
 from __future__ import annotations
 

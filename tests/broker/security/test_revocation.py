@@ -1,4 +1,4 @@
-"""Which sessions have begun with a credential that is changed or gone."""
+"""Selection of sessions that were opened with a changed or deleted credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with an authorizer and a listener for users, for the commands about access."""
+"""A broker with an authorizer and a listener for users, for the access commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster from the command line: ZooKeeper and brokers as processes, and what is said when something is wrong."""
+"""A cluster from the command line: ZooKeeper and brokers as processes, and error messages."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`barnabas cluster` and two brokers of Apache Kafka: the plans are ours, the moves are Kafka's."""
+"""`barnabas cluster` with two Apache Kafka brokers: Barnabas plans, Kafka moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas cluster restore`: all brokers are lost, and the cluster comes back from its object store."""
+"""`barnabas cluster restore`: a cluster without brokers is restored from its object store."""
 
 from __future__ import annotations
 

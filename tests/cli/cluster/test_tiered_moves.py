@@ -1,4 +1,4 @@
-"""`barnabas cluster move` of tiered topics: only what is not in the object store is copied, and that is said."""
+"""`barnabas cluster move` of tiered topics copies and reports only local records."""
 
 from __future__ import annotations
 

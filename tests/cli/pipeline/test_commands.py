@@ -1,4 +1,4 @@
-"""`barnabas pipeline`, as far as it goes without Spark."""
+"""`barnabas pipeline` commands that do not need Spark."""
 
 from pathlib import Path
 

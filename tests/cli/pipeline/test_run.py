@@ -1,4 +1,4 @@
-"""`barnabas pipeline run` and Spark's own runner as a user starts them: programs, each with a Spark of its own."""
+"""`barnabas pipeline run` and Spark's runner as separate programs."""
 
 import os
 import shutil

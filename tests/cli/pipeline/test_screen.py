@@ -1,4 +1,4 @@
-"""What a run of a pipeline leaves for `barnabas pipeline status`, without a Spark."""
+"""Status file of a run, as read by `barnabas pipeline status`, without Spark."""
 
 from pathlib import Path
 

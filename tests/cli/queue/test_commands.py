@@ -1,4 +1,4 @@
-"""`barnabas queue`: jobs are published, taken and answered for."""
+"""`barnabas queue`: publish, take and acknowledge jobs."""
 
 import itertools
 

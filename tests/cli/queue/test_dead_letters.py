@@ -1,4 +1,4 @@
-"""Dead letters on the command line: listed, shown, and sent back; and jobs that are delayed."""
+"""`barnabas queue dead`: list, show and redrive; delayed jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas sql`, as a user calls it."""
+"""`barnabas sql` as a process."""
 
 from __future__ import annotations
 

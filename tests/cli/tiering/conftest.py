@@ -1,4 +1,4 @@
-"""A broker whose object store is a folder, and topics that are copied to it at once."""
+"""A broker with a folder as object store, and topics that are copied immediately."""
 
 from __future__ import annotations
 

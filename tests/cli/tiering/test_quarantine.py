@@ -1,4 +1,4 @@
-"""`barnabas tier quarantine`: what was set aside is shown, and deleted only when that is asked for."""
+"""`barnabas tier quarantine`: lists quarantined segments and deletes them on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas tier repair`: a damaged manifest is mended, everything else is left alone."""
+"""`barnabas tier repair`: repairs a damaged manifest and changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas tier status` shows a topic to who may describe it, and brokers to who may describe the cluster."""
+"""`barnabas tier status` requires Describe on the topic, and for brokers Describe on the cluster."""
 
 from __future__ import annotations
 

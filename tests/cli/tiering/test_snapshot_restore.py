@@ -1,4 +1,4 @@
-"""`barnabas snapshot restore`: what a snapshot keeps, as a new topic with the same offsets."""
+"""`barnabas snapshot restore`: a snapshot as a new topic with the same offsets."""
 
 from __future__ import annotations
 

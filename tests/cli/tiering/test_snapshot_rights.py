@@ -1,4 +1,4 @@
-"""Who restores a snapshot needs CREATE on the new topics and DESCRIBE_CONFIGS on the cluster."""
+"""`barnabas snapshot restore` requires CREATE on the new topics and DESCRIBE_CONFIGS on the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas snapshot`: what a snapshot keeps stays in the store until it is deleted."""
+"""`barnabas snapshot`: objects stay in the store until the snapshot is deleted."""
 
 from __future__ import annotations
 

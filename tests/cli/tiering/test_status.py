@@ -1,4 +1,4 @@
-"""`barnabas tier status`: both tiers of each partition, in offsets and bytes."""
+"""`barnabas tier status`: offsets and bytes of both tiers of each partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas tier verify`: what is sound passes, what is damaged is named."""
+"""`barnabas tier verify`: valid objects pass, damaged ones are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may do is what brokers say, for every kind of resource: without the right no, with it yes."""
+"""Effective rights equal the decisions of brokers for every resource type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer in a group, on Barnabas and on Apache Kafka, with both protocols, beside members of real clients."""
+"""Group consumers on Barnabas and Apache Kafka, with both protocols, together with other clients."""
 
 from __future__ import annotations
 

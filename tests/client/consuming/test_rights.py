@@ -1,4 +1,4 @@
-"""A member needs READ on the group and on its topics; brokers refuse the others."""
+"""A group member needs READ on the group and its topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for emptying and evening out brokers, whatever the cluster looks like."""
+"""Plans to drain and rebalance brokers, for random clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests behind `barnabas cluster`, answered alike by Barnabas and Apache Kafka."""
+"""The requests behind `barnabas cluster`, with equal responses from Barnabas and Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions that one process begins and ends, with requests that arrive late or twice."""
+"""Transactions of a single process, with late and repeated requests."""
 
 from __future__ import annotations
 

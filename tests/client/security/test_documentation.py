@@ -1,4 +1,4 @@
-"""Every setting of TLS and SASL is on its page."""
+"""Every TLS and SASL setting is documented."""
 
 from barnabas.client.security.settings import UNDERSTOOD
 from tests.support.programs import PROJECT_ROOT

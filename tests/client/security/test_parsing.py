@@ -1,4 +1,4 @@
-"""Settings by Kafka's names, both families of them, and what is said about wrong ones."""
+"""Client settings by Kafka's names, in both notations, and errors of invalid ones."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""SCRAM against the exchanges that the RFCs print, and against brokers that lie."""
+"""SCRAM with the examples of the RFCs, and against dishonest brokers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What waits while a broker is told again who we are. `tests/client/test_secured.py` does it with a real one."""
+"""Requests that wait during a reauthentication. `tests/client/test_secured.py` tests it with a real broker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Contexts from real files: made here, by keytool where Java makes them."""
+"""TLS contexts from real files, created here or by keytool."""
 
 import ssl
 import subprocess

@@ -1,4 +1,4 @@
-"""Fetching tokens from endpoints that are not what they should be. Real HTTP and HTTPS."""
+"""Fetching tokens from misbehaving endpoints, over real HTTP and HTTPS."""
 
 from __future__ import annotations
 

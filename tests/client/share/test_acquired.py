@@ -1,4 +1,4 @@
-"""What a member of a share group makes of an answer, and how it spells its own."""
+"""Acquired records and acknowledgements of a share group member."""
 
 from barnabas.client.share.acquired import AcknowledgeType, open_acquired, to_batches
 from barnabas.common.types import TopicPartition

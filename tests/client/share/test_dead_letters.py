@@ -1,4 +1,4 @@
-"""Dead letters: which are left, and which are picked out."""
+"""Dead letters: listing and filtering."""
 
 from __future__ import annotations
 

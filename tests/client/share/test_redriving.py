@@ -1,4 +1,4 @@
-"""A redrive that is killed, or that another one overtakes: each letter arrives once."""
+"""A redrive that is killed, or concurrent with another one: each dead letter arrives once."""
 
 from __future__ import annotations
 

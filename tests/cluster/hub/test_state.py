@@ -1,4 +1,5 @@
-"""The hub's decisions, in random sequences: one controller, one holder, epochs grow, nobody waits for what is free."""
+"""Decisions of the hub in random sequences: one controller, one holder, increasing epochs, no waiting for free
+resources."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The jars of ZooKeeper: found where they are installed, downloaded from a repository that need not be trusted."""
+"""ZooKeeper's jars: found where installed, or downloaded from an untrusted repository."""
 
 from __future__ import annotations
 

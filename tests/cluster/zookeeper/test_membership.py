@@ -1,4 +1,4 @@
-"""Brokers that come and go, and the election of the controller, over a real ZooKeeper."""
+"""Broker membership and controller election over a real ZooKeeper."""
 
 import asyncio
 import json

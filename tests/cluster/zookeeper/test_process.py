@@ -1,4 +1,4 @@
-"""The ZooKeeper that Barnabas brings for trying out and for tests."""
+"""The bundled ZooKeeper for evaluation and tests."""
 
 import importlib.util
 import socket

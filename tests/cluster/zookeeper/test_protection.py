@@ -1,4 +1,4 @@
-"""Users of a cluster in ZooKeeper, and that nobody else reads what is known of them."""
+"""Users of a cluster in ZooKeeper, unreadable for other clients."""
 
 from __future__ import annotations
 

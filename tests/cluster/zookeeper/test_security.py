@@ -1,4 +1,4 @@
-"""Credentials, ACLs and TLS towards a real ZooKeeper that wants them."""
+"""Credentials, ACLs and TLS with a real ZooKeeper that requires them."""
 
 import asyncio
 import shutil

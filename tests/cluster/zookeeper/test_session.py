@@ -1,4 +1,4 @@
-"""The bridge to a real ZooKeeper: requests, watches, lost links, lost sessions, a loop that hangs."""
+"""The ZooKeeper session: requests, watches, lost links, lost sessions, a blocked loop."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""From Kafka's settings to what the bridge needs."""
+"""Conversion of Kafka's settings to connection settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The metadata log in a real ZooKeeper: commits, zombies, missed watches, lost answers, snapshots, wiped ensembles."""
+"""The metadata log in a real ZooKeeper: commits, zombies, missed watches, lost responses, snapshots, wiping."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Brokers while their link to ZooKeeper is down: what they lead they serve until their session may be over."""
+"""Brokers without a ZooKeeper link serve their led partitions until the session may have expired."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A strict server of `_bulk` requests on loopback, for what a real one cannot be made to do on command: to be busy,
-to cut connections, to be slow. What it keeps follows the rules of external versions. Beside it stands a real OpenSearch
-(`test_opensearch.py`)."""
+"""A strict `_bulk` server on loopback that can be busy, slow, or drop connections."""
 
 from __future__ import annotations
 

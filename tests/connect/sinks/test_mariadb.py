@@ -1,4 +1,4 @@
-"""Rows into and out of a real MariaDB, through JDBC with a driver that the connector names."""
+"""Rows to and from a real MariaDB over JDBC, with a driver named by the connector."""
 
 import json
 from pathlib import Path

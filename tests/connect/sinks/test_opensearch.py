@@ -1,4 +1,4 @@
-"""A topic as documents of a real OpenSearch, whatever is killed. `make connect-counterparts` runs it."""
+"""A topic as documents of a real OpenSearch, with kills. `make connect-counterparts` runs it."""
 
 import json
 import random

@@ -1,5 +1,4 @@
-"""Bulk requests to a server that is busy, slow, or cuts connections: each document is there once, or refused by
-name."""
+"""Bulk requests to a busy, slow or failing server: each document is written once or rejected by name."""
 
 import json
 import random

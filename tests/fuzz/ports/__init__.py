@@ -1,4 +1,4 @@
-"""The fuzzer for ports that speak something else than Kafka's protocol: HTTP, syslog and statsd.
+"""The fuzzer for ports with other protocols: HTTP, syslog and statsd.
 
     make fuzz FUZZ="--port registry --minutes 5"
 

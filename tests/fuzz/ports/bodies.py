@@ -1,4 +1,4 @@
-"""What bodies hold: schemas that are deep, wide or refer to each other, forms, and records as JSON."""
+"""Request bodies: deep, wide and cyclic schemas, forms, and records as JSON."""
 
 from __future__ import annotations
 

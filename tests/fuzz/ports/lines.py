@@ -1,4 +1,4 @@
-"""Messages of syslog and lines of statsd: extreme, damaged, in frames and datagrams of any size."""
+"""syslog messages and statsd lines: extreme, damaged, in frames and datagrams of any size."""
 
 from __future__ import annotations
 

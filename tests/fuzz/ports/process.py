@@ -1,4 +1,4 @@
-"""One port: a broker, the program beside it, and the way to both."""
+"""A broker and the program of one port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests over HTTP: any path and head, with a login, a wrong one or none; bodies compressed, slow or cut off."""
+"""HTTP requests: any path and head, with valid, wrong or no login; compressed, slow and truncated bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases for one port from a seed, each judged alone: how long it held the loop, what it took, what it was answered."""
+"""Cases for one port from a seed, each judged separately by loop time, memory and response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignors: complete, balanced, and as few moves as can be."""
+"""Assignors: complete, balanced, and with the fewest moves."""
 
 from __future__ import annotations
 

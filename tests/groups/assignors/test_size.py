@@ -1,4 +1,4 @@
-"""Large groups: what an assignor costs grows with members and partitions, not with members times topics."""
+"""Large groups: the cost of an assignor is linear in members plus partitions."""
 
 from collections.abc import Iterator, Set
 from typing import Any

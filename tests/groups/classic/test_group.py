@@ -1,4 +1,4 @@
-"""Classic groups step by step: every transition of the table, every timeout, every way out of step."""
+"""Classic groups: every transition, every timeout, every unexpected request."""
 
 from __future__ import annotations
 

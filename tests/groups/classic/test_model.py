@@ -1,4 +1,4 @@
-"""Any mixture of joins, syncs, heartbeats, commits, departures, silence and restarts.
+"""Random sequences of joins, syncs, heartbeats, commits, leaves, silence and restarts.
 
 The model is what clients were told. From that alone they must agree with each other: on who is in a generation,
 who leads it, who was assigned what, and which commit was the last.

@@ -1,4 +1,4 @@
-"""Talks about consumer groups: every field of an answer is compared but ids that are random."""
+"""Recorded conversations about consumer groups: all response fields are compared except random ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer group under everything that clients, topics and coordinators do, against a model of its clients.
+"""A consumer group under random actions of clients, topics and coordinators, against a model of its clients.
 
 Whatever happens: no partition is consumed twice, epochs never go back, and what is in memory is what a replay of the
 log gives. When it stops happening, the group settles: everything is assigned, and evenly.

@@ -1,4 +1,4 @@
-"""The same talks with Apache Kafka and with Barnabas about consumer groups: the answers must be the same.
+"""The same consumer group requests to Apache Kafka and Barnabas must get the same responses.
 
 Topic ids are random and left out; the partitions of a topic are not. Error messages are compared too.
 """

@@ -1,4 +1,4 @@
-"""Every step of a consumer group, one at a time; no socket, no sleep."""
+"""Single transitions of a consumer group; no socket, no sleep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assignor `simple`: nobody is without work, no partition without anybody, and little moves."""
+"""The assignor `simple`: every member has partitions, every partition a member, and few move."""
 
 from __future__ import annotations
 

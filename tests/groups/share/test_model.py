@@ -1,4 +1,4 @@
-"""Any order of joins, heartbeats, departures, silence, new topics and restarts of the coordinator.
+"""Random sequences of joins, heartbeats, leaves, silence, new topics and coordinator restarts.
 
 Whatever happened: once everybody who lives has sent a few heartbeats, every partition has a reader and every reader a
 partition; and a coordinator that reads the log knows what the one before it knew.

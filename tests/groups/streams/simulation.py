@@ -1,4 +1,4 @@
-"""A coordinator of streams groups on a log in memory, with topics that tests create and delete."""
+"""A streams group coordinator on a log in memory, with topics managed by tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assignor: fair, sticky, and never the same task twice in a process."""
+"""The streams assignor: balanced, sticky, and never two copies of a task in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What version 1 of the streams protocol adds: descriptions of topologies (KIP-1331), and state on members' disks."""
+"""Additions of version 1 of the streams protocol: topology descriptions (KIP-1331) and state on members' disks."""
 
 from __future__ import annotations
 

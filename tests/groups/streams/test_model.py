@@ -1,4 +1,4 @@
-"""A streams group under everything that clients, topics and coordinators do, against a model of its clients.
+"""A streams group under random actions of clients, topics and coordinators, against a model of its clients.
 
 Whatever happens: no active task is processed twice, no process has a task twice, epochs never go back, and what is in
 memory is what a replay of the log gives. When it stops happening, the group settles: every task is assigned.

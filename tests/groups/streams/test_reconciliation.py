@@ -1,4 +1,4 @@
-"""How a member gets from what it has to what it shall have."""
+"""Reconciliation of a member from its current to its target assignment."""
 
 from __future__ import annotations
 

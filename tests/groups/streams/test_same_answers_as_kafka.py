@@ -1,4 +1,4 @@
-"""The same talks with Apache Kafka and with Barnabas about streams groups: the answers must be the same.
+"""The same streams group requests to Apache Kafka and Barnabas must get the same responses.
 
 One thing is not asked: Kafka shows the partitions that it has decided on only after the group's next record, and we
 at once.

@@ -1,4 +1,4 @@
-"""What the partitions of the source topics mean for a topology."""
+"""Resolution of a topology against the partitions of its source topics."""
 
 from __future__ import annotations
 

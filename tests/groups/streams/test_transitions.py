@@ -1,4 +1,4 @@
-"""What members of a streams group are told, step by step, on a clock that the test moves."""
+"""Responses to members of a streams group, step by step, with a manual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch without a session is answered from its request as it would be by a session that lives for one request."""
+"""A fetch without a session gets the same response as one within a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AppendMirrored: batches keep their offsets and epochs, and what does not follow the log is refused."""
+"""AppendMirrored: batches keep offsets and epochs; non-consecutive batches are rejected."""
 
 from __future__ import annotations
 

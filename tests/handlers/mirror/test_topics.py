@@ -1,4 +1,4 @@
-"""AlterMirrors and DescribeMirrors: how mirrors come to be, are promoted, turned round and deleted."""
+"""AlterMirrors and DescribeMirrors: creation, promotion, reversal and deletion of mirrors."""
 
 from __future__ import annotations
 

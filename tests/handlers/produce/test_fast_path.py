@@ -1,4 +1,4 @@
-"""Requests that are not decoded are answered, stored and counted as those that are: on two brokers, one without."""
+"""Requests on the fast path are answered, stored and counted like decoded ones: compared on two brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about ACLs, quotas, SCRAM users and tokens, for Apache Kafka and for Barnabas alike."""
+"""Requests about ACLs, quotas, SCRAM users and tokens, for Apache Kafka and Barnabas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about security go to the controller with the client's principal, wherever they arrive."""
+"""Security requests are forwarded to the controller with the client's principal."""
 
 from __future__ import annotations
 

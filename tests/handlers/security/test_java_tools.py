@@ -1,4 +1,4 @@
-"""Kafka's own tools manage ACLs, quotas, SCRAM users and delegation tokens; one broker, one JVM."""
+"""Kafka's tools manage ACLs, quotas, SCRAM users and delegation tokens; one broker, one JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused beyond Kafka's own checks, and how large requests about security are served."""
+"""Limits beyond Kafka's checks, and large security requests."""
 
 from __future__ import annotations
 

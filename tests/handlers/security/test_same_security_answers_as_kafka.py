@@ -1,4 +1,4 @@
-"""The same requests about ACLs, quotas and SCRAM users to Apache Kafka and to Barnabas: the answers must be the same.
+"""The same requests about ACLs, quotas and SCRAM users to Apache Kafka and Barnabas must get the same responses.
 
 Where Kafka answers with UNKNOWN_SERVER_ERROR, or does what it says it refuses, it is not asked.
 """

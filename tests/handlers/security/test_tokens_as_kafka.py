@@ -1,4 +1,4 @@
-"""Delegation tokens: the same story told to Apache Kafka and to Barnabas, with the same answers."""
+"""The same delegation token requests to Apache Kafka and Barnabas must get the same responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of share groups as administrators set them."""
+"""Administration of share group offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logs are compacted, and up to where."""
+"""Selection of logs to compact, and the upper bound."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a compaction removes and what it keeps, rule by rule."""
+"""Records removed and retained by a compaction, rule by rule."""
 
 from dataclasses import replace
 from pathlib import Path

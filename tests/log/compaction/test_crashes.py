@@ -1,4 +1,4 @@
-"""Power is lost at every single step of a compaction and of its swap; the next start finds a sound log."""
+"""A power failure at every step of a compaction and its swap; the next start finds a valid log."""
 
 import errno
 import random

@@ -1,4 +1,4 @@
-"""Apache Kafka's own kafka-dump-log has nothing to complain about in compacted segments."""
+"""Apache Kafka's kafka-dump-log accepts compacted segments."""
 
 from dataclasses import replace
 from pathlib import Path

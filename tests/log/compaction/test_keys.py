@@ -1,4 +1,4 @@
-"""The inner loops agree with the slow and general reader of records."""
+"""The inner loops agree with the general record reader."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""Compaction against a model that remembers everything: whatever is written and whenever it is compacted,
-a reader from the start ends up with the same table, and meets no record that was not written like that.
-"""
+"""Compaction against a model: a reader from the start gets the same table, and only records that were written."""
 
 import random
 

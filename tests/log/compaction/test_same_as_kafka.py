@@ -1,4 +1,4 @@
-"""The same log, compacted by Apache Kafka and by us, is the same log afterwards, batch by batch."""
+"""The same log, compacted by Apache Kafka and Barnabas, has the same batches."""
 
 import shutil
 from collections.abc import Iterator

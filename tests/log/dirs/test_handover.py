@@ -1,4 +1,4 @@
-"""Single partitions of a running broker are closed so that another process can open them, and opened again."""
+"""Single partitions of a running broker are closed for another process, and reopened."""
 
 import random
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is done by the clock, and when."""
+"""Periodic tasks and their intervals."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Many logs in several folders: found again after a stop, created, deleted, kept in order."""
+"""Many logs in several folders: loading, creation, deletion, consistency."""
 
 import errno
 from pathlib import Path

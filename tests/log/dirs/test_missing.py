@@ -1,4 +1,4 @@
-"""Partitions whose folder is gone although a checkpoint notes their records, and notes that prove no loss."""
+"""Partitions with a missing folder whose checkpoint has records, and checkpoint entries that prove no loss."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A replica moves to another log dir: nothing is lost or changed, whatever happens on the way."""
+"""A replica moves to another log dir without loss or change, with interruptions at every step."""
 
 import random
 from collections.abc import Callable

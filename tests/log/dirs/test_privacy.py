@@ -1,4 +1,4 @@
-"""Files of a data folder are for the broker's account alone, also those that were there before."""
+"""Files of a data folder are private to the broker's account, including existing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start finds after a bad stop: a torn tail is cut, damage is told, indexes are built again."""
+"""Recovery after an unclean stop: truncated tails, reported damage, rebuilt indexes."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Which aborted transactions a reader of committed data is told of, found without looking at all of them."""
+"""Lookup of aborted transactions for read_committed readers, without scanning all of them."""
 
 from collections.abc import Iterator
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""What a copier is given of a log."""
+"""Segments selected for copying."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Power is lost at every step of what is done to a tiered log; the next start loses nothing."""
+"""A power failure at every step of operations on a tiered log loses nothing."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A log that begins at the tiered end without its tail ends the transactions that were open there."""
+"""A log restored at the tiered end without its tail ends the transactions that were open there."""
 
 from barnabas.config.topic import LogConfig
 from barnabas.log.log import Log

@@ -1,4 +1,4 @@
-"""A tiered log moves to another log dir: what is on its disk is copied, what is remote stays known."""
+"""A tiered log moves to another log dir: local segments are copied, remote ones stay known."""
 
 from barnabas.log.dirs.log_dir import LogDir
 from barnabas.log.dirs.move import LogDirMove

@@ -1,4 +1,4 @@
-"""Log start, local start and tiered end: one mover each, and what a reader is told between the first two."""
+"""Log start, local start and tiered end: one mover each, and reads between the first two."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Retention over both tiers, and what stays on this disk."""
+"""Total and local retention."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Errors on demand."""
+"""Responses with injected errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which handler gets a request, and what happens when there is none or when it fails."""
+"""Dispatch of requests to handlers, missing handlers, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of many elements: when they are heavy, what bounds them, and that they keep their place."""
+"""Heavy requests: detection, limits, and order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas: what is counted, who is refused, and who is muted."""
+"""Quotas: charges, rejections and muting."""
 
 from __future__ import annotations
 

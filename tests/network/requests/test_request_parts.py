@@ -1,4 +1,4 @@
-"""Requests cut into parts and their answers joined again, without a server."""
+"""Requests split into parts and joined responses, without a server."""
 
 from __future__ import annotations
 

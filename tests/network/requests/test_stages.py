@@ -1,4 +1,4 @@
-"""Stages of a route without a server: in order before the handler, in reverse order with the response, once."""
+"""Stages of a route without a server: in order before the handler, once in reverse order with the response."""
 
 from __future__ import annotations
 

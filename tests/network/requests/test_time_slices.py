@@ -1,4 +1,4 @@
-"""Long work in slices."""
+"""Long-running work in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server of somebody's who wants to know of alarms, and who is not always well."""
+"""A webhook server that fails on demand."""
 
 import json
 import threading

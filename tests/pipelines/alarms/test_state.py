@@ -1,4 +1,4 @@
-"""The life of an alarm, window by window."""
+"""States of an alarm, window by window."""
 
 from hypothesis import given
 from hypothesis import strategies as st

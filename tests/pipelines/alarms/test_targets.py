@@ -1,4 +1,4 @@
-"""Alarms on their way to a real server and a real broker, which may be away."""
+"""Delivery of alarms to a real server and a real broker, which may be unavailable."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules that are computed together, and what is noted and sent for each batch."""
+"""Evaluation of several rules, and recording and sending per batch."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lengths of time for Spark."""
+"""Durations of Spark."""
 
 from barnabas.pipelines.definitions.settings import interval_of
 

@@ -1,4 +1,4 @@
-"""A real HDFS on loopback: one NameNode and some DataNodes, each a process of its own."""
+"""A real HDFS on loopback: a NameNode and several DataNodes as processes."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Everything of a pipeline on a file system that is not the local one for anybody who looks at its name only."""
+"""Pipelines on a non-local file system that looks local by name."""
 
 from collections import Counter
 from pathlib import Path

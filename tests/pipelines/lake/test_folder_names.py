@@ -1,4 +1,4 @@
-"""Columns whose names begin with an underscore, and name folders: for Spark those are not hidden."""
+"""Partition columns whose names begin with an underscore are not hidden in Spark."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An Iceberg table that Spark writes with Iceberg's own library, read back by Iceberg's own reader."""
+"""An Iceberg table written by Spark with Iceberg's library, read by Iceberg's reader."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Spark's types as Iceberg's."""
+"""Conversion of Spark types to Iceberg types."""
 
 import pytest
 from pyspark.sql.types import (

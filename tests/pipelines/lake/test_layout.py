@@ -1,4 +1,4 @@
-"""Names in a table's folder, and what is worth merging."""
+"""Folder names of a table, and selection of files to merge."""
 
 from barnabas.pipelines.definitions.settings import Compaction
 from barnabas.pipelines.lake.layout import MIB, final_name, hour_of, plan_merges

@@ -1,4 +1,4 @@
-"""Tables and state of pipelines in an object store, through Hadoop's own S3A: what one may create, and two runs."""
+"""Tables and state of pipelines in an object store through S3A: conditional creation, and two runs."""
 
 import json
 import os

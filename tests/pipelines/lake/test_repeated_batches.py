@@ -1,4 +1,4 @@
-"""A batch that Spark runs again after its results were decided: nothing twice, and the stream goes on."""
+"""A batch repeated by Spark after its results were decided: no duplicates, and the stream continues."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two drivers that write one table of Parquet files: one was replaced while it slept, or it was started twice."""
+"""Two drivers that write one table of Parquet files: one suspended and replaced, or both started."""
 
 from collections import Counter
 from collections.abc import Callable

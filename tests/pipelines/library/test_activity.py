@@ -1,4 +1,4 @@
-"""The template `activity`, on generated data: what it counts, beside plain Python."""
+"""The template `activity` on generated data, compared with plain Python."""
 
 import json
 import math

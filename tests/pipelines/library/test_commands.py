@@ -1,4 +1,4 @@
-"""`barnabas pipeline run` on templates, with the session of the tests: what a user sees, scrapes and is told of."""
+"""`barnabas pipeline run` on templates in the tests' Spark session: output, metrics and alarms."""
 
 import asyncio
 import json

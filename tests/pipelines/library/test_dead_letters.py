@@ -1,4 +1,4 @@
-"""`barnabas pipeline run` on records that are no orders, whatever bytes they are: dead letters, byte for byte."""
+"""`barnabas pipeline run` on invalid records: dead letters, byte for byte."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The template `enrich`: orders with the facts of their customers, as the compacted topic has them last."""
+"""The template `enrich`: orders joined with the newest customer records of a compacted topic."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""kill -9 of a process that runs all templates, in the middle of their work; then they go on from their checkpoints."""
+"""kill -9 of a process that runs all templates; they continue from their checkpoints."""
 
 import json
 import os

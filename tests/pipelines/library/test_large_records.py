@@ -1,4 +1,4 @@
-"""Records with a field that is as large as a record may be: dead letters, and the query goes on."""
+"""Records with a field of maximum size become dead letters, and the query continues."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The template `logs`: entries of several lines, masked, by level; every other record is a dead letter."""
+"""The template `logs`: multi-line entries, masking, levels, and dead letters."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The template `operations`: how services did, and the alarms that fire and resolve, beside plain Python."""
+"""The template `operations`: service metrics and alarms, compared with plain Python."""
 
 import json
 import math

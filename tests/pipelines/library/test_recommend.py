@@ -1,4 +1,4 @@
-"""The template `recommend`, on behaviour with planted tastes: what it finds, beside what everybody looks at."""
+"""The template `recommend` on behaviour with planted preferences, compared with popularity."""
 
 import json
 from collections import Counter, defaultdict

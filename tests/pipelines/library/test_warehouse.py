@@ -1,4 +1,4 @@
-"""The template `warehouse`: every record once in Parquet, in the folder of its hour, and fewer files later."""
+"""The template `warehouse`: every record once in Parquet, in the folder of its hour, with file merging."""
 
 from collections import Counter
 from pathlib import Path

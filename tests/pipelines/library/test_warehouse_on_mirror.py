@@ -1,4 +1,4 @@
-"""The warehouse loads a mirror of a topic: its rows name the records of the source."""
+"""The warehouse of a mirrored topic: rows name the records of the source."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the template `warehouse` keeps of a record: every byte of it, as another client reads it from the topic."""
+"""Records kept by the template `warehouse`, byte for byte as read by another client."""
 
 import re
 from pathlib import Path

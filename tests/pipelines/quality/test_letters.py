@@ -1,4 +1,4 @@
-"""What a dead letter is made of: the record where the dataset has it, and what stands for it where it has not."""
+"""Construction of dead letters, with substitutes where the dataset lacks the record."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""The folder of a pipeline, and a runner for it."""
+"""A pipeline folder, and a runner for it."""
 
 from collections.abc import Iterator
 from pathlib import Path

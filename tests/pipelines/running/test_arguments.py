@@ -1,4 +1,4 @@
-"""Arguments of Spark's decorators and their SQL: each is honoured, or rejected before anything is written."""
+"""Arguments of Spark's decorators and SQL are applied, or rejected before anything is written."""
 
 import json
 from pathlib import Path

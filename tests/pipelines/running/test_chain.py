@@ -1,4 +1,4 @@
-"""A chain of streaming tables in continuous mode, with a join of streams and deduplication, killed in its work."""
+"""A chain of streaming tables in continuous mode, with stream joins and deduplication, killed during processing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Each flow of a pipeline in a consumer group of its own, as Kafka's tool and other clients see it."""
+"""A consumer group per flow, as seen by Kafka's tool and other clients."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""A producer adds a field: a continuous run takes it over from the registry, without a restart."""
+"""A producer adds a field: a continuous run reads it from the registry without a restart."""
 
 from __future__ import annotations
 

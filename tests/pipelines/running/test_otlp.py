@@ -1,4 +1,4 @@
-"""Metrics of pipelines for an OpenTelemetry collector: settings, a server that fails, and one that never answers.
+"""Metrics of pipelines for an OpenTelemetry collector: settings, a failing server, and an unresponsive one.
 
 tests/peers/test_otel_collector.py exports to the real collector.
 """

@@ -1,4 +1,4 @@
-"""Spark's reports, understood."""
+"""Parsing of Spark's progress reports."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A pipeline's folder run by our own runner, on files: what needs no broker."""
+"""A pipeline folder run by our runner on files, without a broker."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Runs of some flows, from the beginning or over a range, on files and on topics of a broker."""
+"""Runs of selected flows, from the beginning or over a range, on files and topics."""
 
 from pathlib import Path
 

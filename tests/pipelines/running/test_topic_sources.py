@@ -1,4 +1,4 @@
-"""What a query reads, as its plan says; for Spark's own connector, too, whose patterns are Java's."""
+"""Topics read by a query, from its plan; also for Spark's connector, whose patterns are Java's."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Where compiled loops are kept: numba runs what it finds there, so it must be ours alone."""
+"""Cache folder of compiled loops: numba executes its content, so it must be private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding to Arrow, against the plain reader: the same records, and the same bytes refused."""
+"""Decoding to Arrow compared with the plain reader: the same records, and the same rejections."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Columns become record batches that every other reader of Kafka's format takes for its own."""
+"""Record batches encoded from columns are read by all other readers."""
 
 from collections import defaultdict
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Names of users from Kerberos principals: the examples of Kafka's documentation and of its own tests."""
+"""User names from Kerberos principals: the examples of Kafka's documentation and tests."""
 
 from __future__ import annotations
 

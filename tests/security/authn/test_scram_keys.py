@@ -1,4 +1,4 @@
-"""Keys derived from passwords, with the example of RFC 7677 and that of Kafka's own client."""
+"""Keys derived from passwords, with the examples of RFC 7677 and of Kafka's client."""
 
 from __future__ import annotations
 

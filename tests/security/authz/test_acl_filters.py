@@ -1,4 +1,4 @@
-"""Which ACLs a filter selects. The same filters are compared with Kafka's in handlers/security."""
+"""Selection of ACLs by filters. handlers/security compares the same filters with Kafka."""
 
 from __future__ import annotations
 

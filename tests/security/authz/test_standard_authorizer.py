@@ -1,4 +1,4 @@
-"""What ACLs allow, compared with decisions that are taken rule by rule."""
+"""Decisions of the authorizer, compared with a rule-by-rule reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that count, and the many that do not."""
+"""Valid and invalid JWTs."""
 
 from __future__ import annotations
 

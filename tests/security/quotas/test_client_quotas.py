@@ -1,4 +1,4 @@
-"""What clients have used of their quotas, and how long they wait."""
+"""Quota usage of clients, and their throttle times."""
 
 from __future__ import annotations
 

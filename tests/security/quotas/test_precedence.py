@@ -1,4 +1,4 @@
-"""The eight levels of quotas, from the most specific to the most general one."""
+"""The eight levels of quotas, from the most specific to the most general."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's Rate, with the figures of Kafka's own tests (ClientQuotaManagerTest and others)."""
+"""Kafka's Rate, with the values of Kafka's tests (ClientQuotaManagerTest and others)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates of our own making: made once, kept, renewed in time, and nobody else's to read."""
+"""Own certificates: created once, kept, renewed in time, and private."""
 
 from __future__ import annotations
 

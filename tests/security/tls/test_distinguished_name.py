@@ -1,4 +1,4 @@
-"""Names in certificates are written as Java writes them; what it writes was asked of X500Principal.getName()."""
+"""Distinguished names in Java's notation, compared with X500Principal.getName()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: Kafka's documented examples, and what is no rule."""
+"""ssl.principal.mapping.rules: Kafka's documented examples, and invalid rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TLS of a listener: what is refused at the start and with which words, versions, ciphers."""
+"""TLS of a listener: rejected settings and their messages, versions, ciphers."""
 
 from __future__ import annotations
 

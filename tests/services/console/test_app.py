@@ -1,4 +1,4 @@
-"""What holds for every page: two encodings, headers, bad input, errors that say what to do."""
+"""Properties of every page: two encodings, headers, bad input, errors with a remedy."""
 
 from __future__ import annotations
 

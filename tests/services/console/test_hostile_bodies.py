@@ -1,4 +1,4 @@
-"""Bodies that are made to cost much: before the login they are small, and afterwards they cost little."""
+"""Expensive request bodies: small before the login, cheap afterwards."""
 
 from __future__ import annotations
 

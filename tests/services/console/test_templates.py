@@ -1,4 +1,4 @@
-"""Every template compiles, and what it includes is there: jinja2 says so only when somebody asks for the page."""
+"""Every template compiles, with its includes."""
 
 from __future__ import annotations
 

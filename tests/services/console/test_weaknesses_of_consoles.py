@@ -1,4 +1,4 @@
-"""Weaknesses that other consoles had (docs/security.md): filters that ran as code, addresses that users chose."""
+"""Vulnerabilities of other consoles (docs/security.md): filters run as code, user-chosen addresses."""
 
 from __future__ import annotations
 

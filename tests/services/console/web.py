@@ -1,4 +1,4 @@
-"""A console as a test sees it: statuses, pages, JSON."""
+"""Test client of a console: statuses, pages, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Barnabas and Apache Kafka: an agent must not notice which of them it writes to."""
+"""Barnabas and Apache Kafka as targets of an agent."""
 
 from tests.client.conftest import apache_kafka, bootstrap, embedded
 

@@ -1,4 +1,4 @@
-"""Agents as processes of their own, and what they wrote, as librdkafka reads it."""
+"""Agents as separate processes, and their output read with librdkafka."""
 
 from __future__ import annotations
 

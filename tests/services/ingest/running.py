@@ -1,4 +1,4 @@
-"""An agent in a thread, so that a test sees its sources; and what is in the topics, as librdkafka reads it."""
+"""An agent in a thread, with access to its sources; output read with librdkafka."""
 
 from __future__ import annotations
 

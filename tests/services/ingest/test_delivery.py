@@ -1,4 +1,4 @@
-"""Requests of a transaction that arrive late, while the agent is in its next one."""
+"""Late transactional requests, while the agent is in its next transaction."""
 
 from __future__ import annotations
 

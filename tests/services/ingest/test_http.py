@@ -1,4 +1,4 @@
-"""The HTTP door of an agent, and clients that knock: requests, curl, and sockets that send half of what they should."""
+"""The HTTP source of an agent, with requests, curl, and sockets that send incomplete requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that listen, as processes: killed with their broker while clients post and repeat what was not answered."""
+"""Listening agents as processes: killed with their broker while clients post and retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What monitoring sees of an agent."""
+"""Metrics of an agent."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A source and a target, both of which may be Apache Kafka."""
+"""A source and a target, each Barnabas or Apache Kafka."""
 
 from __future__ import annotations
 

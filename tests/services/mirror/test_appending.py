@@ -1,4 +1,4 @@
-"""A Barnabas target has the batches, offsets, epochs and groups of its source: Barnabas, or Apache Kafka."""
+"""A Barnabas target has the batches, offsets, epochs and groups of its source (Barnabas or Apache Kafka)."""
 
 from __future__ import annotations
 

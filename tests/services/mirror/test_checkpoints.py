@@ -1,4 +1,4 @@
-"""Checkpoints as MirrorMaker 2 writes them, read by its own client."""
+"""MirrorMaker 2 checkpoints, read by its client."""
 
 from __future__ import annotations
 

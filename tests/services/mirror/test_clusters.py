@@ -1,4 +1,4 @@
-"""Clusters on both sides: leaders that die while batches are on their way."""
+"""Clusters on both sides: leaders die while batches are in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promotion, failover and the way back; kill -9 of everybody; damaged answers."""
+"""Promotion, failover and reversal; kill -9 of all processes; damaged responses."""
 
 from __future__ import annotations
 

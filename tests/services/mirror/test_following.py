@@ -1,4 +1,4 @@
-"""What follows beside records: partitions, settings, log starts, groups; and what makes a partition stop."""
+"""Replication of partitions, settings, log starts and groups; and reasons for a partition to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of a partition: every way a source can answer."""
+"""The state machine of a partition, with every response of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets that number for themselves: Apache Kafka, and merged topics. librdkafka writes, reads and commits."""
+"""Targets that assign their own offsets: Apache Kafka, and merged topics. librdkafka writes, reads and commits."""
 
 from __future__ import annotations
 

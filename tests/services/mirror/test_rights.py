@@ -1,4 +1,4 @@
-"""What a mirror's principal needs on both sides: refused without it."""
+"""Rights of a mirror's principal on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registries that are killed while clients register schemas: no id for two schemas, no answer that is forgotten.
+"""Registries are killed while clients register schemas: ids are unique and responses durable.
 
     python -m tests.services.registry.chaos --minutes 10
 

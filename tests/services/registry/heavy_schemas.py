@@ -1,4 +1,4 @@
-"""Schemas of a few bytes, or at most 1 MiB, that mean more work or memory than there is."""
+"""Small schemas that require excessive work or memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Protobuf message without generated code: its descriptor is made here."""
+"""A Protobuf message without generated code, from a descriptor built here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input that is too large, too deep or simply wrong gets a code and a text, and the registry goes on."""
+"""Too large, too deep or invalid input gets an error code and a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token in place of a name and a password: the brokers judge it, and its user's ACLs count."""
+"""Bearer tokens: validated by the brokers, authorized by the user's ACLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Beside brokers that know clients by certificates, the registry knows its clients so, too, or is told to be open."""
+"""With certificate-authenticating brokers, the registry also authenticates by certificate, or must be configured as
+open."""
 
 from __future__ import annotations
 

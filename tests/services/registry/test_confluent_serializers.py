@@ -1,4 +1,4 @@
-"""confluent-kafka's six serializers, through a topic: what one writes, the other reads."""
+"""confluent-kafka's six serializers and their deserializers, through a topic."""
 
 from __future__ import annotations
 

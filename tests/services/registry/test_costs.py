@@ -1,4 +1,4 @@
-"""A schema that would take all time or memory is refused, or compared in bounds, while others are served."""
+"""Schemas with excessive cost are rejected or compared within bounds, while others are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several registries on one topic: one writes, the others forward; kill -9 and an old leader give no id twice."""
+"""Several registries on one topic: one writes, the others forward; kill -9 and stale leaders assign no id twice."""
 
 from __future__ import annotations
 

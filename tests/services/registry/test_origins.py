@@ -1,4 +1,4 @@
-"""Pages of other sites can neither change nor read anything through a browser on the registry's machine."""
+"""Pages of other sites can neither change nor read anything through a browser on the registry's host."""
 
 from __future__ import annotations
 

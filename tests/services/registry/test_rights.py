@@ -1,4 +1,4 @@
-"""Every endpoint is refused to a user without its right, and answered to one who has it: made from the table itself."""
+"""Every endpoint requires its right: generated from the endpoint table."""
 
 from __future__ import annotations
 

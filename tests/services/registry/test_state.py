@@ -1,4 +1,4 @@
-"""What records of `_schemas` mean, without a topic."""
+"""Replay of `_schemas` records, without a topic."""
 
 from __future__ import annotations
 

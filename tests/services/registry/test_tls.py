@@ -1,4 +1,4 @@
-"""Registries that speak https: confluent-kafka's client, and one registry that forwards to the other."""
+"""Registries over https: confluent-kafka's client, and forwarding between registries."""
 
 from __future__ import annotations
 

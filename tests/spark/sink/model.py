@@ -1,4 +1,4 @@
-"""A cluster and drivers of Spark as far as the sink's protocol sees them, in memory: any step can be the last."""
+"""An in-memory model of a cluster and Spark drivers for the sink's protocol: any step can be the last."""
 
 from __future__ import annotations
 

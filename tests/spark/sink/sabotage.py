@@ -1,4 +1,4 @@
-"""Faults at chosen places of the sink, for processes that a test cannot reach in any other way.
+"""Fault injection in the sink, for processes that tests cannot reach otherwise.
 
 A fault is `place:action:file`. When the place is reached and the file is there, it is removed, and the process kills
 itself (`kill`: no `finally`, no goodbye) or waits until somebody wakes it up (`pause`).

@@ -1,4 +1,4 @@
-"""A query as Spark runs it, without Spark: a driver process with a checkpoint, and every task in a process of its own.
+"""Spark's query execution without Spark: a driver process with a checkpoint, and a process per task.
 
     python -m tests.spark.sink.small_spark BOOTSTRAP TOPIC CHECKPOINT TASKS INLINE [FAULT]
 

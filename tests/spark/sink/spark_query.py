@@ -1,4 +1,4 @@
-"""Queries of Spark that a test can kill: text files become a topic, every file is a batch.
+"""Killable Spark queries: text files become a topic, each file is a batch.
 
     python -m tests.spark.sink.spark_query QUERIES
 

@@ -1,4 +1,4 @@
-"""kill -9 of driver, task and broker at every step of a batch: each row is in the topic once, and no reader hangs.
+"""kill -9 of driver, task and broker at every step of a batch: each row is written once, and no reader hangs.
 
 The protocol is tried at every step, and with several drivers at once, in `test_protocol.py`; the sink inside Spark in
 `test_writing.py`. Here the processes, the brokers and the kills are real, and the reader is confluent-kafka's.

@@ -1,4 +1,4 @@
-"""The state of a sink is read to its end, whatever a leader just elected says about its high watermark."""
+"""The state of a sink is read to its end, even from a newly elected leader."""
 
 import asyncio
 from collections.abc import Callable

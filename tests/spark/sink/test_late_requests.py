@@ -1,4 +1,4 @@
-"""Requests of a driver's transaction that arrive late, while the driver is in its next one."""
+"""Late transactional requests of a driver, while it is in its next transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever step a driver dies at, and whoever wakes up late: every row is in the topic once, and nothing stays open."""
+"""A driver dies at any step, or resumes late: every row is written once, and no transaction stays open."""
 
 import itertools
 import json

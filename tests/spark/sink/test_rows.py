@@ -1,4 +1,4 @@
-"""Arrow batches as Spark gives them to a task, on their way to topics of a broker."""
+"""Arrow batches of a Spark task, written to topics."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the options of a sink mean, before Spark is asked anything."""
+"""Validation of sink options, before Spark is used."""
 
 import os
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""kill -9 of Spark itself: JVM, driver and workers at once, in the midst of a batch. A new Spark finds the checkpoint.
+"""kill -9 of JVM, driver and workers during a batch; a new Spark continues from the checkpoint.
 
 One Spark runs a query for each place, all of them come to their faults, and it is killed once.
 """

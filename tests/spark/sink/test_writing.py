@@ -1,4 +1,4 @@
-"""DataFrames become topics: batch jobs and queries in Spark, read back by confluent-kafka."""
+"""DataFrames written to topics by batch jobs and queries, read by confluent-kafka."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Readers as Spark uses them, without a Spark: the driver's questions and the workers' reading in this process."""
+"""The readers without Spark: driver requests and worker reads in this process."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Schemas: what there is, what a caller may ask for, and where it comes from."""
+"""Schemas of the source: available and requested columns."""
 
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType

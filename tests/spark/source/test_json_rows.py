@@ -1,4 +1,4 @@
-"""JSON that Arrow does not take, row by row: read as Arrow would if it did, and as Spark's `from_json` reads it."""
+"""JSON rejected by Arrow, parsed row by row like Arrow and like Spark's `from_json`."""
 
 import json
 from collections.abc import Sequence

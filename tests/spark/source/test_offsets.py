@@ -1,4 +1,4 @@
-"""Offsets in options and checkpoints, and how a micro-batch's share is reckoned."""
+"""Offsets in options and checkpoints, and the size of micro-batches."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Which task reads what."""
+"""Distribution of ranges to tasks."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The readers against a broker: what they read, what they leave out, and what stops them."""
+"""The readers against a broker: records read, records skipped, and errors."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""Tiered topics read out of an object store, without a broker: the same rows as from one."""
+"""Tiered topics read from an object store without a broker: the same rows as from a broker."""
 
 from __future__ import annotations
 

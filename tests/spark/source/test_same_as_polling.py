@@ -1,4 +1,4 @@
-"""Spark's rows of a compacted topic, in full, beside those of a poll loop and of a table."""
+"""Spark's rows of a compacted topic, compared with a poll loop and a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics a pattern means."""
+"""Topics matched by a pattern."""
 
 import pytest
 

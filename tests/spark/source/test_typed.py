@@ -1,4 +1,4 @@
-"""Typed values: the same columns whatever stands beside a row, and a bad value where it belongs."""
+"""Typed values: stable columns, and isolated bad values."""
 
 import io
 import json

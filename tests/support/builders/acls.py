@@ -1,4 +1,4 @@
-"""Random ACLs and questions, and decisions as a reader of Kafka's documentation would take them: rule by rule."""
+"""Random ACLs and requests, with a rule-by-rule reference of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images to decide on."""
+"""Metadata images for controller decisions."""
 
 from barnabas.cluster.deltas import Delta, TopicCreated, apply
 from barnabas.cluster.image import EMPTY_IMAGE, BrokerState, MetadataImage, PartitionState, TopicState

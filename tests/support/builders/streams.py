@@ -1,4 +1,4 @@
-"""Topologies and tasks for tests, in few words."""
+"""Compact builders of topologies and tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics as a client writes them in OpenTelemetry's protobuf format."""
+"""Client metrics in OpenTelemetry's protobuf format."""
 
 from __future__ import annotations
 

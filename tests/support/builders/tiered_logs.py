@@ -1,4 +1,4 @@
-"""A tiered log on the twin of a file system, with a remote part that is kept in memory."""
+"""A tiered log on an in-memory file system, with a remote part in memory."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A real MariaDB for tests: Debian's, with its data in a folder that is removed."""
+"""A real MariaDB for tests: Debian's, with a temporary data folder."""
 
 from __future__ import annotations
 

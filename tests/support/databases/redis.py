@@ -1,4 +1,4 @@
-"""A real Redis for tests: Debian's, which writes what it acknowledges to the disk first."""
+"""A real Redis for tests: Debian's, with fsync before every acknowledgement."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conversations with group coordinators, recorded so that two brokers can be compared."""
+"""Recorded conversations with group coordinators, for comparison between brokers."""

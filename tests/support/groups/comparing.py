@@ -1,4 +1,4 @@
-"""The same talk with Apache Kafka and with Barnabas: the answers must be the same."""
+"""The same conversation with Apache Kafka and Barnabas must get the same responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talks with a broker about groups, recorded so that the same talk with another broker can be compared."""
+"""Recorded conversations with a broker about groups, for comparison with another broker."""
 
 from __future__ import annotations
 

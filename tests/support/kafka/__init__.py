@@ -1,1 +1,2 @@
-"""Apache Kafka: `jars`, `tools`, a `broker`, one with all ways to log in (`secured`), one with ACLs (`guarded`)."""
+"""Apache Kafka: `jars`, `tools`, a `broker`, one with all authentication methods (`secured`), one with ACLs
+(`guarded`)."""

@@ -1,4 +1,4 @@
-"""Apache Kafka itself: a broker of one KRaft node, for tests and benchmarks.
+"""Apache Kafka: a broker of one KRaft node, for tests and benchmarks.
 
 with ApacheKafka(tmp_path / "kafka") as kafka:
     kafka.bootstrap_servers

@@ -1,4 +1,4 @@
-"""Every message we declare, and Kafka's own description of it."""
+"""All declared messages with Kafka's definitions."""
 
 import json
 import re

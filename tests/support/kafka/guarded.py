@@ -1,4 +1,4 @@
-"""Apache Kafka with its StandardAuthorizer beside Barnabas with ours: the same ACLs, the same questions.
+"""Apache Kafka with its StandardAuthorizer and Barnabas with ours: the same ACLs, the same requests.
 
 In Kafka a user of SASL/PLAIN asks, and an administrator, who is a super user, makes the ACLs. In Barnabas everybody
 is ANONYMOUS, has the ACLs of that user, and they are put into the metadata as the controller does it.

@@ -1,4 +1,4 @@
-"""Where Apache Kafka's jars are, and what a test does when they are missing.
+"""Location of Apache Kafka's jars, and the skip without them.
 
 A test marked `@requires_java` is skipped with the reason on a machine without Java or the jars; with
 CI=true it fails instead, so that a broken CI image cannot hide half of the suite (see conftest.py).

@@ -1,4 +1,4 @@
-"""Apache Kafka with a listener for each way to talk to it safely, in one broker.
+"""Apache Kafka with a listener for each security protocol and mechanism.
 
 with SecuredKafka(folder) as kafka:
     kafka.address("SECURE"), kafka.trust

@@ -1,4 +1,4 @@
-"""The harness itself: if these fail, every comparison with Apache Kafka is worthless."""
+"""Tests of the Apache Kafka harness, on which all comparisons depend."""
 
 import subprocess
 from pathlib import Path

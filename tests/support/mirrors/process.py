@@ -1,4 +1,4 @@
-"""`barnabas mirror run` as a process of its own, for tests that kill it; and what tests ask of both sides."""
+"""`barnabas mirror run` as a separate process that can be killed, with queries of both sides."""
 
 from __future__ import annotations
 

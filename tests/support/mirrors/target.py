@@ -1,4 +1,4 @@
-"""A broker that mirrors, and somebody who says what `barnabas mirror` would say to it."""
+"""A mirroring broker, and a client that sends the requests of `barnabas mirror`."""
 
 from __future__ import annotations
 

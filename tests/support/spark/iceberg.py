@@ -1,4 +1,4 @@
-"""Reads Iceberg tables with Iceberg's own reader, which has nothing to do with Spark."""
+"""Reads Iceberg tables with Iceberg's reader, independently of Spark."""
 
 from collections.abc import Iterator
 from typing import Any

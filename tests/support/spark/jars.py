@@ -1,4 +1,4 @@
-"""Where jars for Spark are: of its own Kafka connector (or SPARK_KAFKA_LIBS), Iceberg and S3A, from `make java`."""
+"""Location of Spark's jars: its Kafka connector (or SPARK_KAFKA_LIBS), Iceberg and S3A, from `make java`."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster on loopback: fabric8's server of its API, and a kubelet that runs containers as processes.
+"""A Kubernetes cluster on loopback: fabric8's API server, and a kubelet that runs containers as processes.
 
 The image is a container file: its ENTRYPOINT is run, and paths that it copies to the image lead to the files here.
 """

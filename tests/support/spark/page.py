@@ -1,4 +1,4 @@
-"""Command lines of the page "On a cluster", run as a reader pastes them into a shell."""
+"""Command lines of the page "On a cluster", run in a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the data source share: topics with known records, and how to read them with either connector."""
+"""Helpers of data source tests: topics with known records, read with either connector."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The Spark session that all tests with Spark share: it takes seconds to start."""
+"""The Spark session shared by all tests: it takes seconds to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's standalone cluster on loopback: a master and workers, each a process."""
+"""Spark's standalone cluster on loopback: a master and workers as processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a template of the library on generated data, and reads back what it wrote, with a real client."""
+"""Runs a template of the library on generated data, and reads its output with a real client."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""YARN on loopback: a ResourceManager and a NodeManager, each a process, and local disks as its file system."""
+"""YARN on loopback: a ResourceManager and a NodeManager as processes, with local disks as file system."""
 
 from __future__ import annotations
 

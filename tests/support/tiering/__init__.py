@@ -1,1 +1,1 @@
-"""Object stores to test with, and a cluster that has lost its disks."""
+"""Object stores for tests, and a cluster that has lost its disks."""

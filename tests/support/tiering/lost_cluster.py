@@ -1,4 +1,4 @@
-"""A broker that writes to an object store, and is lost with its disk."""
+"""A broker that writes to an object store and is lost with its disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Object stores to test with: in memory, a folder, an S3 that moto plays, and one that the environment names.
+"""Object stores for tests: in memory, a folder, moto's S3, and one from the environment.
 
 BARNABAS_TEST_STORE=s3://bucket BARNABAS_TEST_STORE_OPTIONS='{"endpoint": "..."}' pytest tests/tiering/test_contract.py
 """

@@ -1,4 +1,4 @@
-"""Columns as values of a registry: confluent-kafka's deserializers read what the encoders write, in any shape."""
+"""Columns encoded as registry values: confluent-kafka's deserializers read them, in any shape."""
 
 from __future__ import annotations
 

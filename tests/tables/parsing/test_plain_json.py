@@ -1,4 +1,4 @@
-"""Plain JSON objects, read by our own loop: whatever it takes is what Arrow's parser makes of it."""
+"""Plain JSON objects parsed by our loop: the same result as Arrow's parser."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A log that begins behind a remote segment: also behind one that an unclean election has cut."""
+"""Bootstrap of a log after a remote segment, including one cut by an unclean election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks in memory and on the disk: downloaded once, within bounds of disk, memory and downloads."""
+"""Chunks in memory and on disk: downloaded once, within limits of disk, memory and downloads."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Reading remote segments: what is found, what is asked of the store, and what happens when it fails."""
+"""Reading remote segments: results, requests to the store, and failures."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine

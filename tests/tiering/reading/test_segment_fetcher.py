@@ -1,4 +1,4 @@
-"""Ranges of offsets out of a store, without a broker: what is read, what is asked for, and what a failure does."""
+"""Ranges of offsets read from a store without a broker: results, requests, failures."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

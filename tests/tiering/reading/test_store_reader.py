@@ -1,4 +1,4 @@
-"""Patience with the store: attempts, their time, and leaving it alone while it is down."""
+"""Retries of the store: attempts, their timing, and backoff while it is down."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

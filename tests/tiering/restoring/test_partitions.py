@@ -1,4 +1,4 @@
-"""Partitions of a lost cluster: looked at without a change, cut where objects are missing, claimed for the new one."""
+"""Partitions of a lost cluster: inspected, truncated at missing objects, claimed for the new cluster."""
 
 import asyncio
 from collections.abc import Coroutine

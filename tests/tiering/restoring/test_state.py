@@ -1,4 +1,4 @@
-"""What a cluster writes down of itself, which clusters a bucket holds, and who may write."""
+"""Saved cluster state, clusters in a bucket, and permission to write."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -22,7 +22,7 @@ class _Aborted:
 
 
 class CompactedTransactions:
-    """Sees every batch in offset order. `index` collects the entries of the new segment's transaction index."""
+    """Processes every batch in offset order. `index` collects the entries of the new segment's transaction index."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._coming = deque(sorted(aborted, key=lambda entry: entry.first_offset))

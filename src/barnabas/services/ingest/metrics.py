@@ -9,32 +9,32 @@ from barnabas.client.status import ProcessStatus, StatusPart
 from barnabas.metrics import Metric, Registry, Sample, catalogue, counter, gauge, open_files, resident_memory
 from barnabas.services.ingest.agent import Agent, IngestSource, SourceCounts
 
-RECORDS = counter("barnabas_ingest_records_total", "Records in the topics, dead letters included.", "source")
-BYTES = counter("barnabas_ingest_bytes_total", "Bytes that were read, and are in the topics.", "source")
-TRANSACTIONS = counter("barnabas_ingest_transactions_total", "Transactions that were committed.")
-RESTARTS = counter(
-    "barnabas_ingest_restarts_total", "Times that the agent began again from stored positions."
+RECORDS = counter(
+    "barnabas_ingest_records_total", "Records written to topics, including dead letters.", "source"
 )
-LAST_COMMIT = gauge(
-    "barnabas_ingest_last_commit_seconds", "When a transaction was committed last, since 1970."
-)
-LAG = gauge("barnabas_ingest_lag_bytes", "Bytes that are there and were not read.", "source")
+BYTES = counter("barnabas_ingest_bytes_total", "Bytes read from sources and committed to topics.", "source")
+TRANSACTIONS = counter("barnabas_ingest_transactions_total", "Committed transactions.")
+RESTARTS = counter("barnabas_ingest_restarts_total", "Restarts of the agent from its stored positions.")
+LAST_COMMIT = gauge("barnabas_ingest_last_commit_seconds", "Time of the last commit, in seconds since 1970.")
+LAG = gauge("barnabas_ingest_lag_bytes", "Bytes that are available but not read yet.", "source")
 OBSERVED = {
-    "connections": gauge("barnabas_ingest_connections", "Connections of senders that are open.", "source"),
+    "connections": gauge("barnabas_ingest_connections", "Open connections of senders.", "source"),
     "dead_letters": counter(
-        "barnabas_ingest_dead_letters_total", "Records that did not fit, or were not understood.", "source"
+        "barnabas_ingest_dead_letters_total", "Records that were too large or could not be parsed.", "source"
     ),
-    "dropped": counter("barnabas_ingest_dropped_total", "What came and was not taken.", "source"),
-    "errors": counter("barnabas_ingest_errors_total", "Files, pages or messages that were bad.", "source"),
-    "files": gauge("barnabas_ingest_files", "Files that are open.", "source"),
-    "received": counter(
-        "barnabas_ingest_received_total", "Messages and records that others have sent.", "source"
+    "dropped": counter("barnabas_ingest_dropped_total", "Messages received and dropped.", "source"),
+    "errors": counter(
+        "barnabas_ingest_errors_total", "Files, pages or messages that could not be read.", "source"
     ),
-    "refused": counter("barnabas_ingest_refused_total", "Connections and requests refused.", "source"),
+    "files": gauge("barnabas_ingest_files", "Open files.", "source"),
+    "received": counter("barnabas_ingest_received_total", "Messages and records received.", "source"),
+    "refused": counter("barnabas_ingest_refused_total", "Rejected connections and requests.", "source"),
     "replayed": counter(
-        "barnabas_ingest_replayed_total", "Requests that had been written before (Idempotency-Key).", "source"
+        "barnabas_ingest_replayed_total",
+        "Repeated requests that were already written (Idempotency-Key).",
+        "source",
     ),
-    "truncations": counter("barnabas_ingest_truncations_total", "Files that were truncated.", "source"),
+    "truncations": counter("barnabas_ingest_truncations_total", "Truncated files.", "source"),
 }
 """By the name used in `SourceStatus.counts`."""
 METRICS: tuple[Metric, ...] = (RECORDS, BYTES, TRANSACTIONS, RESTARTS, LAST_COMMIT, LAG, *OBSERVED.values())

@@ -85,7 +85,7 @@ class LinkTopics:
         """Target topics added since the last check; a previous process may have marked them as FAILED."""
 
     async def refresh(self) -> None:
-        """Pick up new topics, partitions and configs, and fail deleted or recreated topics. Runs every few seconds."""
+        """Detect new topics, partitions and configs, and fail deleted or recreated topics. Runs every few seconds."""
         topics = await self._source.all_topics()
         origins = await origins_of(self._source, topics)
         self.plan = self._planner.plan(topics.values(), origins)

@@ -26,7 +26,7 @@ WORDS: dict[LinkStatus, Word] = {
 """Ordered by severity: the state of a topic is that of its worst partition."""
 
 LAG = gauge(
-    "barnabas_mirror_lag_offsets", "Offsets that the source has and the target does not.", "link", "topic"
+    "barnabas_mirror_lag_offsets", "Offsets by which the target lags behind the source.", "link", "topic"
 )
 LAG_SECONDS = gauge(
     "barnabas_mirror_lag_seconds",
@@ -34,8 +34,8 @@ LAG_SECONDS = gauge(
     "link",
     "topic",
 )
-PARTITIONS = gauge("barnabas_mirror_partitions", "Partitions by the state they are in.", "link", "state")
-BYTES = counter("barnabas_mirror_bytes_total", "Bytes of batches that the target has taken.", "link")
+PARTITIONS = gauge("barnabas_mirror_partitions", "Partitions by state.", "link", "state")
+BYTES = counter("barnabas_mirror_bytes_total", "Bytes of batches appended to the target.", "link")
 GROUPS = gauge("barnabas_mirror_groups_followed", "Groups whose offsets follow those of the source.", "link")
 LEFT_ALONE = gauge(
     "barnabas_mirror_groups_left_alone",

@@ -1,4 +1,4 @@
-"""A feed of orders over HTTP, as an application offers one: pages by cursor, and faults when they are asked for."""
+"""An HTTP feed of orders, paged by cursor, with injectable faults."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Answers of JSON endpoints: rows and cursors."""
+"""Responses of JSON endpoints: rows and cursors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A JSON endpoint into a topic, each row once."""
+"""Rows of a JSON endpoint are written to a topic once each."""
 
 import json
 from collections.abc import Iterator

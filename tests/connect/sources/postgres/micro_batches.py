@@ -1,5 +1,4 @@
-"""What Spark does with a streaming source, in the same order and with the same notes on disk, without Spark: so a
-test can kill it between any two steps. A sink decides each batch once, as ours do."""
+"""Spark's streaming protocol without Spark, with the same files, so that tests can kill it between any two steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debezium's connector beside our source, on the same tables: the same changes, in the same order."""
+"""Debezium's connector and our source on the same tables: the same changes in the same order."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PostgreSQL to a topic, with Spark and all, killed in the middle: no change is lost, none is there twice."""
+"""PostgreSQL to a topic with Spark, killed repeatedly: no change is lost or duplicated."""
 
 import json
 import threading

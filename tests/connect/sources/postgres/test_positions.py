@@ -1,4 +1,4 @@
-"""Where micro-batches end, and when a slot cannot be trusted, without a server."""
+"""Ends of micro-batches, and detection of unusable slots, without a server."""
 
 import pytest
 

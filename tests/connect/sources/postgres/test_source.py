@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL into topics, by Spark, and what the user of the database must be allowed."""
+"""PostgreSQL tables into topics with Spark, and the required database privileges."""
 
 import json
 from collections.abc import Iterator

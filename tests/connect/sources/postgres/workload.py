@@ -1,4 +1,4 @@
-"""Transactions of a shop at random, from a seed; and what must come of them."""
+"""Random shop transactions from a seed, and their expected changes."""
 
 from __future__ import annotations
 

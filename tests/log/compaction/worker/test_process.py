@@ -1,4 +1,4 @@
-"""The worker process: jobs, trouble, and its end."""
+"""The worker process: jobs, failures and exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a connection that authenticates."""
+"""States of an authenticating connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's side of SCRAM, beside the client's of `client/security/scram` and messages by hand."""
+"""The server side of SCRAM, with the client of `client/security/scram` and handmade messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delegation tokens as names that log in over SCRAM."""
+"""Delegation tokens as SCRAM users."""
 
 from __future__ import annotations
 

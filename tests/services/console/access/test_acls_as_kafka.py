@@ -1,4 +1,4 @@
-"""ACLs as Kafka's own tool shows them, and decisions as brokers take them: on Barnabas and on Apache Kafka."""
+"""ACLs compared with Kafka's tool, and decisions compared with brokers: on Barnabas and Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login as oneself, on brokers with TLS, SCRAM and ACLs: they decide what is seen and done."""
+"""Login with Kafka credentials, on brokers with TLS, SCRAM and ACLs."""
 
 from __future__ import annotations
 

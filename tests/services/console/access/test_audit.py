@@ -1,4 +1,4 @@
-"""The audit log after a crash, after a rotation, in a topic; and that of the brokers themselves."""
+"""The console's audit log after a crash, after a rotation and in a topic; and that of the brokers."""
 
 from __future__ import annotations
 

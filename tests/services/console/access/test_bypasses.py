@@ -1,4 +1,4 @@
-"""Ways around the console's login, roles and masks that were found once."""
+"""Regression tests of bypasses of the console's login, roles and masks."""
 
 from __future__ import annotations
 

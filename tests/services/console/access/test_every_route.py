@@ -1,4 +1,4 @@
-"""Each route is refused without a login, and to the role below the one that it needs: made from the table itself."""
+"""Each route requires a login and its declared role: generated from the route table."""
 
 from __future__ import annotations
 

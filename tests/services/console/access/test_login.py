@@ -1,4 +1,4 @@
-"""Login with a role: sessions, cookies, tokens, attempts, audit. And no login: for this machine only."""
+"""Login with roles: sessions, cookies, tokens, attempts, audit; without login only on loopback."""
 
 from __future__ import annotations
 

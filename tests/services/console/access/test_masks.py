@@ -1,4 +1,4 @@
-"""What is masked cannot be found out: not by reading, searching, sorting, counting, charting, copying or exporting."""
+"""Masked values cannot be revealed by reading, searching, sorting, counting, charting, copying or exporting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login with a real OpenID provider (npm oidc-provider): as a browser does it, and as an attacker tries it."""
+"""Login with a real OpenID provider (npm oidc-provider), by a browser and by an attacker."""
 
 from __future__ import annotations
 

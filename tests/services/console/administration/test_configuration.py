@@ -1,4 +1,4 @@
-"""Settings beside their defaults, and changes that are compared before they are made."""
+"""Settings with their defaults, and changes with optimistic locking."""
 
 from __future__ import annotations
 

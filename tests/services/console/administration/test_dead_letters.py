@@ -1,4 +1,4 @@
-"""Dead letters by reason, and which topics hold some."""
+"""Dead letters by reason, and dead-letter topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast partitions move, and that two plans are told apart."""
+"""Speed of partition moves, and identity of plans."""
 
 from __future__ import annotations
 

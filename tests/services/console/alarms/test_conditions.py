@@ -1,4 +1,4 @@
-"""Each alarm finds what is wrong, and nothing in a cluster where all is well."""
+"""Each alarm detects its condition, and none fires in a healthy cluster."""
 
 from __future__ import annotations
 

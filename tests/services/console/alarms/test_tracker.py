@@ -1,4 +1,4 @@
-"""Since when an alarm is raised, and when it counts."""
+"""Start times of alarms, and their minimum duration."""
 
 from __future__ import annotations
 

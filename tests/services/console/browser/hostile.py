@@ -1,4 +1,4 @@
-"""A cluster full of what strangers may write: names, ids, keys, values and headers that are no plain text.
+"""A cluster with hostile names, ids, keys, values and headers.
 
 Whatever of it were taken for markup or for a script would leave a mark: `window.injected`, or an element of the class
 `injected`.

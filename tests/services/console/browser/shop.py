@@ -1,4 +1,4 @@
-"""The cluster of a small shop, with two hours behind it: what the pictures of the documentation show."""
+"""The cluster of a small shop with two hours of history, for the screenshots of the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every page of the route table, in a real browser, with names and bytes that strangers chose."""
+"""Invariants of every page of the route table, in a real browser, with hostile names and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists and curves in a browser: they update themselves, favourites are kept, offsets are moved with two clicks."""
+"""Lists and charts in a browser: live updates, favourites, moving offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console without a mouse: Tab reaches every control, and the keys of the help do what it says."""
+"""The console without a mouse: Tab order, and the documented keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md: `pytest tests/services/console/browser/test_screenshots.py --screenshots`."""
+"""The screenshots of docs/console.md: `pytest tests/services/console/browser/test_screenshots.py --screenshots`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One page in a browser of its own cache, and everything that it did: requests, bytes, errors, violations."""
+"""One page in a browser with an empty cache, and its requests, bytes, errors and violations."""
 
 from __future__ import annotations
 

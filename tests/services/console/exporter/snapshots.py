@@ -1,4 +1,4 @@
-"""Snapshots as the sampler takes them, without a cluster."""
+"""Snapshots of the sampler, without a cluster."""
 
 from __future__ import annotations
 

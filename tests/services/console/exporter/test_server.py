@@ -1,4 +1,4 @@
-"""`barnabas console --exporter-only` beside both brokers, compared with Kafka's own tools."""
+"""`barnabas console --exporter-only` on both brokers, compared with Kafka's tools."""
 
 from __future__ import annotations
 

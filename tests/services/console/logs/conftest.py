@@ -1,4 +1,4 @@
-"""Barnabas and Apache Kafka: the tailer must not notice which of them it reads."""
+"""Barnabas and Apache Kafka as sources of the tailer."""
 
 from tests.client.conftest import apache_kafka, bootstrap, embedded
 

@@ -1,4 +1,4 @@
-"""Decoded records as the tailer gets them, and a store that is filled with them."""
+"""Decoded records as input of the tailer, and a filled store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search finds what a plain loop over the same lines finds."""
+"""A search returns the same lines as a plain loop."""
 
 from __future__ import annotations
 

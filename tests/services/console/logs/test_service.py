@@ -1,4 +1,4 @@
-"""Log search as a cluster of the console runs it."""
+"""Log search in a cluster of the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file to a page: a real agent, a real broker, and grep as the judge."""
+"""From a file to a page: a real agent, a real broker, and grep as the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of either kind with a console beside it, and Kafka's own tools to compare with."""
+"""A broker of either kind with a console, and Kafka's tools for comparison."""
 
 from __future__ import annotations
 

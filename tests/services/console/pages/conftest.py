@@ -1,4 +1,4 @@
-"""Pages of administration are the same for Barnabas and for Apache Kafka."""
+"""Administration pages on Barnabas and Apache Kafka."""
 
 from __future__ import annotations
 

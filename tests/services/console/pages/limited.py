@@ -1,4 +1,4 @@
-"""A user who has the rights that a test names, and no other; the console's own client acts for them."""
+"""A user with exactly the rights that a test names; the console's client acts for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without the right a page refuses, shows nothing, or does nothing: for every route of administration."""
+"""Every administration route denies users without its right."""
 
 from __future__ import annotations
 

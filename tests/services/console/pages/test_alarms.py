@@ -1,4 +1,4 @@
-"""The page of alarms, and what strangers' names do to it."""
+"""The page of alarms, with hostile names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame: on every page, with the cluster that was shown last, and without pages that the user may not see."""
+"""The frame of every page: the selected cluster, and navigation by rights."""
 
 from __future__ import annotations
 

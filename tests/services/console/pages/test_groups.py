@@ -1,4 +1,4 @@
-"""Groups of all types on both brokers: what the console says is what Kafka's own tools say."""
+"""Groups of all types on both brokers, compared with Kafka's tools."""
 
 from __future__ import annotations
 

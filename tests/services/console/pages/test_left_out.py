@@ -1,4 +1,4 @@
-"""Figures of what the user may not describe are in no list, sum, curve or preview."""
+"""Values of resources that the user may not describe are in no list, sum, chart or preview."""
 
 from __future__ import annotations
 

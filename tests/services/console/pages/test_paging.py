@@ -1,4 +1,4 @@
-"""Pages of topics and groups with many partitions show them in parts, the furthest behind first."""
+"""Paging of topics and groups with many partitions, largest lag first."""
 
 from __future__ import annotations
 

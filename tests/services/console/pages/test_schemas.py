@@ -1,4 +1,4 @@
-"""Pages of the schema registry, on a registry beside the broker: lists, differences, checks, registrations."""
+"""Pages of the schema registry: lists, differences, checks, registrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pool of search processes and one topic with everything in it that is hard to read, for all tests here."""
+"""One pool of search processes and one topic with hard-to-read records, for all tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search as a plain loop over records: what the columns must agree with."""
+"""A search as a plain loop over records: the reference of columnar matching."""
 
 from __future__ import annotations
 

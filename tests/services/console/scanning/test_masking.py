@@ -1,4 +1,4 @@
-"""What is hidden can be neither seen nor searched for."""
+"""Masked values can be neither displayed nor searched."""
 
 from __future__ import annotations
 

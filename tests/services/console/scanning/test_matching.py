@@ -1,4 +1,4 @@
-"""Batches of any records and codecs, with gaps: columns match what a plain loop matches, each record once."""
+"""Batches of any records and codecs, with gaps: columns match the same records as a plain loop."""
 
 from __future__ import annotations
 

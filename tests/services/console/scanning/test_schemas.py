@@ -1,4 +1,4 @@
-"""Values that confluent-kafka's serializers wrote are shown, and found by CEL, as what they are."""
+"""Values of confluent-kafka's serializers are displayed decoded and matched by CEL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches of a topic with everything hard in it give what a plain loop gives, in order, and no record twice."""
+"""Searches of a topic with hard-to-read records equal a plain loop, in order, without duplicates."""
 
 from __future__ import annotations
 

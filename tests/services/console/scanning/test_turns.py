@@ -1,4 +1,4 @@
-"""Users of a search process get the same share of it, however many searches each of them has."""
+"""Users of a search process get equal shares, however many searches each of them runs."""
 
 from __future__ import annotations
 

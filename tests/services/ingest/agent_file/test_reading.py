@@ -1,4 +1,4 @@
-"""`agent.yml`: its words, and what is said about wrong ones. No broker."""
+"""`agent.yml`: keys, and error messages. No broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas ingest run` and `status`: several sources in one process, its metrics, and how others see it."""
+"""`barnabas ingest run` and `status`: several sources in one process, metrics and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as processes: killed, rotated under, fenced; librdkafka reads what they wrote."""
+"""Agents as processes: killed, with rotated files, fenced; librdkafka reads the output."""
 
 from __future__ import annotations
 

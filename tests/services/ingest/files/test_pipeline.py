@@ -1,4 +1,4 @@
-"""Files of applications, read by an agent, become entries of the template `logs`."""
+"""Application log files, read by an agent, as input of the template `logs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random rotations, step by step as logrotate makes them; between two steps the agent looks, or dies."""
+"""Random rotations in logrotate's steps; between two steps the agent polls or dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`barnabas ingest host` as a process: what it writes is what the template `operations` reads."""
+"""`barnabas ingest host` as a process, with output for the template `operations`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of Prometheus pages, as programs write them."""
+"""Counters of real Prometheus pages."""
 
 import pytest
 

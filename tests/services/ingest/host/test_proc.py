@@ -1,4 +1,4 @@
-"""What Linux counts: the files as kernels write them, and those of this machine."""
+"""Linux counters: example files, and those of this machine."""
 
 from pathlib import Path
 

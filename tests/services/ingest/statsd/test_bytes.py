@@ -1,4 +1,4 @@
-"""Series, members of sets and samples of timers are bounded in bytes, not only in number."""
+"""Series, set members and timer samples are bounded in bytes."""
 
 from __future__ import annotations
 

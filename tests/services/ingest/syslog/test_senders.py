@@ -1,4 +1,4 @@
-"""Programs that send syslog: rsyslogd, syslog-ng and logger. Each has its own idea of a message."""
+"""Programs that send syslog: rsyslogd, syslog-ng and logger, each with its own format."""
 
 from __future__ import annotations
 

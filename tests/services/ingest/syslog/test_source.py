@@ -1,4 +1,4 @@
-"""A syslog source in an agent, and sockets that send to it."""
+"""A syslog source in an agent, with sending sockets."""
 
 from __future__ import annotations
 

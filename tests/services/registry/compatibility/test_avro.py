@@ -1,4 +1,4 @@
-"""Compatible means that a reader reads it: whatever the registry lets through, fastavro reads."""
+"""Avro compatibility: fastavro reads whatever the registry accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schema: rules one by one, and as a whole: what a compatible writer accepts, the reader accepts."""
+"""JSON Schema compatibility: single rules, and readers accept all values of compatible writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`_schemas` taken over from Karapace and given back; both at once, each leading once.
+"""`_schemas` shared with Karapace: taken over, returned, and used by both.
 
     python -m tests.services.registry.counterparts.karapace CHECKOUT PYTHON
 

@@ -1,4 +1,4 @@
-"""Karapace's own tests against Karapace and against our registry, test by test.
+"""Karapace's test suite against Karapace and against our registry.
 
     python -m tests.services.registry.counterparts.karapace_suite CHECKOUT PYTHON RESULT.json [FILE ...]
 

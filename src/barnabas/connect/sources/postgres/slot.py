@@ -123,7 +123,7 @@ def check_system(url: str, password: str | None, known: System, position: int) -
         if now.identifier != known.identifier:
             raise SourceError(
                 f"this is another server (system {now.identifier}, not {known.identifier}): set `url` to the "
-                "former one, or start over with another `slot` and an empty topic"
+                "previous one, or start over with another `slot` and an empty topic"
             )
         if now.timeline == known.timeline:
             return now

@@ -1,6 +1,4 @@
-"""Queue between HTTP requests and the transactions of the agent.
-
-    app  ->  admit (429) -> post -> waits                           -> 200, or 503
+"""Queue between HTTP requests and the transactions of the agent. app -> admit (429) -> post -> wait -> 200, or 503
     agent         begin -> take a parcel of posts -> commit -> arrived
 
 A request reserves its bytes from the first one read until the response; `queue_bytes` limits the total. A post that

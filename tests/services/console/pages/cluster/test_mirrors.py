@@ -1,4 +1,4 @@
-"""Mirrored topics: shown with their lag, paused, resumed, promoted."""
+"""Mirrored topics: displayed with their lag, paused, resumed, promoted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions change brokers: planned, begun, called off, compared with kafka-reassign-partitions."""
+"""Partition reassignment: planned, started, cancelled, compared with kafka-reassign-partitions."""
 
 from __future__ import annotations
 

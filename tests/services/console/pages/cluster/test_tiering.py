@@ -1,4 +1,4 @@
-"""Tiered topics as a console shows them, beside what `barnabas tier status` says."""
+"""Tiered topics on the console, compared with `barnabas tier status`."""
 
 from __future__ import annotations
 
