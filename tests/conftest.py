@@ -15,11 +15,11 @@ from barnabas.common.safe_logging import line_limit
 from tests.support.kafka.jars import reason_java_is_missing
 from tests.support.programs import in_ci
 
-# A shell lets what it runs in the background ignore Ctrl-C, and children inherit that: here it must be heard.
+# A shell makes background processes ignore Ctrl-C, which children inherit; tests need it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is, and nothing about what is tested.
+# The duration of an example depends on the load of the machine only.
 settings.register_profile("barnabas", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("barnabas")
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tests.support.kafka.secured import SecuredKafka
 
 TESTS = Path(__file__).parent
-# Folders whose tests start brokers, JVMs and whole clusters. After all others, so that a mistake is told of early;
-# that of Spark first of them, because one process has to do all of it while the other one does the rest.
+# Folders whose tests start brokers, JVMs and clusters, run after all others. Those of Spark come first among them,
+# because a single process runs all of them.
 SLOW_FOLDERS = (
     "pipelines",
     "spark",
@@ -62,7 +62,7 @@ WITH_SPARK = (
 
 @pytest.fixture(autouse=True)
 def _a_log_of_its_own() -> None:
-    """Lines that another test has caused do not count against what this one may write."""
+    """Isolate log lines of tests from each other."""
     line_limit.forget()
 
 

@@ -29,7 +29,7 @@ def test_the_load_generator_gets_an_answer_for_each_request_it_counts(
 ) -> None:
     options = ("--port", barnabas.port, "--topic", barnabas_topic, "--connections", 10, "--requests", 500)
     assert client("loadgen", "--api", "produce", *options)["requests"] == 500
-    # Each connection has one request under way when the last answer comes.
+    # Each connection has one request in flight when the last response arrives.
     assert 500 <= end_offset(barnabas, barnabas_topic) <= 510
     assert client("loadgen", "--api", "fetch", *options)["requests"] == 500
 

@@ -123,7 +123,7 @@ def leader(image: MetadataImage) -> int:
 def test_brokers_that_come_and_go_do_not_put_off_the_balancing_of_leaders() -> None:
     async def main() -> None:
         async with Controlling(balance_seconds=0.2) as cluster:
-            for broker_id in (2, 1):  # who comes first leads
+            for broker_id in (2, 1):  # the first one leads
                 cluster.members.come(broker_id)
             await cluster.until_image(lambda image: len(image.brokers) == 2)
             assert leader(cluster.controller.image) == 2
@@ -202,7 +202,7 @@ def test_broker_that_is_too_old_is_not_registered_and_blocks_no_other() -> None:
 
 
 def test_broker_fenced_in_error_is_unfenced_with_the_same_epoch() -> None:
-    """A new controller reads the log first, and hears a moment later who is alive."""
+    """A new controller reads the log first, and learns a moment later which brokers are alive."""
 
     async def main() -> None:
         async with Controlling() as cluster:

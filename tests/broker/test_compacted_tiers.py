@@ -64,7 +64,7 @@ def send(broker: EmbeddedBroker, topic: str, pairs: list[tuple[str, str | None]]
 
 
 class Copy:
-    """What is in the store of partition 0."""
+    """Objects of partition 0 in the store."""
 
     def __init__(self, broker: EmbeddedBroker, bucket: Path, topic: str) -> None:
         self.bucket = bucket
@@ -76,8 +76,8 @@ class Copy:
         return decode(path.read_bytes(), self.folder) if path.exists() else None
 
     def state(self) -> dict[bytes, bytes]:
-        """Of each key the last value, as one who reads all of it knows. A compaction may replace it meanwhile, and
-        these brokers delete what was replaced at once."""
+        """The last value of each key. A compaction may replace it meanwhile, and these brokers delete replaced
+        objects immediately."""
         for _ in range(ATTEMPTS):
             found = self.manifest()
             assert found is not None
@@ -166,7 +166,7 @@ def test_a_lost_log_is_rebuilt_from_its_copy_before_it_is_led(
     state = copy.state()
     broker.stop()
     folder = broker.data_dir / f"{topic}-0"
-    if interrupted:  # a rebuilding that was killed: records, and the file that says that they are not all
+    if interrupted:  # an interrupted rebuild: records, and the marker file
         (folder / names.REBUILDING).touch()
     else:
         shutil.rmtree(folder)
@@ -267,7 +267,7 @@ def create(broker: EmbeddedBroker, name: str, configs: dict[str, str]) -> None:
 
 
 def alter(broker: EmbeddedBroker, topic: str, name: str, value: str) -> str | None:
-    """What it is refused with."""
+    """Return the error."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

@@ -85,7 +85,7 @@ def test_single_node_reports_committed_offsets_and_lag(
     assert _of(found, "kafka_topic_partition_current_offset")["{topic=orders,partition=1}"] == 5
     assert _of(found, "kafka_broker_info") == {f"{{id=1,address={address}}}": 1}
     assert _of(found, "kafka_brokers") == {"": 1}
-    # By partition there is a bound; sums stay whole.
+    # The number of partitions is limited; sums stay complete.
     assert len(_of(bounded, "kafka_consumergroup_lag")) == 1
     assert _of(bounded, "kafka_consumergroup_lag_sum") == _of(found, "kafka_consumergroup_lag_sum")
 

@@ -47,7 +47,7 @@ COMMIT = OffsetCommitRequest(
 
 @scenario
 async def test_too_large_group_record_gets_an_error(tmp_path: Path) -> None:
-    """Kafka says UNKNOWN_SERVER_ERROR to members; to a commit what is said here."""
+    """Kafka returns UNKNOWN_SERVER_ERROR to members, and this error to a commit."""
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,

@@ -18,7 +18,7 @@ DEADLINE = 60.0
 
 
 class Failing:
-    """Stands in for a function that raises so many times, and then does what it should."""
+    """A function that raises a number of times and then succeeds."""
 
     def __init__(self, real: Callable[..., Any], times: int) -> None:
         self._real = real

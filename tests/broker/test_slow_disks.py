@@ -91,7 +91,7 @@ def producing(index: int, acks: int = 1, **batch: Any) -> ProduceRequest:
 
 
 class Scene:
-    """Partition `slow` of the topic lies in a dir of its own."""
+    """Partition `slow` of the topic is in a separate dir."""
 
     def __init__(self, broker: Broker, files: SlowFileSystem) -> None:
         self.broker = broker
@@ -142,7 +142,7 @@ async def running(folder: Path) -> AsyncIterator[Scene]:
 
 @asynccontextmanager
 async def one_slow(folder: Path) -> AsyncIterator[tuple[Scene, Asking]]:
-    """Partition 0 lies in a dir that is known to be slow, partition 1 in one that is not."""
+    """Partition 0 is in a slow dir, partition 1 in a fast one."""
     async with running(folder) as scene:
         client = await scene.client()
         await client.create("orders", 2)
@@ -203,7 +203,7 @@ async def test_acknowledged_records_survive_a_kill_and_others_may_be_lost(tmp_pa
         with scene.files.held(scene.dir_of("orders", 0).folder):
             await client.send(producing(0), 9)
             await async_until(lambda: scene.files.held_appends.acquire(blocking=False))
-            shutil.copytree(before, after)  # what kill -9 leaves behind
+            shutil.copytree(before, after)  # state after kill -9
     async with running(after) as scene:
         client = await scene.client()
         assert await client.end(0) == 2

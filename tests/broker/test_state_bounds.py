@@ -65,7 +65,7 @@ class Talk:
         return next(each for each in state_usages(self.broker.broker) if each.what == what)
 
     def join(self, group: str, *, metadata: bytes = b"") -> int:
-        """A classic member that is given an id and does not come back; the error code."""
+        """Add a classic member that gets an id and does not return; return the error code."""
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=10_000,

@@ -22,7 +22,7 @@ US, SLOW, GONE, LAST = 0, 1, 2, 40
 
 
 class Leaders:
-    """They say that everything below offset 100 + their id is copied; one is slow, one is gone."""
+    """Leaders that report offset 100 + their id as tiered end; one is slow, one is down."""
 
     def __init__(self) -> None:
         self.now = self.most = 0

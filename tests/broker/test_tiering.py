@@ -113,7 +113,7 @@ def objects(tmp_path: Path) -> list[Path]:
 
 
 def found(tmp_path: Path, pattern: str) -> list[Path]:
-    """In the store, from which folders may go while it is looked through."""
+    """Find it in the store, whose folders may disappear during the search."""
     while True:
         with suppress(FileNotFoundError):
             return sorted((tmp_path / "bucket").rglob(pattern))

@@ -55,7 +55,7 @@ def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
     while True:
         message = consumer.poll(SECONDS)
         assert message is not None, f"partition {partition} cannot be read"
-        if message.error() is not None:  # its end, the only error that is asked for
+        if message.error() is not None:  # the end of the log, the only expected error
             break
         values.append(int(message.value() or b""))
     consumer.close()
@@ -67,7 +67,7 @@ def replicas_are_equal(cluster: ChaosCluster, topic: str) -> bool:
 
 
 def _are_equal(copies: list[bytes]) -> bool:
-    """As far back as each of them goes: of a tiered topic, disks hold more or less of the same."""
+    """Compare the common range: local parts of a tiered topic differ in length."""
     longest = max(copies, key=len)
     return all(longest.endswith(copy) for copy in copies)
 

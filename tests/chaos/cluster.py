@@ -130,7 +130,7 @@ class BrokerProcess:
 
     def close(self) -> None:
         if self.is_running:
-            self.signal(signal.SIGCONT)  # a paused one would not hear the next
+            self.signal(signal.SIGCONT)  # a paused one would not receive the next signal
             self.kill()
         self.to_zookeeper.close()
         self.from_peers.close()
@@ -202,11 +202,11 @@ class ChaosCluster:
             self.store.close()
 
     def metadata(self) -> ClusterMetadata:
-        # A client for each question: one that lives long answers from what it remembers.
+        # A new client for each query: a long-lived one answers from its cache.
         return AdminClient(self.clients.confluent).list_topics(timeout=SECONDS)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Of a topic that may have been made a moment ago."""
+        """The topic may have been created a moment ago."""
         found: list[int] = []
 
         def has_leader() -> bool:
@@ -236,7 +236,7 @@ class ChaosCluster:
             self.brokers[node_id].from_peers.cut(other.node_id)
 
     def freeze_between_peers(self, node_id: int, way: Way) -> None:
-        """What others ask the broker does not arrive, or its answers do not; all else does."""
+        """Drop requests from others to the broker, or its responses."""
         for other in self.others(node_id):
             self.brokers[node_id].from_peers.freeze(other.node_id, [way])
 
@@ -251,7 +251,7 @@ class ChaosCluster:
             broker.from_peers.heal()
 
     def make_whole(self) -> None:
-        """After a run that went wrong in the middle: the next one shall begin with everybody."""
+        """Restore all processes after a failed run."""
         self.heal()
         self.small_disk.make_room()
         if self.ensemble is not None:

@@ -31,7 +31,7 @@ class Scene(NamedTuple):
     load: Load
 
     def victim(self, role: str) -> BrokerProcess:
-        """Who plays a role now."""
+        """The current holder of a role."""
         if role == "controller":
             return self.cluster.brokers[self.cluster.controller()]
         if role == "coordinator":
@@ -69,7 +69,7 @@ def kill(scene: Scene, role: str) -> None:
 
 
 def pause(scene: Scene, role: str) -> None:
-    """A machine that stands still for longer than its session lives, and then goes on as if nothing had been."""
+    """A machine that is suspended for longer than its session, and then continues."""
     broker = scene.victim(role)
     broker.signal(signal.SIGSTOP)
     time.sleep(1.5 * SESSION_SECONDS)
@@ -78,7 +78,7 @@ def pause(scene: Scene, role: str) -> None:
 
 
 def lose_power(scene: Scene, role: str) -> None:
-    """The machine of a broker loses what it had not synced, and wakes up with another boot id."""
+    """The machine of a broker loses unsynced data and restarts with another boot id."""
     broker = scene.victim(role)
     broker.kill()
     forget_unsynced(broker.folder)
@@ -102,7 +102,7 @@ def cut_from_zookeeper(scene: Scene, role: str) -> None:
 
 
 def freeze_to_zookeeper(scene: Scene, role: str) -> None:
-    """Half-open: the connection stands, and nothing comes through."""
+    """Half-open: the connection exists, but nothing is transmitted."""
     broker = scene.victim(role)
     broker.to_zookeeper.freeze(broker.node_id)
     time.sleep(1.5 * SESSION_SECONDS)
@@ -119,7 +119,7 @@ def cut_from_peers(scene: Scene, role: str) -> None:
 
 
 def lose_requests_of_peers(scene: Scene, role: str) -> None:
-    """One-way: the others hear the broker, and it does not hear them."""
+    """One-way: others receive from the broker, but it does not receive from them."""
     scene.cluster.freeze_between_peers(scene.victim(role).node_id, Way.FROM_SOURCE)
     time.sleep(1.5 * SESSION_SECONDS)
     scene.cluster.heal()
@@ -127,7 +127,7 @@ def lose_requests_of_peers(scene: Scene, role: str) -> None:
 
 
 def lose_answers_to_peers(scene: Scene, role: str) -> None:
-    """One-way: the broker hears the others, and they do not hear it."""
+    """One-way: the broker receives from others, but they do not receive from it."""
     scene.cluster.freeze_between_peers(scene.victim(role).node_id, Way.TO_SOURCE)
     time.sleep(1.5 * SESSION_SECONDS)
     scene.cluster.heal()
@@ -151,7 +151,7 @@ def slow_to_zookeeper(scene: Scene, role: str) -> None:
 
 
 def lose_answers_of_zookeeper(scene: Scene, role: str) -> None:
-    """ZooKeeper hears the broker and keeps its session; the broker hears nothing, and must take itself for dead."""
+    """ZooKeeper receives from the broker and keeps its session; the broker receives nothing and must expire itself."""
     broker = scene.victim(role)
     broker.to_zookeeper.freeze(broker.node_id, [Way.TO_SOURCE])
     time.sleep(1.5 * SESSION_SECONDS)
@@ -160,7 +160,8 @@ def lose_answers_of_zookeeper(scene: Scene, role: str) -> None:
 
 
 def fill_disk(scene: Scene, role: str) -> None:
-    """No room on the disk of a broker that leads some and follows others; it says so, and goes on when there is."""
+    """Fill the disk of a broker that leads some partitions and follows others; it reports it, and continues with
+    free space."""
     disk, broker = scene.cluster.small_disk, scene.cluster.brokers[WITH_SMALL_DISK]
     said_before = broker.output.read_text().count(NO_ROOM)
     disk.fill()
@@ -174,7 +175,7 @@ def fill_disk(scene: Scene, role: str) -> None:
 
 
 def kill_controller_while_moving(scene: Scene, role: str) -> None:
-    """A partition moves, slowly for as long as we want; the controller dies; the next one ends what was begun."""
+    """A slow reassignment; the controller dies; its successor completes it."""
     cluster, tp = scene.cluster, TopicPartition(scene.topic, 0)
     before = cluster.replicas(*tp)
     newcomer = next(number for number in cluster.brokers if number not in before)
@@ -208,7 +209,7 @@ def kill_in_ensemble(scene: Scene, mode: str) -> None:
 
 
 def pause_in_ensemble(scene: Scene, mode: str) -> None:
-    """A server is cut off from everybody for longer than a session lives, and resumes with what it knew."""
+    """A server is isolated for longer than a session, and resumes with its old state."""
     server = scene.ensemble().one(mode)
     server.pause()
     time.sleep(1.5 * SESSION_SECONDS)
@@ -234,7 +235,7 @@ def two_in_a_row(scene: Scene, role: str) -> None:
 
 
 def slow_disk(scene: Scene, role: str) -> None:
-    """Appends take long, for longer than a session lives: the broker keeps it, and answers what needs no disk."""
+    """Appends take longer than a session: the broker keeps it, and serves requests that need no disk."""
     broker = scene.victim(role)
     broker.slow_disk(SLOW_SECONDS)
     until(lambda: IS_SLOW in broker.output.read_text(), "the broker writes in a thread")
@@ -244,7 +245,7 @@ def slow_disk(scene: Scene, role: str) -> None:
 
 
 def kill_slow_disk(scene: Scene, role: str) -> None:
-    """What was not written is lost with the process, and nobody was told that it was."""
+    """Unwritten records are lost with the process; none was acknowledged."""
     broker = scene.victim(role)
     broker.slow_disk(SLOW_SECONDS)
     until(lambda: IS_SLOW in broker.output.read_text(), "the broker writes in a thread")
@@ -256,10 +257,10 @@ def kill_slow_disk(scene: Scene, role: str) -> None:
 
 
 def two_at_once(scene: Scene, role: str) -> None:
-    """The second dies before the first is back: nobody can write, and nothing is lost, until one of them is."""
+    """The second broker dies before the first is back: no writes, and no loss, until one of them returns."""
     first = scene.victim(role)
     first.kill()
-    scene.go_on()  # by what was acknowledged before, perhaps
+    scene.go_on()  # by earlier acknowledgements, possibly
     until(lambda: scene.victim(role) is not first, f"another broker is {role}")
     second = scene.victim(role)
     second.kill()
@@ -277,7 +278,7 @@ def all_in_turn(scene: Scene, role: str) -> None:
 
 
 def kill_store(scene: Scene, role: str) -> None:
-    """Nobody who writes notices; what was being copied is copied when the store is back."""
+    """Producers are not affected; copying resumes when the store is back."""
     store = scene.store()
     store.kill()
     time.sleep(SESSION_SECONDS)
@@ -310,7 +311,7 @@ def kill_with_slow_store(scene: Scene, role: str) -> None:
 
 
 def pause_with_slow_store(scene: Scene, role: str) -> None:
-    """A leader stands still while it copies, and goes on with it when another leads."""
+    """A leader is suspended while it copies, and resumes after another was elected."""
     scene.store().slow_down(SLOW_SECONDS)
     time.sleep(SESSION_SECONDS)
     pause(scene, role)

@@ -23,7 +23,7 @@ KEYS = 20  # enough that their hashes fall on every partition
 ENDED_BY_SIGTERM = 128 + 15
 TIMEOUT = 120.0
 
-# All else as the client has it by default. The tool itself asks for no retries, which forbids idempotence.
+# Other settings are the client's defaults. The tool sets no retries, which forbids idempotence.
 PRODUCER_SETTINGS = {
     "enable.idempotence": "true",
     "acks": "all",
@@ -33,7 +33,7 @@ PRODUCER_SETTINGS = {
 
 
 class _JavaLoad(Load):
-    """A program that writes until SIGTERM, and says in lines what became of its records."""
+    """A program that writes until SIGTERM, and prints the outcome of its records."""
 
     client = CLIENT
 
@@ -56,7 +56,7 @@ class _JavaLoad(Load):
         with errors.open("w") as stderr:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         assert self._process.stdout is not None
-        if self._stop.is_set():  # before there was a process that could be told so
+        if self._stop.is_set():  # before the process existed
             self.asked_to_stop()
         try:
             with self._process.stdout as output:

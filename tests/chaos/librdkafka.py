@@ -83,8 +83,8 @@ class TransactionalLoad(_LibrdkafkaLoad):
                 producer.produce(self._topic, str(value).encode(), partition=partition)
                 producer.poll(PACE)
             if abort:
-                # In the log first: what librdkafka takes back before it was sent proves nothing. And when no partition
-                # has been added yet it ends a transaction that never began, which brokers refuse.
+                # In the log first: a record that librdkafka withdraws before sending it proves nothing. Without any
+                # partition it also ends a transaction that never started, which brokers reject.
                 producer.flush(DELIVERY_MS / 1000)
                 producer.abort_transaction(60)
                 self.aborted |= values
@@ -116,7 +116,7 @@ def begin_transactions(clients: ClientSettings) -> None:
 
 
 def _insist(action: Callable[[], object]) -> None:
-    """Again while the client says that the same call may work later."""
+    """Retry while the client reports a retriable error."""
     deadline = time.monotonic() + DELIVERY_MS / 1000
     while True:
         try:

@@ -16,7 +16,7 @@ _HEADER = struct.Struct(">ihhih")  # length, api key, version, correlation id, l
 
 
 class Way(Enum):
-    """Which way bytes go. The source is who has made the connection."""
+    """Direction of traffic. The source is the connecting side."""
 
     FROM_SOURCE = "requests"
     TO_SOURCE = "answers"
@@ -58,7 +58,7 @@ class Links:
             self._frozen.update((source, way) for way in ways)
 
     def delay(self, source: int, seconds: float) -> None:
-        """Whatever is sent, one way or the other, takes so long, and what comes behind it waits."""
+        """Delay all traffic in both directions, in order."""
         with self._changed:
             self._delays[source] = seconds
 

@@ -19,12 +19,9 @@ PACE = (
 
 
 class Load:
-    """`acknowledged` by partition; `unknown` may be there or not; `aborted` must not be.
-
-    Values grow in the order of sending. `acks` are the moments of acknowledgements by partition: where they are far
-    apart, nobody could write. Which client writes is the subclass's business; it does so in a thread, until it is asked
-    to stop.
-    """
+    """`acknowledged` by partition; `unknown` may exist; `aborted` must not. Values grow in the order of sending.
+    `acks` are the acknowledgement times by partition, which show outages. A subclass writes with its client, in a
+    thread, until it is stopped."""
 
     client: ClassVar[str]
     kind: ClassVar[str]
@@ -63,11 +60,11 @@ class Load:
             self.failure = error
 
     def run(self) -> None:
-        """Write until `_stop` is set, and finish what was begun."""
+        """Write until `_stop` is set, and finish the current transaction."""
         raise AssertionError("a load says what it does")
 
     def asked_to_stop(self) -> None:
-        """For clients that do not look at `_stop`."""
+        """For clients that do not check `_stop`."""
 
     def kill(self) -> None:
         """For clients that are processes, and do not end."""

@@ -48,10 +48,8 @@ class Outcome(NamedTuple):
 def run_one(
     cluster: ChaosCluster, fault: Fault, load_class: type[Load], number: int, slack: float = 1.0
 ) -> Outcome:
-    """One fault under one load, on a topic of its own. What is wrong is in the outcome, not raised.
-
-    `slack` multiplies the time without acknowledgements that is allowed, for machines with much else to do.
-    """
+    """Run one fault under one load, on a separate topic. Errors are in the outcome, not raised. `slack` multiplies
+    the allowed time without acknowledgements, for busy machines."""
     topic = f"chaos-{number}"
     _create(cluster, topic)
     load = load_class(cluster.clients, topic)
@@ -127,7 +125,7 @@ def main(arguments: list[str]) -> int:
 
 @contextmanager
 def _folder_for_logs(outcomes: Sequence[Outcome]) -> Iterator[Path]:
-    """It stays for whoever wants to know why, if something went wrong."""
+    """Keep the logs for analysis if the run failed."""
     folder = Path(tempfile.mkdtemp(prefix="barnabas-chaos-"))
     has_ended = False
     try:

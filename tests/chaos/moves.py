@@ -19,7 +19,7 @@ RATE = "follower.replication.throttled.rate"
 
 
 def move(clients: ClientSettings, tp: TopicPartition, replicas: Sequence[int]) -> None:
-    """Begin to move it; the cluster ends that by itself."""
+    """Start a reassignment; the cluster completes it."""
 
     async def begin() -> None:
         async with Client(clients.bootstrap_servers, security=parse_security(clients.java)) as client:
@@ -29,7 +29,7 @@ def move(clients: ClientSettings, tp: TopicPartition, replicas: Sequence[int]) -
 
 
 def hold_back(clients: ClientSettings, topic: str, newcomer: int) -> None:
-    """The newcomer gets a byte in a second of what it has to catch up with."""
+    """Throttle the new replica to a byte per second."""
     _set(clients, ResourceType.TOPIC, topic, THROTTLED, "*")
     _set(clients, ResourceType.BROKER, str(newcomer), RATE, "1")
 

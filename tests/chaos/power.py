@@ -16,7 +16,7 @@ _BATCH = struct.Struct(">qi")  # base offset, and how many bytes follow
 
 
 def forget_unsynced(folder: Path) -> None:
-    """Cut the last segment of every partition anywhere above its recovery point, which is what was synced."""
+    """Cut the last segment of every partition anywhere above its recovery point."""
     checkpoint = folder / RECOVERY_POINTS
     synced = decode_offsets(checkpoint.read_bytes()) if checkpoint.exists() else {}
     for partition_folder in folder.iterdir():

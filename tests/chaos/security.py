@@ -27,7 +27,7 @@ _PASSWORDS = {_CLIENT: "of alice", _ADMIN: "of the admin", _BROKER: "of all brok
 
 
 class Security:
-    """Certificates are made in the folder."""
+    """Certificates are created in the folder."""
 
     def __init__(self, protocol: str, folder: Path) -> None:
         self.protocol = protocol

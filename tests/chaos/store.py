@@ -20,7 +20,7 @@ _EVERYBODY = 0  # the source of all connections to the store
 
 
 class ChaosStore:
-    """`is_process`: it can be killed, paused and made slow. A folder cannot."""
+    """`is_process`: it can be killed, paused and slowed down. A folder cannot."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "store"
@@ -57,7 +57,7 @@ class ChaosStore:
         }
 
     def settings(self) -> dict[str, str]:
-        """Of brokers: they look often, so that much happens in a run."""
+        """Broker settings with short intervals."""
         return {
             "remote.log.storage.system.enable": "true",
             "barnabas.remote.storage.url": self.url,
@@ -101,7 +101,7 @@ class ChaosStore:
         self._process.send_signal(signal.SIGCONT)
 
     def slow_down(self, seconds: float) -> None:
-        """Whatever is sent to it, and what it answers, takes so much longer."""
+        """Delay requests and responses."""
         self._links.delay(_EVERYBODY, seconds)
 
     def make_whole(self) -> None:

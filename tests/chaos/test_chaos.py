@@ -24,7 +24,7 @@ SELECTION: tuple[tuple[str, type[Load]], ...] = (
     ("kill a leader whose disk is slow", librdkafka.IdempotentLoad),
     ("kill two leaders at once", librdkafka.IdempotentLoad),
 )
-# What others in the selection show too: the same fault under another load, or two faults of the selection at once.
+# Faults that the selection covers otherwise: the same fault under another load, or two faults at once.
 EXTENDED = {
     "restart the controller",
     "restart the leader",

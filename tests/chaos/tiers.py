@@ -31,7 +31,7 @@ SETTLING_SECONDS = 120.0
 
 
 def check_tiers(cluster: ChaosCluster, topic: str) -> None:
-    """Most of the topic is copied, every object is sound, and a sweep leaves nothing that nobody lists."""
+    """Most of the topic is copied, every object is valid, and a sweep leaves no unlisted object."""
     store = cluster.store
     assert store is not None
     until(lambda: _is_copied(store, topic), "every partition has segments in the store", SETTLING_SECONDS)
@@ -74,7 +74,7 @@ async def _folders(store: ObjectStore, topic: str) -> set[PartitionFolder]:
 
 
 async def _left_behind(store: ChaosStore, topic: str) -> list[str]:
-    """After what a leader does once a day."""
+    """Run the daily sweep of a leader."""
     opened = store.open()
     try:
         left: list[str] = []

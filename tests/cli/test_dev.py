@@ -96,7 +96,7 @@ def test_all_services_answer_and_no_data_is_left(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_replaced_and_given_data_is_kept(tmp_path: Path) -> None:
-    """By default only: a port that was asked for has to be free. Whether 9092 is free here is not known."""
+    """Default ports only: a requested port must be free. It is unknown whether 9092 is free here."""
     with socket.socket() as occupied:
         try:
             occupied.bind(("127.0.0.1", 9092))
@@ -120,7 +120,7 @@ def test_an_address_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_broker_only(tmp_path: Path) -> None:
-    """It stops registry and console one after the other; one that ended by itself would be restarted meanwhile."""
+    """It stops registry and console sequentially; a companion that exits would be restarted meanwhile."""
     with dev(tmp_path, "--no-sample", f"--listen=127.0.0.1:{free_port()}") as (process, _):
         children = [  # each belongs to the thread that started it
             child

@@ -58,11 +58,11 @@ PREPARE = (
     (["topics", "create", "orders", "greetings", "logs"], ""),
     (["produce", "orders"], '{"country": "DE", "amount": 12}\n'),
 )
-CREATE_JOBS = ["topics", "create", "jobs"]  # a line of its own of the commands that end
+CREATE_JOBS = ["topics", "create", "jobs"]  # a separate line for commands that end
 
 
 def documented() -> list[tuple[str, str]]:
-    """(page, command line) of the blocks, without repetitions; the proofs quote what was measured once."""
+    """(page, command line) of the blocks, without repetitions; proofs quote earlier measurements."""
     lines: dict[str, str] = {}
     for line in command_lines():
         is_page = line.page.startswith(("README", "docs/")) and not line.page.startswith("docs/proof")

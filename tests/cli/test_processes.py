@@ -155,7 +155,7 @@ def test_an_interrupted_consumer_ends_quietly(broker: EmbeddedBroker) -> None:
 
 
 def test_help_is_quick() -> None:
-    """200 ms on an idle machine. CPU time is what other processes disturb little, and the least of three less."""
+    """200 ms on an idle machine. CPU time varies little with other load, and the minimum of three less."""
     assert min(seconds_for_help() for _ in range(3)) < 0.3
 
 

@@ -9,7 +9,7 @@ import typer.main
 from barnabas.cli.main import make_app
 from tests.support.cli import Cli
 
-# These stream, or run until they are stopped; what they say about themselves is for people.
+# These stream, or run until they are stopped; their messages are for display.
 WITHOUT_OUTPUT_OPTION = {
     "registry run",
     "console",

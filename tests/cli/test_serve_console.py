@@ -44,7 +44,7 @@ def test_with_users_the_console_asks_for_their_login_and_shows_records_by_their_
             assert names == ["orders"]
             shown = web.api("/topics/orders/records", wait="true").json["rows"]
             assert json.loads(shown[0]["value"]["text"]) == {"id": 7}
-            subjects = web.api("/schemas").json["subjects"]  # from a registry that asks for a login, too
+            subjects = web.api("/schemas").json["subjects"]  # from a registry with authentication
             assert [each["subject"] for each in subjects] == ["orders-value"]
         with Web(f"http://127.0.0.1:{console}") as web:
             assert web.ask("POST", "/login", b"name=admin&password=wrong").status >= 400

@@ -88,7 +88,7 @@ def test_a_transaction_that_hangs_in_a_partition_is_aborted(cli: Cli, name: str,
     assert cli("transactions", "abort", *place, "17", "--yes").code != 0
     aborted = cli.ok("transactions", "abort", *place, "0", "--yes", "-o", "json").json
     assert aborted["partition"] == 0
-    assert cli("transactions", "abort", *place, "0", "--yes").code != 0  # it is over
+    assert cli("transactions", "abort", *place, "0", "--yes").code != 0  # transaction ended
 
 
 def test_abort_requires_a_target(cli: Cli) -> None:

@@ -11,7 +11,7 @@ import pytest
 from barnabas.testing import EmbeddedBroker
 from tests.support.kafka.broker import ApacheKafka
 
-# Members are told what has changed when they send a heartbeat: here soon, instead of every five seconds.
+# Members learn of changes in a heartbeat: frequent here, instead of every five seconds.
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",

@@ -30,12 +30,12 @@ from tests.support.programs import free_port
 from tests.support.waiting import async_until
 
 PARTITIONS = 6
-LARGE = 900_000  # six of them are more than the kernel keeps for a connection that nobody reads
+LARGE = 900_000  # six of them exceed the kernel's buffers of an unread connection
 DEADLINE = 60.0
 
 
 class SlowProxy:
-    """Hands bytes on to the broker; once told to `stall`, only so many, until it is told to `go_on`."""
+    """Forwards bytes to the broker; after `stall` only a limited number, until `go_on`."""
 
     def __init__(self, port: int, broker_port: Callable[[], int]) -> None:
         self.port = port
@@ -106,7 +106,7 @@ async def proxied(*topics: str) -> AsyncIterator[tuple[EmbeddedBroker, SlowProxy
 
 
 def value_of(topic: str, partition: int, number: int = 0) -> bytes:
-    """Says where it belongs, again and again."""
+    """Repeats its position throughout the value."""
     pattern = f"<{topic}/{partition}/{number}>".encode()
     return pattern * (LARGE // len(pattern))
 
@@ -159,7 +159,7 @@ async def _delivered(delivery: Any) -> None:
 
 @pytest.mark.parametrize("acks", [-1, 1, 0])
 def test_a_batch_that_is_given_up_half_way_leaves_the_connection_as_it_should_be(acks: int) -> None:
-    """The producer is closed; the rest of its request still goes out, and the next producer's after it."""
+    """The producer is closed; the rest of its request is still sent, followed by the next producer's."""
 
     async def main() -> None:
         async with proxied("a", "b") as (broker, proxy), Client(broker.bootstrap_servers) as client:
@@ -230,7 +230,7 @@ def test_batches_of_the_sink_are_sent_again_as_they_were_and_may_be_changed_by_t
                 proxy.stall(after=LARGE // 2)
                 with pytest.raises(ClientError):
                     await BatchProducer(client, ProducerIdentity()).send(batches)
-                for batch in batches:  # given up: what is still on its way must not change with it
+                for batch in batches:  # abandoned: the bytes in flight must not change
                     batch.data[100:200] = bytes(100)
                 proxy.go_on()
             async with Client(broker.bootstrap_servers) as client:

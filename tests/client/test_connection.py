@@ -29,7 +29,7 @@ def versions(correlation_id: int, version: int) -> bytes:
 
 
 def only_versions(api_key: int, version: int, correlation_id: int) -> bytes | None:
-    """Says what it speaks, and then never answers anything."""
+    """Answers ApiVersions, and nothing else."""
     return versions(correlation_id, version) if api_key == 18 else None
 
 

@@ -63,7 +63,7 @@ def test_a_producer_gives_up_when_the_delivery_timeout_has_passed(embedded: Embe
     try:
         asyncio.run(main())
     finally:
-        embedded.restart()  # drops what is left of the injected errors
+        embedded.restart()  # drops the remaining injected errors
 
 
 def test_consumer_continues_after_a_transient_error(embedded: EmbeddedBroker) -> None:

@@ -48,7 +48,7 @@ def test_a_broken_path_is_an_error_and_nothing_else(payload: bytes) -> None:
 
 
 class Registry(BaseHTTPRequestHandler):
-    """Answers every look-up, one connection for several; the third answer is cut off."""
+    """Answers all lookups on one connection; the third response is truncated."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str] = []  # noqa: RUF012 - one server, one test

@@ -41,7 +41,7 @@ def client_of(kafka: SecuredKafka, listener: str, settings: Mapping[str, str]) -
 
 
 async def there_and_back(client: Client, topic: str) -> None:
-    """A topic is made, a large record is written and read."""
+    """Create a topic, write and read a large record."""
     value = bytes(range(256)) * 2000
     async with client, asyncio.timeout(TIMEOUT):
         await admin.create_topic(client, topic)
@@ -56,7 +56,7 @@ async def there_and_back(client: Client, topic: str) -> None:
 
 
 async def fails(client: Client) -> str:
-    """What is said about it, soon: an error that time does not heal is not tried again for a minute."""
+    """The error, quickly: permanent errors are not retried for a minute."""
     async with client, asyncio.timeout(TIMEOUT / 2):
         with pytest.raises((TlsError, AuthenticationError)) as caught:
             await client.all_topics()
@@ -117,7 +117,7 @@ def test_jobs_are_taken_by_a_share_consumer(secured_kafka: SecuredKafka, new_nam
 def test_a_session_is_renewed_on_the_same_connection_while_requests_are_under_way(
     secured_kafka: SecuredKafka,
 ) -> None:
-    """KIP-368: the broker hangs up on whoever sends anything after the end of a session."""
+    """KIP-368: the broker closes a connection that sends anything after the end of its session."""
 
     async def main() -> None:
         login = {"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN_LOGIN}
@@ -142,7 +142,7 @@ def test_a_session_is_renewed_on_the_same_connection_while_requests_are_under_wa
 
 
 def token(user: str = USER) -> str:
-    """A token without a signature, which Kafka accepts unless it is told whom to ask."""
+    """An unsigned token, which Kafka accepts unless a JWKS endpoint is configured."""
     now = time.time()
     parts = [{"alg": "none"}, {"sub": user, "iat": now, "exp": now + 600}]
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
@@ -151,7 +151,7 @@ def token(user: str = USER) -> str:
 
 @contextmanager
 def token_endpoint(client_id: str, secret: str) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and what it was asked for."""
+    """Its address and its requests."""
     requests: list[str] = []
     name = "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()
 

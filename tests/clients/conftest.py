@@ -22,7 +22,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(autouse=True)
 def _nothing_goes_on() -> Iterator[None]:
-    """A test that fails must not leave consumers behind that look for its broker for ever."""
+    """A failed test must not leave consumers that reconnect indefinitely."""
     yield
     stop_all()
 
@@ -46,7 +46,7 @@ def produce(
     def delivered(error: object, message: Message) -> None:
         assert error is None, error
         offset = message.offset()
-        offsets.append(-1 if offset is None else offset)  # with acks=0 nobody knows
+        offsets.append(-1 if offset is None else offset)  # unknown with acks=0
 
     producer = Producer(
         {"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in settings.items()}}

@@ -116,7 +116,7 @@ async def _with_aiokafka(bootstrap: str, source: str, output: str, count: int) -
 
 def main() -> None:
     library, bootstrap, source, output, count = sys.argv[1:6]
-    logging.disable()  # what happens to it here, happens on purpose
+    logging.disable()  # faults here are injected
     work = {"confluent": with_confluent, "aiokafka": with_aiokafka}[library]
     while not work(bootstrap, source, output, int(count)):
         time.sleep(0.1)

@@ -16,7 +16,7 @@ MAX_CALL = 20.0  # seconds, on a busy machine; a call that waits for a broker ta
 
 
 def filled(number: int) -> bytes:
-    """A value from which its number can be told, and every byte checked."""
+    """A value that encodes its number and can be verified byte by byte."""
     return b"%d|" % number + bytes(number % 251 for _ in range(200))
 
 
@@ -44,7 +44,7 @@ def test_records_without_acknowledgement_leave_a_valid_log_when_the_broker_is_ki
         assert producer.flush(60) == 0
         send_until_stored(producer, numbers, tmp_path)
         assert producer.flush(60) == 0
-        broker.stop()  # what arrived last is written
+        broker.stop()  # the last record is written
         broker.start()
         stored = read_to_end(broker.bootstrap_servers, "unacknowledged", 1)
     found = [int((message.value() or b"").partition(b"|")[0]) for message in stored]
@@ -71,7 +71,7 @@ def queued(producer: Producer, value: bytes) -> bool:
 
 
 def send_until_stored(producer: Producer, numbers: itertools.count[int], folder: Path) -> None:
-    """Until the log has grown by 100 KB: the next kill then comes in the middle of a stream."""
+    """Until the log has grown by 100 KB, so that the next kill interrupts a stream."""
     wanted = size_of_log(folder) + 100_000
     deadline = time.monotonic() + 60
     while size_of_log(folder) < wanted:

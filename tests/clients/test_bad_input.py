@@ -243,7 +243,7 @@ def _make_it_hurt_less(message: object, topic: str) -> None:
 
 
 def _mutated(frame: bytes, source: random.Random) -> bytes:
-    """Some bytes changed, left out or added behind the header; the length says the truth, mostly."""
+    """Some bytes changed, removed or added after the header; the length is mostly correct."""
     body = bytearray(frame[4:])
     for _ in range(source.randint(0, 3)):
         place = source.randrange(8, len(body) + 1)

@@ -120,7 +120,7 @@ def consume(target: Target, topic: str, client_id: str, count: int) -> Sent:
 
 
 def highest_rate(count: int, seconds: float) -> float:
-    """Bytes per second, without what was allowed at once: clients begin with a window that is empty."""
+    """Bytes per second without the initial burst: clients start with an empty window."""
     return count * RECORD / (seconds + BURST_SECONDS)
 
 
@@ -146,7 +146,7 @@ def kafka_configs(target: Target, *changes: str) -> None:
 
 
 def test_user_quota_applies_to_every_login_of_that_user() -> None:
-    """Whatever client ids they have, and over TLS; other users are not held back."""
+    """With any client ids, and over TLS; other users are not throttled."""
     users = {"alice": "her secret", "bob": "his secret"}
     with EmbeddedBroker(WINDOWS, security="SASL_SSL", users=users) as broker:
         topic = broker.create_topic()
@@ -241,7 +241,7 @@ def test_javas_perf_tools_get_the_rates_that_they_get_of_kafka(
 
 @pytest.mark.parametrize("named", ["CLIENTS", "BROKERS"])
 def test_an_address_has_its_rate_of_new_connections_on_the_listener_of_the_brokers_too(named: str) -> None:
-    """Two per second, averaged over ten: the first twenty may come at once."""
+    """Two per second, averaged over ten: the first twenty may arrive at once."""
     settings = {
         "listeners": "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0",
         "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",

@@ -29,7 +29,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 class Load:
-    """An idempotent producer that keeps going; what was acknowledged, in the order in which it was sent."""
+    """An idempotent producer; acknowledged records in the order of sending."""
 
     def __init__(self, cluster: EmbeddedCluster, topic: str) -> None:
         self.acknowledged: dict[int, list[int]] = {}
@@ -148,7 +148,7 @@ def test_zookeeper_restarts_under_load(cluster: EmbeddedCluster) -> None:
     with Load(cluster, topic) as load:
         load.go_on()
         cluster.zookeeper.stop()
-        load.go_on(200)  # leaders go on without it: nothing needs to be decided
+        load.go_on(200)  # leaders continue without it: no decision is needed
         cluster.zookeeper.start()
         load.go_on(200)
         until(lambda: in_sync(cluster, topic))

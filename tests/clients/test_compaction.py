@@ -265,7 +265,7 @@ def test_a_broker_that_stops_at_the_end_of_a_compaction_leaves_no_worker(
 
 
 def worker_pids() -> list[int]:
-    """Children of ours that are workers of a broker."""
+    """Child processes that are workers of a broker."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -54,7 +54,7 @@ def test_compaction_resumes_when_there_is_space_again(
         later = int(1000 * time.time()) + cleaning.RETRY_MS
         uncleanable[log] = cleaning.Uncleanable("not before the disk is full", later)
         churn(broker, topic, rounds=ROUNDS, keys=KEYS)
-        # What is not on the disk yet is not compacted, and on a full one nothing more gets there.
+        # Unflushed segments are not compacted, and a full disk accepts no more data.
         until(lambda: log.recovery_point >= log.active.base_offset, "that the sealed segments are synced")
         disk.fill(leaving)
         before = size(broker, topic)

@@ -20,7 +20,7 @@ from tests.support.waiting import until
 
 PARTITIONS = 6
 ALL = set(range(PARTITIONS))
-# Members settle as fast as their heartbeats: what takes minutes with the defaults shall take seconds here.
+# Members settle within heartbeats: seconds here instead of minutes with the defaults.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -43,7 +43,7 @@ def topic(broker: EmbeddedBroker) -> str:
 
 
 def shared_out(workers: list[Any]) -> bool:
-    """Every partition has exactly one owner, and everybody has some."""
+    """Every partition has exactly one owner, and every member has some."""
     owned = [worker.assigned for worker in workers]
     return all(owned) and sum(map(len, owned)) == PARTITIONS and set().union(*owned) == ALL
 
@@ -73,13 +73,13 @@ def test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker: Embedde
 def test_stepwise_assignment_has_the_same_result(
     broker: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a large group: members hear of a new target some heartbeats after what has made it necessary."""
+    """As in a large group: members learn a new target some heartbeats later."""
     monkeypatch.setattr(targets, "LARGE", 0)
     test_nothing_is_lost_or_done_twice_while_members_come_and_go(broker, topic)
 
 
 def test_unaffected_members_keep_their_assignment(broker: EmbeddedBroker, topic: str) -> None:
-    """Partitions move from one member to another only; nobody gives up anything that it keeps."""
+    """Partitions move directly between members; unaffected ones are not revoked."""
     processed = Processed()
     workers = [ConsumerProtocolWorker(broker.bootstrap_servers, topic, "sticky", processed) for _ in range(2)]
     until(lambda: shared_out(workers), "two members share the partitions")

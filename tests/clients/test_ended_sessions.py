@@ -39,7 +39,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def admin(broker: EmbeddedBroker) -> AdminClient:
-    """On the other listener, where nobody has to log in."""
+    """On the other listener, which requires no authentication."""
     return AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.broker.listeners[1].port}"})
 
 
@@ -60,7 +60,7 @@ def end_sessions(broker: EmbeddedBroker) -> None:
 
 
 class Client:
-    """A producer that says what it was told."""
+    """A producer that records its errors."""
 
     def __init__(self, broker: EmbeddedBroker, user: str, credential: dict[str, str] | None = None) -> None:
         self.refused = False
@@ -86,7 +86,7 @@ class Client:
 
 
 def names(broker: EmbeddedBroker) -> list[str]:
-    """Of those who are logged in."""
+    """Of authenticated clients."""
     logins = (connection.login for connection in broker.broker.sockets.connections)
     return [login.principal.name for login in logins if login is not None and login.principal is not None]
 

@@ -45,7 +45,7 @@ def test_records_that_found_no_room_are_in_one_of_the_next_answers(
                 session_epoch=epoch,
                 topics=topics if changed else [],
             )
-            connection.set_timeout(5)  # nobody waits for news while there are records
+            connection.set_timeout(5)  # fetches do not wait while there are records
             answer: Any = connection.ask(request, 11)
             session, epoch, changed = answer.session_id, epoch + 1, []
             for part in (part for each in answer.responses for part in each.partitions if part.records):

@@ -157,7 +157,7 @@ def of(record: dict[str, Any], group: str) -> bool:
 
 
 class JavaConsumer:
-    """Kafka's VerifiableConsumer: it tells in JSON what it is assigned and what it has consumed."""
+    """Kafka's VerifiableConsumer, which prints its assignment and consumed records as JSON."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, processed: Processed, *args: str) -> None:
         self.assigned: set[int] = set()

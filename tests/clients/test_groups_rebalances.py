@@ -39,7 +39,7 @@ def topic(broker: EmbeddedBroker) -> str:
 
 
 def shared_out(workers: list[Worker]) -> bool:
-    """Every partition has exactly one owner, and everybody has some."""
+    """Every partition has exactly one owner, and every member has some."""
     owned = [worker.assigned for worker in workers]
     return all(owned) and sum(map(len, owned)) == PARTITIONS and set().union(*owned) == ALL
 
@@ -107,7 +107,7 @@ def test_bouncing_static_member_causes_no_rebalance(broker: EmbeddedBroker, topi
     until(lambda: shared_out([stays, bounces]), "two static members share the partitions")
     before, own = stays.rebalances, set(bounces.assigned)
     for _ in range(3):
-        bounces.leave()  # a static member does not tell the group that it goes
+        bounces.leave()  # a static member does not leave the group when it stops
         bounces = start("bounces")
         until(lambda: bounces.assigned == own, "the member is back with its partitions")  # noqa: B023
     sent = load.stop()

@@ -55,7 +55,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """With default settings, and a process of its own: the test's own work must not look like the broker's."""
+    """With default settings in a separate process, so that only the broker's work is measured."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
@@ -192,7 +192,7 @@ def test_looking_up_a_time_does_not_walk_through_a_repeated_record(
 
 
 def test_batch_under_inspection_is_not_overtaken(broker: BrokerProcess, connection: RawConnection) -> None:
-    """Sequences would tell: the second batch of a producer may not be there before the first."""
+    """Sequences prove the order: a producer's second batch must not precede the first."""
     topic = new_topic(connection, cleanup_policy="compact")
     long = with_header(smallest_records(100_000), producer_id=7, producer_epoch=0, base_sequence=0)
     short = with_header(smallest_records(1), producer_id=7, producer_epoch=0, base_sequence=100_000)

@@ -95,7 +95,7 @@ def test_a_push_of_a_few_bytes_does_not_hold_up_others_or_fill_the_memory(
 
 
 def test_a_connection_that_invents_instance_ids_is_throttled(broker: BrokerProcess) -> None:
-    """The subscription id depends on the instance id: the attacker asks for it on other connections."""
+    """The subscription id depends on the instance id: the attacker requests it on other connections."""
     codes = []
     with RawConnection(broker.port) as connection:
         for _ in range(5):

@@ -101,7 +101,7 @@ def everything(bootstrap: str) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Written:
-    """Folders of one Apache Kafka by how it ended, and what it served before."""
+    """Folders of one Apache Kafka, by kind of shutdown, with the records it served."""
 
     folders: dict[str, Path]
     served: dict[str, object]
@@ -114,7 +114,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     with ApacheKafka(folder / "kafka", free_port(), heap="256m") as kafka:
         fill(kafka.bootstrap_servers)
         served = everything(kafka.bootstrap_servers)
-        # What is there while it stands still is what a kill would leave behind.
+        # Its state while suspended equals that after a kill.
         os.kill(kafka.pid, signal.SIGSTOP)
         try:
             shutil.copytree(kafka.log_dir, folders["killed"])

@@ -56,7 +56,7 @@ def test_clients_see_the_metadata_of_fifty_thousand_partitions(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.list_topics(timeout=TIMEOUT)
     give_topics(broker)
-    admin.list_topics(timeout=TIMEOUT)  # compiles what it needs
+    admin.list_topics(timeout=TIMEOUT)  # compiles its codecs
     steps = Steps(monkeypatch)
     found = admin.list_topics(timeout=TIMEOUT).topics
     assert sum(len(topic.partitions) for topic in found.values()) == TOPICS * PARTITIONS_OF_EACH
@@ -80,7 +80,7 @@ def test_five_thousand_topics_are_created_by_one_request(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     configs = {"retention.ms": "1000000", "cleanup.policy": "delete", "segment.bytes": "1048576"}
     wanted = [NewTopic(f"topic-{number}", 2, 1, config=configs) for number in range(TOPICS)]
-    admin.create_topics(wanted[:200], validate_only=True)["topic-0"].result(TIMEOUT)  # compiles what it needs
+    admin.create_topics(wanted[:200], validate_only=True)["topic-0"].result(TIMEOUT)  # compiles its codecs
     steps = Steps(monkeypatch)
     created = admin.create_topics(wanted, validate_only=True, request_timeout=TIMEOUT)
     for future in created.values():

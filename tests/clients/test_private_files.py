@@ -63,7 +63,7 @@ def size_of(folder: Path) -> int:
 
 
 def test_existing_nodes_keep_their_permissions(tmp_path: Path) -> None:
-    """A data folder of Apache Kafka, or one that somebody else may read because its owner wants so."""
+    """A data folder of Apache Kafka, or one shared by its owner's choice."""
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     segment = data / "00000000000000000000.log"

@@ -26,7 +26,7 @@ SECURE = {
 
 
 class Load:
-    """Writes all the time, until it is told to stop; what went wrong is in `errors`."""
+    """Writes continuously until it is stopped; failures are in `errors`."""
 
     def __init__(self, bootstrap: str, **settings: str) -> None:
         self.errors: list[object] = []

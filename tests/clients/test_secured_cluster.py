@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 class SecuredCluster(EmbeddedCluster):
-    """With certificates of an authority that everybody trusts."""
+    """With certificates of a common authority."""
 
     def __init__(self, folder: Path) -> None:
         authority = Authority()
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 
 
 def create(cluster: SecuredCluster, topic: str) -> None:
-    """Asked of each broker: two of them forward it to the controller, in the name of the client."""
+    """Sent to each broker: two of them forward it to the controller on behalf of the client."""
     for node_id, broker in cluster.brokers.items():
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **cluster.login()})
         name = topic if node_id == 1 else f"{topic}-{node_id}"

@@ -76,7 +76,7 @@ def test_confluent_kafka_creates_describes_and_deletes_acls(
     ]
     settled(admin.create_acls(rules))
     assert len(broker.broker.image.acls) == 3
-    any_text: Any = None  # the stub says `str`; None is any name, principal and host
+    any_text: Any = None  # the stub declares `str`; None matches any name, principal and host
     everything = AclBindingFilter(
         ResourceType.ANY,
         any_text,

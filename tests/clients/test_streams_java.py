@@ -81,7 +81,7 @@ class Application:
         return self._output.read_text()
 
     def knows(self, *instances: str) -> bool:
-        """Has it heard where others answer queries, and what they have?"""
+        """True if it knows the endpoints and stores of others."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"?")
         self._process.stdin.flush()
@@ -107,7 +107,7 @@ class Application:
 
 
 class Words:
-    """What was sent, and what the application has made of it."""
+    """The input, and the output of the application."""
 
     def __init__(self, bootstrap: str, topics: tuple[str, str]) -> None:
         self._source, self._output = topics
@@ -197,7 +197,7 @@ def is_shared(bootstrap: str, group: str, *shares: int) -> Callable[[], bool]:
 
 
 def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Path, classes: Path) -> None:
-    """With standbys: the survivor has the state of what it takes over."""
+    """With standbys: the survivor has the state of the tasks it takes over."""
     wanted_settings = {**QUICK, "group.streams.num.standby.replicas": "1"}
     settings = (f"{name}={value}" for name, value in wanted_settings.items())
     with BrokerProcess(tmp_path / "broker", *settings) as broker:
@@ -240,7 +240,7 @@ def test_counts_are_exact_when_instances_and_the_broker_are_killed(tmp_path: Pat
 
 
 def test_an_application_moves_from_the_classic_protocol_to_the_new_one(classes: Path) -> None:
-    """It stops and starts again with the other setting: offsets and state go on where they were."""
+    """It restarts with the other setting, and continues with its offsets and state."""
     with EmbeddedBroker(settings=QUICK) as broker:
         bootstrap = broker.bootstrap_servers
         topics = (broker.create_topic(partitions=2), broker.create_topic())
@@ -265,7 +265,7 @@ def test_an_application_moves_from_the_classic_protocol_to_the_new_one(classes: 
 
 @pytest.mark.slow
 def test_counts_are_exact_when_the_coordinator_of_the_group_dies(classes: Path) -> None:
-    """On three brokers: its successor goes on from the log, and whoever creates topics is not the coordinator."""
+    """On three brokers: its successor continues from the log; topics are created by another broker."""
     require_zookeeper()
     settings = {
         **QUICK,
@@ -313,7 +313,7 @@ def coordinator_of(cluster: EmbeddedCluster, group: str) -> int:
 @pytest.mark.extended
 @pytest.mark.timeout(3 * LONG)
 def test_an_application_of_5000_tasks_rebalances_with_the_classic_protocol(classes: Path) -> None:
-    """Half of them read the input, half count; each member tells the others of all that it has."""
+    """Half of them read the input, half count; each member sends its tasks to the others."""
     topics = ("lines", "words")
     with EmbeddedBroker({**QUICK, "offsets.topic.num.partitions": "1"}) as broker:
         broker.create_topic("lines", partitions=TASKS // 2)

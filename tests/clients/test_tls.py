@@ -109,7 +109,7 @@ def test_kafkas_own_tools_write_and_read(broker: EmbeddedBroker, tmp_path: Path)
 
 
 async def topics(broker: EmbeddedBroker, settings: dict[str, str]) -> set[str]:
-    """What Barnabas' own client is told."""
+    """The error of Barnabas' client."""
     async with Client(broker.bootstrap_servers, security=parse_security(settings)) as client:
         return set(await client.all_topics())
 
@@ -132,7 +132,7 @@ def test_barnabas_client_is_warned_of_another_authority(broker: EmbeddedBroker, 
 
 
 def failure_of(settings: dict[str, Any]) -> str:
-    """What librdkafka says when it cannot connect."""
+    """The connection error of librdkafka."""
     seen: list[KafkaError] = []
     producer = Producer({**settings, "error_cb": seen.append, "log_level": 0})
     deadline = time.monotonic() + SECONDS
@@ -268,7 +268,7 @@ def signed_in(broker: EmbeddedBroker, authority: Authority, client: Signed) -> b
             return bool(asking.list_topics(timeout=1).brokers)
         asking.poll(0)
         if any(error.code() in (KafkaError._SSL, KafkaError._TRANSPORT) for error in errors):
-            return False  # with TLS 1.3 the alert comes after the client's part of the handshake
+            return False  # with TLS 1.3 the alert follows the client's part of the handshake
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])

@@ -43,7 +43,7 @@ class Served(NamedTuple):
         fresh.replace(self.store)
 
     def look(self) -> None:
-        """Have the broker look for changes, which it does every ten seconds."""
+        """Make the broker check for changes, which it does every ten seconds."""
         broker = self.broker.broker
         reload = broker.sockets.tls.reload
         assert isinstance(reload, TlsReload)

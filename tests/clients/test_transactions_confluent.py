@@ -38,7 +38,7 @@ def committed_values(bootstrap: str, topic: str, count: int, partition: int = 0)
 
 
 def end_offsets(bootstrap: str, topic: str, isolation: str) -> tuple[int, int]:
-    """Log start and what a reader of this isolation sees as the end."""
+    """Log start, and the end for a reader of this isolation."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": isolation})
     try:
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT)

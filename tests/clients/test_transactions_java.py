@@ -97,7 +97,7 @@ def test_kafka_transactions_lists_describes_and_aborts(bootstrap: str, topic: st
 
 
 def test_kafka_transactions_finds_hanging_transactions() -> None:
-    """Without verification a batch may open a transaction that the coordinator knows nothing of, and nobody ends."""
+    """Without verification a batch may open a transaction that is unknown to the coordinator and never ends."""
 
     async def hang(port: int, topic: str) -> None:
         connection = await BrokerConnection.connect("127.0.0.1", port, "wire")

@@ -63,7 +63,7 @@ V1_PRODUCE, V2_PRODUCE = 11, 12
 
 
 class Wire:
-    """One connection, and requests with what a test does not care about filled in."""
+    """One connection, with defaults for unspecified request fields."""
 
     def __init__(self, connection: BrokerConnection, topic: str, name: str) -> None:
         self.connection = connection
@@ -87,7 +87,7 @@ class Wire:
         return f"group-{self.topic}"
 
     async def find(self, key: str, kind: int) -> None:
-        """Wait until there is a coordinator; Kafka lets clients ask again until it has made the topic."""
+        """Wait until there is a coordinator; Kafka requires retries until it has created the topic."""
         request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
         await async_eventually(
             lambda: self.send(request, 4), lambda answer: not answer.coordinators[0].error_code
@@ -204,7 +204,7 @@ class KafkaTarget:
         return name
 
     def brokers_let_in(self) -> AbstractContextManager[None]:
-        return nullcontext()  # without an authorizer everybody may do what brokers do
+        return nullcontext()  # without an authorizer every client may send broker requests
 
     def _is_led(self, name: str) -> bool:
         topic = self._admin.list_topics(name, 5).topics[name]
@@ -239,7 +239,7 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 @pytest.fixture
 def as_broker(target: Target) -> Iterator[None]:
-    """For what only brokers send."""
+    """For broker-only requests."""
     with target.brokers_let_in():
         yield
 
@@ -579,8 +579,8 @@ def test_markers_of_administrators_end_hanging_transactions(play: Callable[[Scen
 def test_markers_of_clients_end_only_hanging_transactions(
     play: Callable[[Scenario], None], target: Target
 ) -> None:
-    """`kafka-transactions abort` needs WriteTxnMarkers. All else that it can do would shut producers and coordinators
-    out for good, or commit what they have aborted."""
+    """`kafka-transactions abort` needs WriteTxnMarkers. Its other uses would lock producers and coordinators out
+    permanently, or commit aborted records."""
     if isinstance(target, KafkaTarget):
         pytest.skip("a rule of ours: Kafka has an authorizer for this, or nothing")
 
@@ -601,7 +601,7 @@ def test_markers_of_clients_end_only_hanging_transactions(
             assert await write_marker(wire, request) == E.CLUSTER_AUTHORIZATION_FAILED
         found = await wire.fetch()
         assert (found.last_stable_offset, found.high_watermark) == (0, 1)
-        assert await wire.end(True) == E.NONE  # the coordinator is still heard, and so is the producer
+        assert await wire.end(True) == E.NONE  # coordinator and producer are still accepted
         assert await write_marker(wire, markers(wire, wire.topic, 0, 0)) == E.INVALID_TXN_STATE
         assert (await wire.fetch()).aborted_transactions == []
 

@@ -28,7 +28,7 @@ SWEEP = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 async def write_and_leave(
     broker: EmbeddedBroker, topic: str, name: str, *, without_timeout: bool
 ) -> ProducerIdentity:
-    """A process that writes in a transaction and is gone."""
+    """A process that writes in a transaction and exits."""
     async with Client(broker.bootstrap_servers) as client:
         transactions = TransactionRequests(client)
         identity = await transactions.initialize(name, 200, without_timeout=without_timeout)
@@ -101,7 +101,7 @@ BOUNDS = {
 
 
 def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room() -> None:
-    """Ids that were taken while there was room, too: what counts is that a transaction is open."""
+    """Including ids created earlier: only open transactions count."""
     with EmbeddedBroker(BOUNDS) as broker:
         topic = broker.create_topic()
         tp = TopicPartition(topic, 0)
@@ -122,7 +122,7 @@ def test_transactions_that_no_timeout_ends_are_bounded_and_ending_one_makes_room
                 await transactions.add_partitions("b-1", taken["b-1"], [tp])
                 with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
                     await transactions.add_partitions("c-1", taken["c-1"], [tp])
-                await transactions.add_partitions("a-1", taken["a-1"], [tp])  # open already: goes on
+                await transactions.add_partitions("a-1", taken["a-1"], [tp])  # already open: continues
                 await transactions.end("a-1", taken["a-1"], committed=True)
                 await transactions.add_partitions("c-1", taken["c-1"], [tp])
                 timed = await transactions.initialize("a-9")  # with a timeout there is always room
@@ -139,7 +139,7 @@ def test_reused_id_is_fenced_regardless_of_the_number_of_open_ones() -> None:
         async def scenario() -> None:
             async with Client(broker.bootstrap_servers) as client:
                 transactions = TransactionRequests(client)
-                for _ in range(3):  # a driver that comes back takes its ids again, which ends what it left
+                for _ in range(3):  # a returning driver reuses its ids, which ends its transactions
                     identity = await transactions.initialize("a-1", without_timeout=True)
                     await transactions.add_partitions("a-1", identity, [TopicPartition(topic, 0)])
 
@@ -163,6 +163,6 @@ def test_the_ids_of_a_coordinator_are_bounded() -> None:
                 with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
                     await transactions.end(
                         "silent", ProducerIdentity(0, 0), committed=True
-                    )  # it has made room
+                    )  # space was freed
 
         asyncio.run(scenario())

@@ -39,7 +39,7 @@ TOKENS = TokenRules(longest_ms=100, renewed_for_ms=20, max_tokens=3)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[Delta]]:
-    """Entries that fit each other, from the empty image on; each is what one decision stored."""
+    """Consistent entries from the empty image on, each as stored by one decision."""
     entries: list[list[Delta]] = []
     image = EMPTY_IMAGE
     for kind in draw(st.lists(st.sampled_from(sorted(_STEPS)), min_size=1, max_size=20)):

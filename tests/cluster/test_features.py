@@ -32,12 +32,12 @@ BROKER = BrokerState(1, 1, rack="r1")
 
 
 def without_racks(delta: Delta) -> Delta | None:
-    """As if racks had come with level 2."""
+    """Simulate racks as a feature of level 2."""
     return BrokerStored(replace(delta.broker, rack=None)) if isinstance(delta, BrokerStored) else delta
 
 
 def without_ids(delta: Delta) -> Delta | None:
-    """As if producer ids had come with level 3, and could not be said before."""
+    """Simulate producer ids as a feature of level 3, unsupported before."""
     return None if isinstance(delta, ProducerIdsAllocated) else delta
 
 

@@ -109,13 +109,13 @@ async def member(
 
 
 async def time_for_a_wrong_move(zk: ZooKeeper) -> None:
-    """Long enough for what must not happen: several answers of ZooKeeper, with all watches that come with them."""
+    """Time for several ZooKeeper responses and watches, to detect unwanted changes."""
     for _ in range(5):
         await zk.sync()
 
 
 async def expire(zk: ZooKeeper) -> None:
-    """End its session behind its back, as the ensemble does to whoever it has not heard of."""
+    """End its session, as the ensemble does after a timeout."""
     _, password = zk._client.client_id
     second = KazooClient(zk.settings.hosts, client_id=(zk.session_id, password))
     await asyncio.to_thread(second.start)

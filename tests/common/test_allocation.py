@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-BATCHES, BLOCKS, BLOCK_PAGES = 20, 4, 1024  # blocks of a batch: what was fetched, and the columns
+BATCHES, BLOCKS, BLOCK_PAGES = 20, 4, 1024  # blocks of a batch: fetched data and columns
 ONE_BATCH = BLOCKS * BLOCK_PAGES
 
 FAULTS_OF_BLOCKS = f"""

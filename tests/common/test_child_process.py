@@ -32,7 +32,7 @@ HANGING = "import time\nwhile True: time.sleep(100)"
 
 
 class Parent:
-    """What arrives: messages, and exit codes."""
+    """Received messages and exit codes."""
 
     def __init__(self, program: str = ECHO, command: Sequence[str] | None = None) -> None:
         self.arrived: asyncio.Queue[str | int] = asyncio.Queue()

@@ -14,7 +14,7 @@ from barnabas.network.limits import limits_from
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int) -> list[tuple[int, int]]:
-    """Pretend that the process may open so many files; what it asks for instead."""
+    """Simulate a limit of open files; return the requested limits."""
     calls: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda which, limits: calls.append(limits))

@@ -345,7 +345,7 @@ def test_a_new_connection_that_is_lost_is_not_tried_again() -> None:
 
 
 def tunnel(request: BaseHTTPRequestHandler) -> None:
-    """What a proxy does with CONNECT."""
+    """Behaviour of a proxy on CONNECT."""
     host, _, port = request.path.rpartition(":")
     request.send_response(200)
     request.end_headers()

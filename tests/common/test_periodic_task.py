@@ -11,7 +11,7 @@ from simulation.loop import VirtualLoop
 
 
 class Work:
-    """Steps of which each takes as long as it is told to, by a clock that moves only then."""
+    """Steps with given durations on a manual clock."""
 
     def __init__(self, count: int, seconds: float = 0.0) -> None:
         self.count = count

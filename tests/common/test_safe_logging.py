@@ -29,7 +29,7 @@ FORGED = "t\n2026-11-16 12:00:00,000 ERROR barnabas.broker.broker: every log dir
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """What the handler of a program writes that embeds a broker, and knows nothing of our filters."""
+    """Output of the handler of an embedding program without our filters."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
@@ -144,7 +144,7 @@ def test_new_period_reports_omitted_lines_and_logs_again(caplog: pytest.LogCaptu
     for _ in range(LINES_IN_A_PERIOD + 5):
         logger.warning("again")
     clock.advance(60_000)
-    logger.warning("something else")  # any line is an occasion to tell
+    logger.warning("something else")  # any line triggers the report
     logger.warning("again")
     lines = [record.getMessage() for record in caplog.records[LINES_IN_A_PERIOD:]]
     assert lines == ["5 more lines like this were left out: again", "something else", "again"]

@@ -31,14 +31,14 @@ def with_threads(count: int) -> Callable[..., Callable[[], None]]:
         def sync() -> None:
             asyncio.run(run())
 
-        del sync.__wrapped__  # pytest would look for fixtures in its signature
+        del sync.__wrapped__  # otherwise pytest treats its parameters as fixtures
         return sync
 
     return decorate
 
 
 async def ends(threads: ThreadBackground, *works: Callable[[], object]) -> list[OSError | None]:
-    """What the ends of several pieces of work say, in the order in which they come."""
+    """Results of several calls, in order of completion."""
     notified: list[OSError | None] = []
     all_told = asyncio.Event()
 
@@ -164,7 +164,7 @@ async def test_closing_in_a_hurry_cancels_calls_that_have_not_begun(background: 
     background.close(drop_waiting=True)
     done = await asyncio.gather(running, waiting, return_exceptions=True)
     assert done[0] == 1
-    if not later:  # the thread may have come to it first
+    if not later:  # the thread may have started it first
         assert isinstance(done[1], asyncio.CancelledError)
 
 

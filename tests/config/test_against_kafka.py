@@ -16,11 +16,11 @@ OTHER_DEFAULTS = {
     "controller.listener.names",
     # Kafka's folder is lost by a reboot.
     "log.dir",
-    # Kafka's are smaller than what the kernel would choose.
+    # Kafka's are smaller than the kernel's defaults.
     "socket.listen.backlog.size",
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
-    # No client of Kafka 4.3 asks for it; our sink does (docs/decisions/0016).
+    # Unused by clients of Kafka 4.3; our sink needs it (docs/decisions/0016).
     "transaction.two.phase.commit.enable",
     # Uploads without a limit hold up the loop.
     "remote.log.manager.copy.max.bytes.per.second",
@@ -59,7 +59,7 @@ OF_NEWER_KAFKA = (
 
 
 def is_ours(name: str) -> bool:
-    """Also True for settings that came with Kafka 4.4, and for two that KafkaConfig leaves to its authorizer."""
+    """Also True for settings of Kafka 4.4, and for two that KafkaConfig leaves to its authorizer."""
     return name.startswith(("barnabas.", "zookeeper.", *OF_THE_AUTHORIZER, *OF_NEWER_KAFKA))
 
 
@@ -71,7 +71,7 @@ def public(settings: dict[str, Setting]) -> dict[str, Setting]:
 
 
 def valid_values(setting: Setting) -> str | None:
-    """What Kafka would print, for checks whose print is fixed."""
+    """Kafka's documentation of fixed checks."""
     check = setting.check
     if isinstance(check, BetweenOr):
         return f"[{check.low},...,{check.high}] or {check.special}"
@@ -84,10 +84,10 @@ def valid_values(setting: Setting) -> str | None:
     return None
 
 
-def differences(ours: dict[str, Setting], expected: dict[str, KafkaSetting]) -> list[str]:
+def differences(ours: dict[str, Setting], theirs: dict[str, KafkaSetting]) -> list[str]:
     found = []
     for name, setting in ours.items():
-        kafka = expected[name]
+        kafka = theirs[name]
         if setting.kind.name.lower() != kafka.kind:
             found.append(f"{name} is a {setting.kind.name}, in Kafka {kafka.kind}")
         if setting.default != kafka.default and name not in OTHER_DEFAULTS:
@@ -99,35 +99,35 @@ def differences(ours: dict[str, Setting], expected: dict[str, KafkaSetting]) -> 
 
 
 def test_topic_settings_are_kafkas() -> None:
-    expected = definitions(TOPIC_CLASS)
-    assert set(public(TOPIC)) == set(expected)
-    assert differences(public(TOPIC), expected) == []
+    theirs = definitions(TOPIC_CLASS)
+    assert set(public(TOPIC)) == set(theirs)
+    assert differences(public(TOPIC), theirs) == []
     synonyms = {name: synonyms[0].name for name, synonyms in TOPIC_SYNONYMS.items() if not is_ours(name)}
     assert synonyms == {
-        name: kafka.broker_name for name, kafka in expected.items() if kafka.broker_name != "null"
+        name: kafka.broker_name for name, kafka in theirs.items() if kafka.broker_name != "null"
     }
 
 
 def test_group_settings_are_kafkas() -> None:
-    expected = definitions(GROUP_CLASS)
-    assert set(public(GROUP)) == set(expected)
-    assert differences(public(GROUP), expected) == []
+    theirs = definitions(GROUP_CLASS)
+    assert set(public(GROUP)) == set(theirs)
+    assert differences(public(GROUP), theirs) == []
 
 
 def test_broker_settings_are_kafkas_and_none_is_unknown() -> None:
-    expected = definitions(BROKER_CLASS)
+    theirs = definitions(BROKER_CLASS)
     ours = {name: setting for name, setting in public(BROKER).items() if name not in OF_OLD_KAFKA}
-    assert set(ours) <= set(expected)
-    assert set(expected) <= {*BROKER, *UNUSED}
-    assert differences(ours, expected) == []
+    assert set(ours) <= set(theirs)
+    assert set(theirs) <= {*BROKER, *UNUSED}
+    assert differences(ours, theirs) == []
 
 
 def test_broker_settings_change_when_kafkas_do() -> None:
-    expected = definitions(BROKER_CLASS)
+    theirs = definitions(BROKER_CLASS)
     settings = {**UNUSED, **BROKER}
     wrong = {
         name: MODES[settings[name].mode]
-        for name, kafka in expected.items()
+        for name, kafka in theirs.items()
         if MODES[settings[name].mode] != kafka.mode and not settings[name].sensitive
     }
     assert wrong == dict.fromkeys(FIXED_WHILE_RUNNING, "read-only")

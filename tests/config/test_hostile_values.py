@@ -12,7 +12,7 @@ from barnabas.config.definitions import BY_SCOPE, TOPIC, Scope, suggestion
 from barnabas.config.setting import ConfigError
 from barnabas.config.validation import check_client_metrics_configs
 
-LONGEST = 32_000  # what a string on the wire may have, about
+LONGEST = 32_000  # approximate limit of a string on the wire
 HOSTILE = {
     "spaces between": "x" + " \t" * (LONGEST // 2) + "x",
     "digits": "9" * LONGEST,

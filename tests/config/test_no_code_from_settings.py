@@ -35,7 +35,7 @@ CLASS_LIKE = [name for name in (*BROKER, *UNUSED) if any(word in name for word i
 
 @pytest.fixture(autouse=True)
 def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """What the module writes when somebody imports it."""
+    """Output of the module when it is imported."""
     file = tmp_path / "trace"
     (tmp_path / f"{MODULE}.py").write_text(f"open({str(file)!r}, 'w').close()\nclass Plugin: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -59,7 +59,7 @@ def test_cve_2025_27819_broker_settings_import_no_classes(value: str) -> None:
 
 
 def test_settings_for_kafkas_plugins_are_rejected_or_have_no_effect() -> None:
-    """Or is one of a few words, which are compared and not looked up."""
+    """Or one of a few constants, which are compared and not looked up."""
     for name in CLASS_LIKE:
         assert name in _words_about(name)
 
@@ -105,7 +105,7 @@ async def test_cve_2025_27818_network_input_is_neither_imported_nor_looked_up(
 
 
 def _looked_up(text: str) -> list[str]:
-    """Values of this process that must not be in what a broker keeps or says."""
+    """Values of this process that must not appear in a broker's state or output."""
     return [word for word in (str(Path.home()) + "'", "/root:", "/bin/sh") if word in text and word != "/'"]
 
 

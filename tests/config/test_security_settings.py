@@ -22,7 +22,7 @@ OF_SECURITY = re.compile(
 
 @requires_java
 def test_every_setting_of_kafka_about_security_is_used_refused_or_has_a_reason() -> None:
-    """That a declared setting is used, `test_effects` looks at."""
+    """`test_effects` checks that declared settings are used."""
     expected = {name for name in definitions(BROKER_CLASS) if OF_SECURITY.search(name)}
     assert len(expected) > 90
     silent = {name for name in expected if name not in BROKER and not reason_without_effect(name)}

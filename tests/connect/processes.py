@@ -17,7 +17,7 @@ DEADLINE = 400.0
 
 
 def run(folder: Path, file: str, until: Callable[[], bool] | None) -> None:
-    """To its end, or to a kill as soon as `until` says so; then it must not have ended before."""
+    """Run to its end, or kill it as soon as `until` is true; it must not have ended before."""
     command = [
         sys.executable,
         "-m",

@@ -44,7 +44,7 @@ def run_once(declared: Connector, spark: SparkSession) -> Runner:
 
 
 def produce(servers: str, topic: str, records: Iterable[tuple[Any, Any]]) -> None:
-    """(key, value): None, bytes, or what becomes JSON."""
+    """(key, value): None, bytes, or a value encoded as JSON."""
     producer = Producer({"bootstrap.servers": servers})
     for key, value in records:
         producer.produce(topic, _bytes(value), key=None if key is None else str(key).encode())

@@ -30,7 +30,7 @@ def test_a_batch_ends_a_row_of_failures() -> None:
     one.failed(0, "away")
     one.failed(0, "away")
     one.started(10)
-    one.progressed(10, QueryProgress(7, 0))  # what was reported before it was started
+    one.progressed(10, QueryProgress(7, 0))  # reported before it started
     assert one.failures == 2
     one.progressed(11, QueryProgress(8, 0))
     assert (one.failures, one.error) == (0, "")

@@ -68,7 +68,7 @@ def test_election_of_an_out_of_sync_replica_is_reported() -> None:
 
 
 def test_leader_that_lost_records_and_was_reelected_in_one_step_is_reported() -> None:
-    """Its machine has lost power and is back before anybody noticed: nobody else is in sync."""
+    """The machine was restarted after a power failure before it was detected: no other replica is in sync."""
     image = with_topic(cluster_of(2), "orders", PartitionState((1, 2), (1,), 1))
     assert told(image, register(image, Registration(1, clean=False), POLICY)) == [("orders-0", 1)]
     assert told(image, register(image, Registration(1, clean=True), POLICY)) == []

@@ -163,7 +163,7 @@ def test_rejection_of_an_unaware_predecessor_does_not_count() -> None:
         replaced = Controller(store, 1)
         await replaced.start()
         assert await replaced.submit(refuse, refusals_count=True) == "refused"
-        # The zombie hears nothing of the new one for a while.
+        # The zombie does not learn of the new one for a while.
         replaced.metadata.stop()
         await Controller(store, 2).start()
         assert await replaced.submit(refuse) == "refused"

@@ -99,7 +99,7 @@ def test_a_proposal_that_does_not_fit_the_state_is_refused_with_kafkas_code() ->
 
 @pytest.mark.parametrize(("tiered", "leader"), [("false", 2), ("true", -1)])
 def test_an_unclean_leader_of_a_tiered_topic_is_never_elected_by_itself(tiered: str, leader: int) -> None:
-    """It would write below the end of what is copied."""
+    """It would write below the tiered end."""
     image = with_topic(cluster_of(2), "t", PartitionState((1, 2), (1,), 1))
     settings: dict[str, str | None] = {
         "unclean.leader.election.enable": "true",

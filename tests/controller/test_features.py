@@ -92,7 +92,7 @@ def refused(image: MetadataImage, level: int, upgrade_type: int = UpgradeType.UP
 def test_the_format_of_the_metadata_is_raised_when_every_broker_knows_it() -> None:
     assert "Broker 1 only supports versions 1-1" in (refused(of_level(broker_knows=1), 2) or "")
     assert refused(of_level(broker_knows=2), 2) is None
-    # Clusters from before the feature have the first level, and may say so.
+    # Clusters created before the feature have the first level, and may report it.
     assert refused(of_level(broker_knows=1), 1) is None
 
 

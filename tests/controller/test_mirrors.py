@@ -60,7 +60,7 @@ def mirror(image: MetadataImage) -> MirrorTopic:
 
 
 def settled(image: MetadataImage, *indexes: int, epoch: int | None = None, end: int = 7) -> MetadataImage:
-    """The leaders of these partitions tell that they are done."""
+    """The leaders of these partitions report completion."""
     topic = image.topics["t"]
     for index in indexes:
         state = topic.partitions[index]

@@ -107,7 +107,7 @@ SETS = st.lists(BROKERS, unique=True, max_size=4).map(tuple)
 
 @st.composite
 def walks(draw: st.DrawFn) -> list[PartitionState]:
-    """The states of a partition while brokers come, go and crash, and its ISR shrinks and grows."""
+    """States of a partition while brokers start, stop and crash, and its ISR changes."""
     replicas = draw(st.lists(BROKERS, unique=True, min_size=1, max_size=4).map(tuple))
     states = [PartitionState(replicas, replicas, replicas[0])]
     for _ in range(draw(st.integers(1, 12))):

@@ -50,7 +50,7 @@ def test_elr_is_empty_where_a_lowered_minimum_lets_the_leader_commit() -> None:
         assert (state(image).isr, state(image).elr) == ((1,), (3,))
         image = set_for(image, resource, min_insync_replicas="1")
         assert state(image).elr == ()
-        # The leader commits alone and dies; who comes back lacks that and must not lead.
+        # The leader commits alone and dies; the returning replica lacks the records and must not lead.
         image = back(without(image, 1), 3)
         assert (state(image).leader, state(image).elr) == (-1, (1,))
         assert state(back(image, 1)).leader == 1
@@ -79,7 +79,7 @@ def test_partition_without_a_leader_keeps_its_eligible_replicas() -> None:
     assert state(image).elr == (3, 1)
     image = set_for(image, TOPIC, min_insync_replicas="1")
     assert state(image).elr == (3, 1)
-    # The first one back leads, commits alone from then on, and so is the only one who is eligible.
+    # The first returning replica leads, commits alone, and is the only eligible one.
     image = back(image, 3)
     assert (state(image).leader, state(image).isr, state(image).elr) == (3, (3,), ())
     image = back(without(image, 3), 1)

@@ -70,7 +70,7 @@ class Asked(CoordinatorRequest[str]):
 def ask(
     host: AnsweringPeers, question: Asked, retry: Retry, *, advance_ms: int = 0
 ) -> list[str | KafkaError]:
-    """What the asker has heard after so much time."""
+    """Responses to the requester after this time."""
     received: list[str | KafkaError] = []
 
     async def run() -> None:

@@ -19,7 +19,7 @@ PRODUCERS = (ProducerIdAndEpoch(7, 0), ProducerIdAndEpoch(8, 3))
 
 
 class Diary:
-    """A shard that also writes down what it is told."""
+    """A shard that also records its calls."""
 
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}

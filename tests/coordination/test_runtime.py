@@ -362,7 +362,7 @@ def test_a_log_that_cannot_be_understood_is_not_served(
 
 
 def test_shards_are_loaded_one_after_the_other(setup: Setup) -> None:
-    """With many at once, their slices would follow each other without anybody else in between."""
+    """Loading many concurrently would leave no time for other requests between their slices."""
     setup.load()
     for number in range(20):
         setup.write(b"key-%d" % number, b"1")
@@ -406,7 +406,7 @@ def test_shard_that_fails_at_the_end_of_its_load_blocks_no_other(setup: Setup) -
 
 
 def test_a_load_that_fails_half_way_is_tried_again_from_the_beginning(setup: Setup) -> None:
-    """Nobody else coordinates it, for we lead the partition (KAFKA-9307)."""
+    """No other broker coordinates it, because this one leads the partition (KAFKA-9307)."""
     setup.load()
     setup.write(b"a", b"1")
     setup.files.fail_at(1, OSError(errno.EMFILE, "too many open files"), "read", forever=True)
@@ -452,7 +452,7 @@ def test_partially_failed_resignation_stops_serving_and_can_be_repeated(setup: S
     shard.unloaded = fail_once  # type: ignore[method-assign]
     with pytest.raises(OSError, match="cannot be cancelled"):
         setup.coordinator.resigned(0)
-    assert setup.heard == [ErrorCode.NOT_COORDINATOR]  # who waited is told all the same
+    assert setup.heard == [ErrorCode.NOT_COORDINATOR]  # waiters are still notified
     setup.read(b"a")
     assert setup.heard[-1] is ErrorCode.NOT_COORDINATOR
     setup.coordinator.resigned(0)

@@ -157,7 +157,7 @@ def test_alarms_that_fire_and_resolve_as_planned_are_right(
     written: ExpectedCounts, rules: list[AlarmRule]
 ) -> None:
     events = events_of(written, rules)
-    # A target may hear of an alarm twice, when a batch is run again.
+    # A target may get an alarm twice when a batch is repeated.
     checks = checks_of_alarms(written, rules, [*events, events[-1]], events)
     assert [check for check in checks if not check.good] == []
     assert sum(checks[0].expected.values()) == 2 * len(INCIDENTS) * len(rules)

@@ -42,7 +42,7 @@ def test_exit_code_reports_whether_all_results_were_exact(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(Show, "run", lambda show: right)
     assert demo.main() == code
-    assert len(_left_in(tmp_path, patience=0)) == code  # what was said meanwhile, where it is of use
+    assert len(_left_in(tmp_path, patience=0)) == code  # relevant output
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_ctrl_c_ends_it_soon_and_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def _left_in(folder: Path, patience: float = 30) -> list[str]:
-    """Java's own file of counters is gone a moment after its process."""
+    """Java's counter file is removed a moment after its process."""
     deadline = time.monotonic() + patience
     while (left := [path.name for path in folder.iterdir()]) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -30,7 +30,7 @@ const found = [];
 process.stdout.write(JSON.stringify(found));
 """
 
-# What CEL's checker of types, which we do not have, refuses or finds out before anything is evaluated; and messages.
+# Errors that CEL's type checker, which we lack, detects before evaluation; and messages.
 NEEDS_A_CHECKER = (
     "type_deductions",
     "proto2",
@@ -44,7 +44,7 @@ NEEDS_A_CHECKER = (
 
 
 class OutsideError(Exception):
-    """The vector needs what the subset does not have."""
+    """The vector needs features outside of the subset."""
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.fuzz.extremes import INTEGERS
 if TYPE_CHECKING:
     from tests.fuzz.world import World
 
-FUTURE_MS = 4_102_444_800_000  # the year 2100: beyond what a topic's bounds on timestamps allow
+FUTURE_MS = 4_102_444_800_000  # the year 2100: above a topic's timestamp limit
 _KINDS = {
     "base_offset": "int64", "leader_epoch": "int32", "attributes": "int16", "last_offset_delta": "int32",
     "base_timestamp": "int64", "max_timestamp": "int64", "producer_id": "int64", "producer_epoch": "int16",
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def batch_of(payload: bytes, codec: int = Codec.NONE, *, records: int = 1, timestamp: int = 0) -> bytes:
-    """A batch with a header that holds, whatever its payload is."""
+    """A batch with a valid header and any payload."""
     header = BatchHeader(
         0,
         HEADER_SIZE - 12 + len(payload),
@@ -77,7 +77,7 @@ def _good(count: int, codec: int, timestamp: int) -> bytes:
 
 
 class Batches:
-    """A pool that is built once, because compressing takes time, and what is drawn from it."""
+    """A pool of batches, built once because compression is slow."""
 
     def __init__(self, source: Random, now_ms: int) -> None:
         codecs = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -118,14 +118,14 @@ class Batches:
             name: source.choice(INTEGERS[_KINDS[name]])
             for name in source.sample(tuple(_KINDS), source.randint(1, 2))
         }
-        if source.random() < 0.6:  # an idempotent producer, perhaps one that exists
+        if source.random() < 0.6:  # an idempotent producer, possibly an existing one
             learned = {name: world.recall(name, source) for name in ("producer_id", "producer_epoch")}
             changed |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
             changed |= {name: value for name, value in learned.items() if value is not None}
         return with_header(header._replace(**changed), batch[HEADER_SIZE:])
 
     def opaque(self, source: Random) -> bytes:
-        """What members of a group say to each other: a subscription, or something that looks like one."""
+        """Embedded data of group members: a subscription, or similar bytes."""
         subscription = encode(
             ConsumerProtocolSubscription(topics=["known", "many"] * source.choice((1, 1, 50))), 1
         )

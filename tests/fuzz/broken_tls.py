@@ -26,7 +26,7 @@ def record(kind: int, body: bytes, version: int = 0x0303, length: int | None = N
 
 
 class Vandal:
-    """`frame` makes requests, for what comes after the handshake."""
+    """`frame` builds requests for after the handshake."""
 
     def __init__(self, source: Random, frame: Callable[[], bytes]) -> None:
         self._source = source
@@ -36,7 +36,7 @@ class Vandal:
         self._telling.keylog_filename = self._secrets.name
 
     def attack(self, target: Target) -> bytes:
-        """Returns what was sent."""
+        """Return the sent bytes."""
         kinds = (self._damaged_hello, self._records, self._other_protocols)
         try:
             with target.connection() as client:

@@ -23,7 +23,7 @@ def load(folder: Path = FOLDER) -> Iterator[tuple[str, bytes]]:
 
 
 def keep(folder: Path, failure: Failure) -> Path | None:
-    """Write a frame and what it did; None when it is too large to be kept."""
+    """Store a frame with its effect; None if it is too large."""
     data = gzip.compress(failure.frame, 9, mtime=0)
     if len(data) > MAX_KEPT:
         return None
@@ -72,7 +72,7 @@ def _encoded(message: Message, version: int) -> bytes | None:
 
 
 def _arrays(message: Message) -> list[tuple[Struct, str]]:
-    """Arrays with more than one element, the longest first; of repeated structs only the first is looked into."""
+    """Arrays with more than one element, longest first; repeated structs are searched once."""
     found: list[tuple[Struct, str]] = []
     waiting: list[Struct] = [message]
     while waiting:

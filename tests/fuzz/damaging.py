@@ -28,7 +28,7 @@ def damaged(frame: bytes, corpus: Sequence[bytes], source: Random) -> bytes:
 
 
 def _mutate(body: bytearray, corpus: Sequence[bytes], source: Random) -> bytearray:
-    # The header says which API this is: mostly left alone, so that handlers are reached.
+    # The API of this header: mostly unchanged, so that handlers are reached.
     first = 0 if source.random() < 0.05 else min(HEADER_BYTES, len(body))
     position = source.randrange(first, len(body) + 1)
     how = source.randrange(6)

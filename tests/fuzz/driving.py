@@ -29,7 +29,7 @@ HUNG_SECONDS = 60.0  # a broker that does not answer its control socket for so l
 QUIET_SECONDS = 0.004
 SEND_SECONDS = 60.0
 CONNECTING = 8  # handshakes at once
-LEFT_OVER_SECONDS = 5.0  # how long what others have begun is waited for before a frame is measured
+LEFT_OVER_SECONDS = 5.0  # limit of the wait for pending work before a frame is measured
 
 
 class Hung(Exception):  # noqa: N818  (a finding, not a mistake)
@@ -38,7 +38,7 @@ class Hung(Exception):  # noqa: N818  (a finding, not a mistake)
 
 @dataclass
 class Cost:
-    """What the frames since the last question have cost."""
+    """Cost of the frames since the last query."""
 
     seconds: float
     culprit: int | None
@@ -51,7 +51,7 @@ class Cost:
 
 @dataclass
 class Talk:
-    """One connection's frames and what came back."""
+    """Frames of one connection and its responses."""
 
     frames: Sequence[bytes]
     answers: list[bytes] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Talk:
 
 
 class Target:
-    """A broker process with a folder of its own, which `stop` removes."""
+    """A broker process with a separate folder, which `stop` removes."""
 
     def __init__(self, *arguments: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="barnabas-fuzz-")
@@ -101,7 +101,8 @@ class Target:
     # -- what it costs ------------------------------------------------------------------------------
 
     def cost(self) -> Cost:
-        """Ask and begin anew. The peak is that since `settle`: it says who was over only after a second look."""
+        """Query and reset the cost. The peak covers the time since `settle`: identifying the frame needs another
+        run."""
         stats = self._ask(b"stats\n")
         return Cost(
             stats["longest"],
@@ -114,11 +115,11 @@ class Target:
         )
 
     def _is_idle(self) -> bool:
-        """Has the loop done what it was sent? What is done in slices waits for its next turn."""
+        """True if the loop has completed all work; slices wait for the next iteration."""
         return int(self._ask(b"ping\n")["waiting"]) == 0
 
     def settle(self) -> dict[str, Any]:
-        """From here on memory is measured; returns what was before."""
+        """Start measuring memory; return the amount before."""
         deadline = time.monotonic() + LEFT_OVER_SECONDS
         while any(self._ask(b"ping\n").values()) and time.monotonic() < deadline:
             time.sleep(QUIET_SECONDS)
@@ -127,7 +128,7 @@ class Target:
         return before
 
     def pool_in_use(self) -> int:
-        """Bytes that the broker holds for requests when nobody is connected."""
+        """Bytes held for requests without connections."""
         deadline = time.monotonic() + HUNG_SECONDS
         while True:
             stats = self._ask(b"stats\n")
@@ -156,7 +157,7 @@ class Target:
     def exchange(
         self, frames: Sequence[bytes], expected: int | None = None, quiet: float = QUIET_SECONDS
     ) -> Talk:
-        """Send frames on one connection; read until all answers are there, or the broker closes or says no more."""
+        """Send frames on one connection; read until all responses arrived, or the broker closes or is silent."""
         [talk] = self.exchange_all([(frames, len(frames) if expected is None else expected)], quiet)
         return talk
 
@@ -175,7 +176,7 @@ class Target:
             return [line.talk for line in lines]
 
     def _connections(self, count: int) -> list[socket.socket]:
-        """Handshakes and logins are made in parallel: they wait for the broker most of the time."""
+        """Handshakes and logins run in parallel: they mostly wait for the broker."""
         if count == 1 or self.variant == PLAIN:
             return [self.connection() for _ in range(count)]
         return list(self._threads.map(lambda _: self.connection(), range(count)))
@@ -188,7 +189,7 @@ class Target:
             raise Hung(f"nobody can connect ({self.variant}): {error!r}") from error
 
     def hear(self, client: socket.socket) -> bytes | None:
-        """What the broker says next on a connection without TLS; None when it says nothing, or closes."""
+        """The next bytes of the broker on a plaintext connection; None after a timeout or the end."""
         poll, is_idle = select.poll(), False
         poll.register(client, select.POLLIN)
         while not poll.poll(QUIET_SECONDS * 1000):

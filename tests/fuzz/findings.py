@@ -12,7 +12,7 @@ from tests.fuzz.judging import Failure
 
 @dataclass
 class Findings:
-    """What a run has found, and how fast it was."""
+    """Findings of a run, and its throughput."""
 
     frames: int = 0
     answers: int = 0

@@ -38,7 +38,7 @@ PARTITION_FIELDS = {
 BROKER_FIELDS = {"broker_id", "node_id", "replica_id", "replicas", "broker_ids", "new_isr", "leader_id"}
 PATTERN_FIELDS = {"transactional_id_pattern", "subscribed_topic_regex", "source_topic_regex"}
 WAIT_FIELDS = {"max_wait_ms", "timeout_ms", "rebalance_timeout_ms"}
-# What may not be thrown around freely: it would switch the fuzzed broker off by right, and find nothing.
+# Values excluded from random use: they would legitimately stop the broker.
 HARMLESS_RESOURCE_TYPES = (2, 2, 2, 32, 32, 16, 0, 1, 3, 127)
 RARE_APIS = {"DeleteTopicsRequest": 0.1, "UnregisterBrokerRequest": 0.1, "CreateTopicsRequest": 0.3,
              "CreatePartitionsRequest": 0.2, "BrokerHeartbeatRequest": 0.1, "AlterPartitionRequest": 0.3,
@@ -80,7 +80,7 @@ class Generator:
         return version, message
 
     def frame(self, correlation_id: int, handler: Handler | None = None) -> bytes:
-        """A whole request. Values that a version cannot carry are drawn again."""
+        """A complete request. Values unsupported by a version are drawn again."""
         handler = handler or self.handler()
         while True:
             version, message = self.message(handler)
@@ -133,7 +133,7 @@ class Generator:
         return self.source.randint(1, max(self._left, 1))
 
     def _widen(self, values: list[Any], count: int, rename: Any) -> list[Any]:
-        """Repeat what is there, or give each repetition a name of its own."""
+        """Repeat the elements, or give each a distinct name."""
         if count <= len(values) or not values:
             return values
         repeated = (values * (count // len(values) + 1))[:count]

@@ -78,7 +78,7 @@ def expects_no_answer(frame: bytes) -> bool:
 def read_answers(
     frames: Iterable[bytes], answers: Iterable[bytes]
 ) -> Iterator[tuple[bytes, Message | Failure]]:
-    """(frame, its answer decoded or what is wrong with it), by correlation ids."""
+    """(frame, decoded response or error), by correlation ids."""
     by_id = {correlation_id(frame): frame for frame in frames}
     for answer in answers:
         frame = by_id.get(struct.unpack_from(">i", answer)[0]) if len(answer) >= 4 else None
@@ -114,7 +114,7 @@ def is_suspect(cost: Cost, largest: int) -> bool:
 
 
 def over(cost: Cost, frame: bytes) -> list[Failure]:
-    """What one frame alone has cost beyond its bounds."""
+    """Costs of a single frame above its limits."""
     name = name_of(frame)
     failures = []
     if cost.seconds > LOOP_SECONDS:
@@ -128,14 +128,14 @@ def over(cost: Cost, frame: bytes) -> list[Failure]:
 
 
 def _short(complaint: str) -> str:
-    """Without the middle of lines that a client has made long."""
+    """Truncate the middle of lines with client text."""
     return "\n".join(
         line if len(line) < 300 else f"{line[:150]} ... {line[-100:]}" for line in complaint.splitlines()
     )
 
 
 def alone(target: Target, frame: bytes) -> list[Failure]:
-    """Send one frame and nothing else, and see what it costs."""
+    """Send a single frame and measure its cost."""
     target.settle()
     try:
         target.exchange([frame], quiet=0.05)
@@ -145,7 +145,7 @@ def alone(target: Target, frame: bytes) -> list[Failure]:
 
 
 def confirmed(target: Target, frame: bytes, tries: int = TRIES) -> list[Failure]:
-    """What a frame does every time: anything else was noise, or came from what others had done before."""
+    """Repeatable findings of a frame: others are noise or caused by earlier frames."""
     kept: dict[str, Failure] = {}
     for attempt in range(tries):
         found = {failure.kind: failure for failure in alone(target, frame)}

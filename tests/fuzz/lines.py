@@ -60,7 +60,7 @@ def connected(port: int, variant: Variant, seconds: float) -> socket.socket:
 
 
 def received(client: socket.socket) -> Iterator[bytes]:
-    """What is there; an empty piece is the end."""
+    """Received bytes; empty at the end."""
     try:
         yield client.recv(RECEIVED_AT_ONCE)
         while isinstance(client, ssl.SSLSocket) and client.pending():

@@ -41,7 +41,7 @@ from tests.fuzz.world import World
 
 T = TypeVar("T")
 
-LOOK_AFTER_FRAMES = 128  # the cost is asked for once in so many frames
+LOOK_AFTER_FRAMES = 128  # interval of cost queries, in frames
 LIFETIME_FRAMES = 20_000  # then the broker begins with an empty folder
 REFRESH_FRAMES = 2_000
 MAX_SERIES = 12  # frames on one connection
@@ -67,7 +67,7 @@ FAMILIES = [
 
 
 class Run:
-    """The variants take turns, each for as many frames as are judged at once; the first gets what is known."""
+    """Variants alternate in rounds of a batch of frames; the first one gets the corpus."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Run:
             self._target = None
 
     def end_life(self) -> None:
-        """See what is left when everybody has gone, and let the next broker begin with nothing."""
+        """Check leftovers without clients, then start the next broker with empty folders."""
         target = self._target
         if target is None:
             return
@@ -141,7 +141,7 @@ class Run:
     # -- frames -------------------------------------------------------------------------------------
 
     def run(self, frames: int, seconds: float = float("inf"), *, replay: bool = True) -> Findings:
-        """What is known first, each alone; then whatever the seed says, until each variant has had a turn at least."""
+        """The corpus first, each frame alone; then random frames, until each variant has had a round."""
         if replay:
             self.replay()
         deadline = time.monotonic() + seconds
@@ -174,7 +174,7 @@ class Run:
         return found
 
     def _confirmed(self, frame: bytes, first: list[Failure]) -> list[Failure]:
-        """A broker that has hung is gone, and once is enough; anything else must happen every time."""
+        """A hung broker is killed, and once is enough; other findings must be repeatable."""
         if any(failure.kind == "hung" for failure in first):
             return first
         again = confirmed(self.target, frame, TRIES - 1)
@@ -208,12 +208,12 @@ class Run:
         return frame
 
     def _script(self) -> Iterator[list[bytes]]:
-        """What is sent on a connection before the next answers are read."""
+        """Frames sent on a connection before the next responses are read."""
         how = self._source.random()
         if how < MUTATED_SHARE:
             yield [damaged(self._new_frame(), self._recent, self._source)]
         elif how < MUTATED_SHARE + STATEFUL_SHARE:
-            # Each frame knows what the answers before have said: who joined can sync, a session goes on.
+            # Frames use earlier responses: joined members can sync, sessions continue.
             family = self._source.randrange(len(FAMILIES))
             for _ in range(self._source.randint(2, MAX_SERIES)):
                 yield [self._new_frame(family)]
@@ -221,7 +221,7 @@ class Run:
             yield [self._new_frame() for _ in range(self._source.randint(1, MAX_SERIES))]
 
     def _attack(self) -> None:
-        """What is no TLS. Nothing need be answered; that others are served shows when things are created again."""
+        """Non-TLS bytes. No response is required; recreating resources proves that others are served."""
         thrown: list[bytes] = []
         self._safely(lambda target: thrown.append(self._vandal.attack(target)))
         self._count(thrown, 1)
@@ -280,7 +280,7 @@ class Run:
     # -- judging ------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """Ask what the frames since the last time have cost, and look closer if it was too much."""
+        """Query the cost of the last frames, and investigate if it is too high."""
         if not self._unjudged:
             return
         try:
@@ -307,7 +307,7 @@ class Run:
         self.findings.largest_peak = max(self.findings.largest_peak, cost.peak)
 
     def _look_closer(self, cost: Cost) -> None:
-        """Who was it? Each frame alone: those that the broker names first, then the largest."""
+        """Find the expensive frame: each alone, those reported by the broker first, then the largest."""
         named = {cost.culprit, *(number for number, _ in cost.complaints)}
         culprit = next((frame for frame in self._unjudged if correlation_id(frame) == cost.culprit), None)
         if culprit is not None and self._is_old(over(cost, culprit)):

@@ -35,7 +35,7 @@ LONG_ARRAY = 100_000
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """(what it is, frame); the rows of the issue by their number."""
+    """(description, frame); numbered like the rows of the issue."""
     yield "row 1: five million empty headers", _produce(header_bomb(5_000_000))
     yield "row 1: the same to a compacted topic", _produce(header_bomb(5_000_000, timestamp=0), "compacted")
     yield (

@@ -52,7 +52,7 @@ def prepare(target: Target, world: World) -> None:
 
 
 def refresh(target: Target, world: World) -> None:
-    """Create again what frames may have deleted."""
+    """Recreate resources deleted by frames."""
     topics = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=1)
         for name, count in TOPICS.items()

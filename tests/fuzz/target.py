@@ -86,7 +86,7 @@ class Stopwatch:
 
 
 class Complaints(logging.Handler):
-    """What the broker logs: tracebacks, and lines that a client has written."""
+    """Logged tracebacks and client text."""
 
     def __init__(self, watch: Stopwatch) -> None:
         super().__init__()
@@ -119,9 +119,9 @@ class Control:
     def serve(self) -> None:
         command = self._channel.recv(64)
         if not command:
-            os._exit(0)  # the fuzzer has gone
+            os._exit(0)  # the fuzzer has exited
         if command == b"ping\n":
-            # What a thread does for a TLS handshake is told to the loop later.
+            # Handshake work of threads reaches the loop later.
             handshakes = len(self._broker.sockets.tls.handshakes._in_threads)
             waiting = len(asyncio.get_running_loop()._ready) + handshakes  # type: ignore[attr-defined]
             tasks = len(self._broker.dispatcher._tasks)

@@ -133,7 +133,7 @@ class Unauthenticated:
         return damaged(frame, [frame], self._source)[4:]
 
     def _plain(self) -> bytes:
-        """Never a name with its password; sometimes in the name of another, or with more parts than there are."""
+        """Never a valid pair of name and password; sometimes another authorization id, or extra parts."""
         choice = self._source.choice
         parts = [choice(("", "", USER, "bob")), choice(_NAMES), choice(_PASSWORDS)]
         parts += [choice(_PASSWORDS)[:200]] * choice((0, 0, 0, 1, 5000))  # a megabyte at most
@@ -154,7 +154,7 @@ class Unauthenticated:
     # -- lengths ------------------------------------------------------------------------------------
 
     def _lengths(self) -> Conversation:
-        """Frames that are longer than a stranger's may be, or that cannot be."""
+        """Frames longer than allowed before authentication, or of impossible length."""
         longer = (MAX_BEFORE + 1, 1 << 20, 100 << 20, (1 << 31) - 1, -1, -(1 << 31), 0, 3)
         return Conversation([struct.pack(">i", self._source.choice(longer)) + self._open()[4:]])
 
@@ -167,7 +167,7 @@ class Unauthenticated:
 
 
 def judged(conversation: Conversation, talk: Talk) -> Failure | None:
-    """Was a stranger served, or left waiting?"""
+    """True if an unauthenticated client was served or left waiting."""
     sent = b"".join(conversation.frames)
     if any(answer[:4] == PROBE.to_bytes(4, "big") for answer in talk.answers):
         return Failure("a stranger", "served", "was served although it has not authenticated", sent)

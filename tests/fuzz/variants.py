@@ -43,7 +43,7 @@ class Variant(NamedTuple):
 
 PLAIN = Variant("plaintext")
 BROKEN_TLS = Variant("tls", BEFORE)
-# How many turns each has in a round. Without TLS and login a frame costs least, and what handlers do is the same.
+# Rounds of each variant. Plaintext frames without login are the cheapest, and handlers behave the same.
 TURNS = {
     PLAIN: 4,
     BROKEN_TLS: 1,
@@ -56,7 +56,7 @@ TURNS = {
 
 
 def chosen(listener: str | None, stage: str | None) -> list[Variant]:
-    """Those that somebody asks for; all, if nothing is said."""
+    """The requested variants; all by default."""
     return [
         variant
         for variant in TURNS
@@ -79,6 +79,6 @@ def settings() -> dict[str, str]:
         "barnabas.tls.auto": "true",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "connections.max.reauth.ms": "3600000",  # so that clients may authenticate again
-        "connection.failed.authentication.delay.ms": "5",  # strangers fail all the time
+        "connection.failed.authentication.delay.ms": "5",  # unauthenticated clients fail continuously
         **logins,
     }

@@ -13,7 +13,7 @@ GROUPS = ("classic-group", "consumer-group", "share-group", "streams-group")
 TRANSACTIONAL_IDS = ("a" * 32, "payments", "shop-1")
 BROKER_ID = 1
 REMEMBERED = 24  # values of each kind, the latest
-NOT_LEARNED_BEYOND = 200  # elements of an answer: the rest says no more
+NOT_LEARNED_BEYOND = 200  # elements of a response: more are redundant
 
 # Fields of answers that later requests repeat. A member that has joined can so be synced, a session continued.
 LEARNED = frozenset(

@@ -29,7 +29,7 @@ NEVER, AT_ONCE = "1000000000", "0"
 
 
 class RealTime(ManualClock):
-    """Turns end by the clock; deadlines are reached when a test says so."""
+    """Iterations end by the clock; deadlines are reached on demand."""
 
     def monotonic(self) -> float:
         return time.process_time()

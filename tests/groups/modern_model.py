@@ -20,7 +20,7 @@ from tests.groups.simulation import GROUP
 
 
 class ModelClient(ABC):
-    """What a client knows. It uses what it has; what it shall give up it has until it `revokes`."""
+    """State of a client. It uses its partitions; revoked ones are kept until `revokes`."""
 
     EXPECTED_ERRORS: ClassVar[frozenset[ErrorCode]]
 
@@ -31,7 +31,7 @@ class ModelClient(ABC):
 
     def hear(self, response: Any) -> None:
         if response.error_code == ErrorCode.NOT_COORDINATOR:
-            return  # nothing was written: it asks again
+            return  # nothing was written: it retries
         if response.error_code:
             assert response.error_code in self.EXPECTED_ERRORS, response
             self.lose_everything()
@@ -41,15 +41,15 @@ class ModelClient(ABC):
 
     @abstractmethod
     def learn(self, response: Any) -> None:
-        """Take what an answer assigns, if nothing has to be given up for it."""
+        """Take the assignment of a response if nothing must be revoked first."""
 
     @abstractmethod
     def revoke(self) -> None:
-        """Give up what is to be given up."""
+        """Revoke partitions."""
 
     @abstractmethod
     def lose_everything(self) -> None:
-        """What a fenced client does, and one that was silent for too long."""
+        """Reset of a fenced client, or one silent for too long."""
 
 
 ClientT = TypeVar("ClientT", bound=ModelClient)
@@ -67,7 +67,7 @@ class ModernGroupModel(RuleBasedStateMachine, Generic[ClientT]):
         self.seen_epochs = (0, 0)
 
     def beat(self, client: ClientT, *, deliver: bool = True) -> None:
-        """Send a heartbeat; unless the answer is lost, the client hears it."""
+        """Send a heartbeat and deliver its response unless it is lost."""
         raise NotImplementedError
 
     def any_client(self, data: st.DataObject) -> ClientT:
@@ -128,7 +128,7 @@ class ModernGroupModel(RuleBasedStateMachine, Generic[ClientT]):
 
     @property
     def members(self) -> list[ClientT]:
-        """Others are fenced: they will hear of it, and cannot commit."""
+        """Others are fenced: they will learn it, and cannot commit."""
         known = {} if self.group is None else self.group.members
         return [client for client in self.clients.values() if client.member_id in known]
 
@@ -161,10 +161,10 @@ class ModernGroupModel(RuleBasedStateMachine, Generic[ClientT]):
         self.check_that_all_is_assigned(group)
 
     def calm_down(self) -> None:
-        """Whatever keeps the group from being served is mended."""
+        """Restore everything that the group needs."""
 
     def _settle(self) -> None:
-        """The dead are noticed while the others go on; then topics that came are found."""
+        """Detect dead members while others continue; then find new topics."""
         for _ in range(self.ROUNDS_TO_SETTLE):
             self.simulation.clock.advance(6000)
             for client in self.clients.values():

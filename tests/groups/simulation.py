@@ -42,7 +42,7 @@ SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Machine:
-    """Stands in for the broker. While `holding`, nothing becomes safe: as if a disk or a follower were slow."""
+    """Replaces the broker. While `holding`, appends stay pending, as with a slow disk or follower."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -76,7 +76,7 @@ class Machine:
 
 
 class Answer:
-    """What came back: nothing yet, or one response."""
+    """The response, if any."""
 
     def __init__(self) -> None:
         self.response: Any = None
@@ -120,7 +120,7 @@ class Simulation:
         return coordinator
 
     def restart(self) -> None:
-        """The coordinator goes, and another one reads its log."""
+        """Another coordinator loads the log."""
         self.coordinator.stop()
         self._epoch += 1
         self.coordinator = self._start()
@@ -195,7 +195,7 @@ class Simulation:
         return self.shard.committed(group)
 
     def replayed(self) -> GroupShard:
-        """What somebody who knows only the log would make of it."""
+        """State of a coordinator that loaded only the log."""
         deadlines: Deadlines[GroupDeadline] = Deadlines(self.clock, self.clock, lambda deadline: None)
         live = self.shard.context
         context = ShardContext(
@@ -221,7 +221,7 @@ class Simulation:
 
 
 def written_view(group: ClassicGroup) -> dict[str, Any]:
-    """What the log says of a group."""
+    """State of a group in the log."""
     members = {
         member.member_id: (
             member.instance_id,

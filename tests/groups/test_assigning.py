@@ -34,7 +34,7 @@ def every_group_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Slowly:
-    """Lets a simulation take a turn only when it is told to."""
+    """Runs slices of a simulation on demand."""
 
     def __init__(self, simulation: ConsumerSimulation) -> None:
         self._machine = simulation.machine
@@ -92,7 +92,7 @@ def test_heartbeats_go_on_with_the_target_before(simulation: ConsumerSimulation)
 
 
 def test_a_target_counts_though_the_group_has_changed_meanwhile(simulation: ConsumerSimulation) -> None:
-    """Somebody who comes and goes without end does not keep the others from being assigned."""
+    """A member that keeps joining and leaving does not prevent assignments."""
     slowly = Slowly(simulation)
     simulation.joins("a", *TOPICS)
     for number in range(20):
@@ -163,7 +163,7 @@ def test_another_coordinator_begins_again(simulation: ConsumerSimulation) -> Non
     while not simulation.consumer_group.targets:
         slowly.turn()
     simulation.restart()
-    slowly.rest()  # what the old one had begun finds no group
+    slowly.rest()  # the old computation finds no group
     simulation.check_that_replay_equals_memory()
     simulation.beats("a", 1, {})
     slowly.rest()

@@ -140,7 +140,7 @@ async def rebalances(talk: Talk) -> None:
 
 async def full_groups(talk: Talk) -> None:
     await talk.begin("full")
-    # The members wait for the first one until its time for a rebalance is over.
+    # The members wait until the rebalance timeout of the first one.
     await talk.settle("full", rebalance=5000)
     ids = [(await talk.ask(join_request("full", rebalance=5000), 7)).member_id for _ in range(3)]
     waiting = []

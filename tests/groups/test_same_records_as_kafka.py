@@ -54,7 +54,7 @@ async def everything_that_writes(talk: Talk) -> None:
 
 
 async def records_after(address: str) -> dict[str, Any]:
-    """The last value of each key, with its version; what is random or a time is taken out."""
+    """Last value of each key with its version, without random values and times."""
     talk = Talk(address)
     await everything_that_writes(talk)
     records = await records_of_groups(address)

@@ -33,8 +33,8 @@ NOT_THERE = "payments"
 NAMES = (*TOPICS, NOT_THERE)
 GROUPS = ("readers", "readers.eu")
 TRANSACTION = "moving"
-BOGUS = 4711  # a producer id that nobody has
-NOW_MS = int(time.time() * 1000)  # what is old would be deleted
+BOGUS = 4711  # an unknown producer id
+NOW_MS = int(time.time() * 1000)  # it would delete old entries
 
 Ids = Mapping[str, bytes]
 Question = tuple[Message, int]
@@ -148,7 +148,7 @@ def _streams_heartbeat(ids: Ids, version: int) -> Message:
     return streams.StreamsGroupHeartbeatRequest(
         group_id="readers.streams",
         member_id="somebody",
-        member_epoch=7,  # of nobody: nothing is joined
+        member_epoch=7,  # without a member: nothing joins
         rebalance_timeout_ms=1000,
         topology=streams.StreamsGroupHeartbeatTopology(0, [part]),
         process_id="process",

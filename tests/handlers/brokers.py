@@ -23,7 +23,7 @@ LISTENER = "PLAINTEXT"
 
 
 class MetadataBroker:
-    """What handlers of metadata need of a broker, in front of a real controller. Broker N listens on 9090+N."""
+    """Broker attributes of metadata handlers, with a real controller. Broker N listens on 9090+N."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.config = BrokerConfig.load(settings or {})
@@ -58,7 +58,7 @@ class MetadataBroker:
 
 
 class Client:
-    """Asks a handler as the dispatcher would, and sees only what its version can carry."""
+    """Calls a handler like the dispatcher, with the fields of its version only."""
 
     def __init__(self, brokers: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self.broker = MetadataBroker(settings)

@@ -55,7 +55,7 @@ from tests.support.server import brokers_let_in
 
 
 class Denying:
-    """Allows what a test names, and nothing else."""
+    """Allows only the actions named by a test."""
 
     def __init__(self, *allowed: Action) -> None:
         self._allowed = set(allowed)
@@ -82,7 +82,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @contextmanager
 def only(broker: EmbeddedBroker, *allowed: Action) -> Iterator[None]:
-    """Let nobody do more than this meanwhile."""
+    """Deny all other actions meanwhile."""
     broker.broker.dispatcher.use(RequestSecurity(authorizer=Denying(*allowed)))
     try:
         yield
@@ -94,7 +94,7 @@ SERVED = {ApiKey(handler.request_class.api_key): handler for handler in HANDLERS
 
 
 def errors_in(answer: Struct) -> set[int]:
-    """Every error code of a response, wherever it stands."""
+    """All error codes of a response."""
     codes: set[int] = set()
     for field in answer.FIELDS:
         value: Any = getattr(answer, field.name)
@@ -106,7 +106,7 @@ def errors_in(answer: Struct) -> set[int]:
 
 
 def names_what_was_asked(broker: Broker, answer: Any) -> bool:
-    """Every element with an error says what it is about; those about ACLs have the order of the request."""
+    """Every element with an error names its resource; those about ACLs have the order of the request."""
     if isinstance(answer, CreateAclsResponse | DeleteAclsResponse):
         return True
     known = (
@@ -131,7 +131,7 @@ def names_what_was_asked(broker: Broker, answer: Any) -> bool:
 
 
 def state_of(broker: Broker) -> tuple[Any, ...]:
-    """What a request could change: the metadata, and every log."""
+    """State that a request could change: metadata and all logs."""
     ends = {
         (partition.topic, partition.index): (
             partition.log.log_start_offset,
@@ -221,7 +221,7 @@ def test_fetch_session_repeats_denied_partitions_in_every_response(broker: Embed
             assert sum(bool(topic.partitions[0].records) for topic in first.responses) == 1
             again = fetch.FetchRequest(max_wait_ms=0, session_id=first.session_id, session_epoch=1)
             assert errors_in(connection.ask(again, 17)) == {NO_TOPIC}
-        with only(broker):  # what was allowed when the session began is denied now
+        with only(broker):  # allowed at the start of the session, denied now
             again = fetch.FetchRequest(max_wait_ms=0, session_id=first.session_id, session_epoch=2)
             answer: Any = connection.ask(again, 17)
             assert not any(topic.partitions[0].records for topic in answer.responses)

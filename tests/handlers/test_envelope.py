@@ -34,7 +34,7 @@ TWO_LISTENERS = {
 
 
 class Recording(AllowAll):
-    """Denies topics whose name begins so, and remembers who asked."""
+    """Denies topics with a prefix, and records requests."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[RequestContext, Action]] = []
@@ -76,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 @pytest.fixture
 def authorizer(cluster: Brokers) -> Iterator[Recording]:
-    """Of the controller alone: what it denies was not denied where the client is connected."""
+    """Authorizer of the controller: it denies other things than the client's broker."""
     dispatcher = cluster.brokers[cluster.controller].dispatcher
     recording = Recording()
     dispatcher.use(RequestSecurity(authorizer=recording))

@@ -103,4 +103,4 @@ def test_records_are_deleted_in_the_remote_part_and_above_it(tiered: Partition) 
     assert (asked(tiered, EARLIEST), asked(tiered, EARLIEST_LOCAL)) == ((3, 0), (4, 0))
     assert deleted_to(tiered, -1) == 10
     assert asked(tiered, EARLIEST) == asked(tiered, EARLIEST_LOCAL) == (10, 0)
-    assert asked(tiered, LATEST_TIERED) == (5, -1)  # its epoch went with its record
+    assert asked(tiered, LATEST_TIERED) == (5, -1)  # its epoch was deleted with its record

@@ -203,7 +203,7 @@ def test_slow_store_gets_an_empty_response_and_the_download_continues(
     assert empty.high_watermark == 100
     assert tiers.reads.expired == 1
     until(lambda: fetch(broker, topic, 0).records)
-    assert tiers.store.requests == {"get": 1, "get_range": 2}  # nobody has begun anew
+    assert tiers.store.requests == {"get": 1, "get_range": 2}  # no new election
 
 
 def test_a_session_does_not_forget_a_partition_that_was_answered_empty(

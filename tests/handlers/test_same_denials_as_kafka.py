@@ -139,7 +139,7 @@ acl_sets = st.frozensets(bindings, max_size=12)
 
 
 class Comparison:
-    """Asks both, and says where they differ."""
+    """Sends requests to both, and reports differences."""
 
     def __init__(self, both: Guarded) -> None:
         self._both = both
@@ -191,7 +191,7 @@ def comparable(value: Any, names: dict[bytes, str]) -> Any:
     if isinstance(value, Struct):
         fields = {field.name: getattr(value, field.name) for field in value.FIELDS}
         if isinstance(value, AlterShareGroupOffsetsResponseTopic):
-            fields.pop("topic_id")  # Kafka tells it to clients that may not see the topic
+            fields.pop("topic_id")  # Kafka reveals it to clients that may not see the topic
         return {
             name: names.get(part, bool(part.strip(b"\0"))) if name == "topic_id" else comparable(part, names)
             for name, part in fields.items()

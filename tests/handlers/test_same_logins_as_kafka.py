@@ -22,7 +22,7 @@ from tests.support.sasl import PASSWORD, PLAIN_USERS, USER
 
 pytestmark = pytest.mark.java
 
-NEWER = 99  # a version that nobody serves
+NEWER = 99  # an unsupported version
 
 
 class Ask(NamedTuple):
@@ -103,7 +103,7 @@ def test_login_follows_kafkas_sequence(
 
 
 def heard(port: int, steps: Sequence[Ask]) -> list[str]:
-    """The error codes of the answers; at the end, perhaps, that the connection was closed."""
+    """Error codes of the responses, and finally the disconnect, if any."""
     output: list[str] = []
     with RawConnection(port) as client:
         for step in steps:

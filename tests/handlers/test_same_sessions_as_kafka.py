@@ -77,7 +77,7 @@ async def talk(address: str, version: int) -> list[Any]:
         await consumer.fetch(2)
         await consumer.produce("keyed")
         await consumer.fetch(3)
-        await consumer.fetch(4)  # not asked for from a later offset: the same once more
+        await consumer.fetch(4)  # no later offset requested: the same data again
         await consumer.fetch(5, ("keyed", 0, 1))
         await consumer.fetch(6, forget="keyed")
         await consumer.produce("keyed")

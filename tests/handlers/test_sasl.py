@@ -186,12 +186,12 @@ def test_a_token_after_it_is_out_of_order(secured: EmbeddedBroker) -> None:
         log_in(client)
 
         assert authenticate(client, RIGHT).error_code == ErrorCode.ILLEGAL_SASL_STATE
-        assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE  # it lasts for ever
+        assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE  # it never expires
         assert is_served(client)
 
 
 def handshake_again(client: RawConnection, mechanism: str = "PLAIN") -> SaslHandshakeResponse | None:
-    """As soon as the broker lets it; None when it closes the connection."""
+    """Reauthenticate as soon as allowed; None if the connection is closed."""
     while True:
         client.send(frame_of(SaslHandshakeRequest(mechanism), 1))
         body = client.receive()

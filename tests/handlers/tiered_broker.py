@@ -30,7 +30,7 @@ WRITER = ManifestWriter(0, 0, "a test")
 
 
 class HandMadeTiers:
-    """Gives a running broker the page cache of one with tiers, and moves what logs have sealed to the store."""
+    """Adds tiered storage to a running broker, and moves sealed segments to the store."""
 
     def __init__(self, broker: EmbeddedBroker, folder: Path, *, cache_bytes: int = 64 << 20) -> None:
         self._embedded = broker

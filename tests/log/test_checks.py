@@ -35,7 +35,7 @@ def log_with(tmp_path: Path, **settings: object) -> Log:
 
 
 def changed(position: int, layout: str, value: int, *, sign: bool = True) -> bytearray:
-    """A valid batch with one field of its header changed, and the checksum made right again."""
+    """A valid batch with one header field changed, and the checksum corrected."""
     data = batch(b"a", b"b")
     pack_into(layout, data, position, value)
     if sign:
@@ -219,7 +219,7 @@ def test_follower_rejects_known_and_damaged_batches(tmp_path: Path) -> None:
 
 
 def test_an_empty_log_that_starts_within_a_batch_takes_all_of_it(tmp_path: Path) -> None:
-    """DeleteRecords moves a leader's log start into a batch; whoever begins to follow it there gets the whole batch."""
+    """DeleteRecords moves a leader's log start into a batch; a new follower gets the complete batch."""
     leader, follower = new_log(tmp_path / "leader-0"), new_log(tmp_path / "follower-0")
     append(leader, batch(b"a", b"b", b"c"))
     follower.truncate_fully_and_start_at(1)

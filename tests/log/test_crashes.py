@@ -31,7 +31,7 @@ OTHER = TopicPartition("other", 0)
 
 
 class Scene:
-    """A partition of several segments, partly flushed, and what must be true of it after a crash."""
+    """A partition of several segments, partly flushed, with its invariants after a crash."""
 
     def __init__(self) -> None:
         self.fs = FaultyFileSystem()
@@ -216,7 +216,7 @@ def assert_sound(scene: Scene, log: Log, where: str) -> None:
 
 
 def assert_goes_on(logs: LogManager, log: Log, where: str) -> None:
-    """Appends, duplicates and look-ups work as if nothing had happened."""
+    """Appends, duplicates and lookups work normally."""
     end = log.log_end_offset
     assert append(log, batch(b"next")).first_offset == end, where
     producer = log.producers.get(7)

@@ -45,7 +45,7 @@ def test_an_offset_index_that_cannot_be_right_is_refused(data: bytes) -> None:
 def test_a_time_index_holds_timestamp_and_relative_offset() -> None:
     index = TimeIndex()
     index.append(1000, 3)
-    index.append(1000, 9)  # says nothing new
+    index.append(1000, 9)  # unchanged content
     index.append(2000, 12)
     data = index.to_bytes()
     assert data == bytes.fromhex("00000000000003e8 00000003 00000000000007d0 0000000c")

@@ -34,7 +34,7 @@ timestamps = st.sampled_from(EXTREMES) | st.integers(SMALLEST, LARGEST)
 
 
 def claiming(base: int, largest: int, value: bytes = b"x") -> bytearray:
-    """A batch whose header says this of its time, whatever its record says."""
+    """A batch with this time in its header, independent of its record."""
     data = batch(value, timestamp=NOW)
     data[27:35] = base.to_bytes(8, "big", signed=True)
     data[35:43] = largest.to_bytes(8, "big", signed=True)
@@ -43,7 +43,7 @@ def claiming(base: int, largest: int, value: bytes = b"x") -> bytearray:
 
 
 def taken(log: Log, data: bytearray, now_ms: int = NOW) -> None:
-    """Into the log as a follower takes it: nobody looks at the time."""
+    """Append as a follower, without timestamp checks."""
     stamp(data, 0, log.log_end_offset, len(data) - 12, 0)
     log.append_as_follower(memoryview(data), now_ms)
     log.advance_high_watermark(log.log_end_offset)

@@ -34,7 +34,7 @@ BROKEN = OSError(errno.EIO, "broken")
 
 
 class ManualThread:
-    """A thread that works when it is told to."""
+    """A thread that runs on demand."""
 
     def __init__(self) -> None:
         self._jobs: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
@@ -107,20 +107,20 @@ def test_the_bytes_are_copied_out_of_the_receive_buffer(log: Log) -> None:
 
 
 def test_listeners_are_notified_of_writes(log: Log) -> None:
-    received: list[int] = []
-    log.watch_pending(received.append, lambda: received.append(-1))
+    heard: list[int] = []
+    log.watch_pending(heard.append, lambda: heard.append(-1))
     thread = slowed_down(log)
     first, second = batch(b"a"), batch(b"bb")
     append(log, first)  # the thread begins with it
     append(log, second)
     thread.take_turn()
-    assert (received, log.has_pending) == ([len(first)], True)
+    assert (heard, log.has_pending) == ([len(first)], True)
     thread.take_turn()
-    assert (received, log.has_pending) == ([len(first), len(second)], False)
+    assert (heard, log.has_pending) == ([len(first), len(second)], False)
 
 
 def test_a_callback_that_appends_does_not_end_the_step_it_begins(fs: FaultyFileSystem, log: Log) -> None:
-    """With one replica in sync the answer to one request lets the next one in, which appends at once."""
+    """With one in-sync replica, a response admits the next request, which appends immediately."""
     thread = slowed_down(log)
     more = [batch(b"b")]
     log.watch_pending(lambda size: _append_next(log, more), lambda: None)
@@ -151,7 +151,7 @@ def test_appends_of_callbacks_are_counted_once(log: Log, monkeypatch: pytest.Mon
 def test_truncation_drops_concurrent_appends_of_a_callback(log: Log, waiting: list[bytes]) -> None:
     thread = slowed_down(log)
     append(log, batch(b"a"))
-    thread._jobs[0][0]()  # written, and the loop has yet to hear of it
+    thread._jobs[0][0]()  # written, but the loop is not notified yet
     for value in waiting:
         append(log, batch(value))
     more = [batch(b"c"), batch(b"d")]
@@ -199,8 +199,8 @@ def test_a_write_that_takes_long_holds_up_no_other_log(fs: FaultyFileSystem) -> 
 
 
 def test_a_write_that_fails_is_undone_and_its_offsets_are_given_again(fs: FaultyFileSystem, log: Log) -> None:
-    received: list[str] = []
-    log.watch_pending(lambda size: received.append("written"), lambda: received.append("undone"))
+    heard: list[str] = []
+    log.watch_pending(lambda size: heard.append("written"), lambda: heard.append("undone"))
     append(log, produced(7, 0, 0, b"a"))
     thread = slowed_down(log)
     append(log, produced(7, 0, 1, b"b"))
@@ -208,7 +208,7 @@ def test_a_write_that_fails_is_undone_and_its_offsets_are_given_again(fs: Faulty
     append(log, produced(8, 0, 0, b"d"))
     fs.fail_at(1, FULL, "append")
     thread.finish()
-    assert (received, offsets(log), log.has_pending) == (["undone"], (1, 1, 1), False)
+    assert (heard, offsets(log), log.has_pending) == (["undone"], (1, 1, 1), False)
     assert log.producers.get(8) is None
     assert code(log, produced(7, 0, 2, b"c")) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     again = append(log, produced(7, 0, 1, b"b"))
@@ -347,7 +347,7 @@ def test_clean_stop_keeps_written_records(fs: FaultyFileSystem) -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_log_equals_its_files_after_any_failure(seed: int) -> None:
     """Random appends, transactions, failures, truncations and turns of the thread; at the end the process is killed."""
-    rng = random.Random(seed)
+    chance = random.Random(seed)
     fs = FaultyFileSystem()
     logs = managed(fs)
     config = LogConfig(segment_bytes=700, index_interval_bytes=50)
@@ -355,16 +355,16 @@ def test_log_equals_its_files_after_any_failure(seed: int) -> None:
     thread = slowed_down(log)
     sequences = dict.fromkeys(range(3), 0)
     for _ in range(120):
-        choice = rng.random()
+        choice = chance.random()
         if choice < 0.55:
-            _append_something(log, rng, sequences)
+            _append_something(log, chance, sequences)
         elif choice < 0.9 and thread._jobs:
             thread.take_turn()
         elif choice < 0.95:
-            fs.fail_at(1, FULL, rng.choice(["append", "create", "rename"]))
+            fs.fail_at(1, FULL, chance.choice(["append", "create", "rename"]))
         elif choice < 0.97:
             fs.heal()
-            log.truncate_to(rng.randint(log.offsets.high_watermark, log.offsets.end))
+            log.truncate_to(chance.randint(log.offsets.high_watermark, log.offsets.end))
         else:
             fs.heal()
         if not log.has_pending:
@@ -386,14 +386,14 @@ def _append_next(log: Log, more: list[bytearray]) -> None:
         append(log, more.pop(0))
 
 
-def _append_something(log: Log, rng: random.Random, sequences: dict[int, int]) -> None:
-    producer = rng.choice([None, 0, 1, 2])
-    values = [b"x" * rng.randint(1, 60) for _ in range(rng.randint(1, 3))]
+def _append_something(log: Log, chance: random.Random, sequences: dict[int, int]) -> None:
+    producer = chance.choice([None, 0, 1, 2])
+    values = [b"x" * chance.randint(1, 60) for _ in range(chance.randint(1, 3))]
     try:
         if producer is None:
             append(log, batch(*values))
-        elif producer in log.producers.open_transactions and rng.random() < 0.4:
-            end_transaction(log, marker(producer, 0, committed=rng.random() < 0.5))
+        elif producer in log.producers.open_transactions and chance.random() < 0.4:
+            end_transaction(log, marker(producer, 0, committed=chance.random() < 0.5))
         else:
             transactional = producer > 0
             append(log, produced(producer, 0, sequences[producer], *values, transactional=transactional))

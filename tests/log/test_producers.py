@@ -129,7 +129,7 @@ def test_expiry_checks_a_few_producers_at_a_time_and_only_idle_ones(log: Log) ->
     for producer_id in range(100):
         append(log, produced(producer_id, 0, 0, b"a"), NOW + producer_id)
     append(log, produced(5, 0, 1, b"a"), NOW + 10_000)
-    append(log, produced(0, 0, 1, b"a", transactional=True), NOW + 20)  # stays, whatever comes
+    append(log, produced(0, 0, 1, b"a", transactional=True), NOW + 20)  # always stays
     now = NOW + 1039
     looked_at = [log.producers.expire(now, 1000, limit=16) for _ in range(3)]
     assert looked_at == [16, 16, 7], (

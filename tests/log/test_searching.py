@@ -95,7 +95,7 @@ def test_an_epoch_without_batches_gives_way_to_the_next() -> None:
 
 
 def test_an_epoch_that_a_batch_proves_wrong_is_forgotten() -> None:
-    """A leader that wrote nothing became a follower and was killed before its file said so."""
+    """A leader without writes became a follower and was killed before its file was updated."""
     epochs = LeaderEpochs([(0, 0), (1, 4)])
     epochs.assign(0, 4)
     epochs.assign(3, 5)

@@ -35,7 +35,7 @@ PRODUCERS = (1, 2, 3)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """`values` is the whole truth: the value at every offset, None for a marker."""
+    """`values` is the expected value at every offset, None for a marker."""
 
     @initialize()
     def start(self) -> None:
@@ -121,7 +121,7 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, part: float) -> None:
         offset = max(int(len(self.values) * part), self.log_start, self.log.segments[0].base_offset)
         self.log.truncate_to(offset)
-        self.log.flush()  # until then a crash may bring back what was cut
+        self.log.flush()  # until then a crash may restore truncated records
         self.forget_from(max(start for start in [*self.batch_starts, len(self.values)] if start <= offset))
 
     def forget_from(self, end: int) -> None:
@@ -131,7 +131,7 @@ class LogMachine(RuleBasedStateMachine):
         self.relearn_producers(end)
 
     def relearn_producers(self, end: int) -> None:
-        """After a cut the log itself says where its producers stand; the transactions are told from it too."""
+        """After a truncation the model takes producers and transactions from the log."""
         for producer in PRODUCERS:
             known = self.log.producers.get(producer)
             self.sequences[producer] = known.last_sequence + 1 if known is not None else 0

@@ -119,7 +119,7 @@ async def test_no_connection_exceeds_its_share_of_an_iteration() -> None:
     async with serving(heartbeat(note)) as server:
         clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
         await server.connections_become(2)
-        # Both are readable before the loop looks again.
+        # Both are readable before the next select.
         clients[0].sendall(b"".join(heartbeat_frame(number, group="many") for number in range(500)))
         clients[1].sendall(heartbeat_frame(1, group="one"))
         await async_until(lambda: len(order) == 501)
@@ -159,7 +159,7 @@ async def test_requests_that_announce_much_and_send_little_block_no_other() -> N
 
 
 def large_frame(correlation_id: int, size: int) -> bytes:
-    """A heartbeat that is as long as it likes to be: fields that nobody knows are skipped."""
+    """A heartbeat of any length: unknown fields are skipped."""
     complete = frame(HeartbeatRequest(group_id="g", member_id="m"), 4, correlation_id)
     body = complete[4:-1] + b"\x01\x63" + unsigned_varint(size) + bytes(size)
     return struct.pack(">i", len(body)) + body
@@ -212,7 +212,7 @@ async def test_the_slow_are_closed_when_others_wait_for_their_memory(
         await async_until(lambda: memory.waiting == 1)
         clock.advance(1900)
         server.server.connections.evict_slow(clock.monotonic())
-        assert memory.waiting == 1  # nobody is that slow yet
+        assert memory.waiting == 1  # no client is that slow yet
         clock.advance(200)
         await client.send(data[1000:])
         assert await client.correlation_ids(1) == [1]

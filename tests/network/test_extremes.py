@@ -87,8 +87,8 @@ def _long_steps(chosen: list[Extreme], elements: int, patch: pytest.MonkeyPatch)
         for extreme in chosen:
             if extreme.handler.request_class not in compiled:
                 compiled.add(extreme.handler.request_class)
-                ask(broker.port, extreme.frame(ELEMENTS_AT_ONCE + 100, topic_id))  # compiles what it needs
-            for _ in range(TRIES):  # what a request costs, it costs each time
+                ask(broker.port, extreme.frame(ELEMENTS_AT_ONCE + 100, topic_id))  # compiles its codecs
+            for _ in range(TRIES):  # every request has the same cost
                 steps.restart()
                 ask(broker.port, extreme.frame(elements, topic_id))
                 _finish_requests(broker)

@@ -19,7 +19,7 @@ ADDRESS = "10.0.0.1"
 
 
 class Client:
-    """Delivers bytes to frames as a socket would, and keeps what they hand out: each request's bytes."""
+    """Feeds bytes to frames like a socket, and collects requests."""
 
     def __init__(self, memory: MemoryPool | None = None, longest: int = 1 << 20) -> None:
         self.memory = memory or MemoryPool(1 << 20)

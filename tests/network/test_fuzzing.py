@@ -30,7 +30,7 @@ from tests.fuzz.variants import AFTER, BEFORE, PLAIN, TURNS, Variant
 from tests.fuzz.world import World
 
 SEED = 12
-SECONDS = 15.0  # for all variants together; `make fuzz` goes on
+SECONDS = 15.0  # for all variants together; `make fuzz` continues
 EXAMPLES = 80
 CORPUS_BYTES = 200_000
 

@@ -102,7 +102,7 @@ async def _exchange(port: int, data: bytes) -> bytes:
 
 
 def _unknown_errors(data: bytes, answer: bytes) -> Iterator[str]:
-    """Where the answer to a frame says UNKNOWN_SERVER_ERROR. Every answer can be decoded, to its last byte."""
+    """Paths of UNKNOWN_SERVER_ERROR in the response to a frame. Every response must be decodable to its last byte."""
     if not answer:
         return
     api_key, version, correlation_id = struct.unpack_from(">hhi", data, 4)
@@ -135,7 +135,7 @@ async def _is_served(port: int) -> bool:
 
 
 def _failures(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the broker logged with a traceback, once for each place."""
+    """Logged tracebacks, once per location."""
     seen = {}
     for record in caplog.records:
         if record.levelno >= logging.ERROR:
@@ -170,7 +170,7 @@ def damaged(data: bytes, source: random.Random) -> bytes:
     """The frame with a few bytes changed, removed or added, and its length corrected (mostly)."""
     changed = bytearray(data[4:])
     for _ in range(source.randint(1, 3)):
-        # The header says which API this is: mostly left alone, so that handlers are reached.
+        # The API of this header: mostly unchanged, so that handlers are reached.
         first = 0 if source.random() < 0.05 else min(HEADER_BYTES, len(changed))
         position = source.randrange(first, len(changed) + 1)
         removed = added = 1

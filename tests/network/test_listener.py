@@ -120,7 +120,7 @@ def test_connection_buffers_have_the_requested_size() -> None:
         ]
     finally:
         listener.close()
-    # Linux doubles what it is asked for, to have room for its own bookkeeping.
+    # Linux doubles the requested size for its bookkeeping.
     assert sizes in ([8192, 16384], [2 * 8192, 2 * 16384])
 
 

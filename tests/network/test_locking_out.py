@@ -141,7 +141,7 @@ async def test_brokers_that_register_a_name_are_known_by_its_addresses() -> None
     brokers = BrokerAddresses(lambda: hosts, clock.monotonic)
     assert len(brokers) == 3
     assert "10.0.0.7" in brokers
-    assert HERE not in brokers  # the look-up has only begun
+    assert HERE not in brokers  # the lookup has just started
     await async_until(lambda: not brokers._tasks)
     assert HERE in brokers
     assert "10.0.0.8" not in brokers

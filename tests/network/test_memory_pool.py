@@ -17,7 +17,7 @@ LARGE = 100 * MIB
 
 
 class Frames:
-    """Frames of a pool by name: what each holds, and which of them were granted more after they had waited."""
+    """Frames of a pool by name, with their reservations and grants."""
 
     def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
@@ -27,7 +27,7 @@ class Frames:
         self._callbacks: dict[str, Granted] = {}
 
     def begin(self, name: str, length: int, arrived: int = 100, address: str = "a") -> bool:
-        """Say whether the frame need not wait."""
+        """Return True if the frame need not wait."""
         self._slots[name] = (address, length)
         self.held[name] = self.pool.begin(address, length, arrived)
         if self.held[name]:
@@ -38,7 +38,7 @@ class Frames:
         return False
 
     def fill(self, name: str) -> bool:
-        """All that a frame has reserved arrives; say whether it need not wait for more."""
+        """All reserved bytes arrive; return True if it need not wait for more."""
         address, length = self._slots[name]
         held = self.held[name]
         if held == length:
@@ -58,7 +58,7 @@ class Frames:
         self.granted.append(name)
 
     def stop(self, name: str) -> None:
-        """The client goes while its frame waits."""
+        """The client disconnects while its frame waits."""
         self.pool.stop_waiting(*self._slots[name], self._callbacks[name])
         self.end(name)
 
@@ -207,7 +207,7 @@ def test_those_in_the_way_of_others_are_known() -> None:
     assert not pool.is_wanted("a", step)
     assert not frames.begin("one too many", step, address="a")
     assert pool.is_wanted("a", step)
-    assert not pool.is_wanted("b", step)  # what others hold would not help it
+    assert not pool.is_wanted("b", step)  # memory of others would not help
     assert all(frames.begin(f"b{number}", step, address="b") for number in range(2))
     assert not frames.begin("b", step, address="b")
     assert pool.is_wanted("c", step)
@@ -255,7 +255,7 @@ class Model:
         self.frames[number] = frame
 
     def advance(self) -> None:
-        """One of those that are read receives something, or its client goes."""
+        """One of the frames receives data, or its client disconnects."""
         active = [number for number, frame in self.frames.items() if not frame.waits]
         number = self.random.choice(active)
         if self.random.random() < 0.02 or self.frames[number].receive(self.random.randrange(1, 4 * MIB)):
@@ -267,7 +267,7 @@ class Model:
         assert self.pool.used == sum(frame.held for frame in frames)
         assert self.pool.waiting == sum(frame.waits for frame in frames)
         assert not frames or not all(frame.waits for frame in frames)
-        # The size; one beyond it in each lane; and what had been received when the pool said no.
+        # The size, one above it per lane, and the bytes received before the rejection.
         limit = self.size + max((frame.length for frame in frames), default=0) + SMALL_FRAME
         assert self.pool.used <= limit + sum(frame.unasked for frame in frames)
 
@@ -287,7 +287,7 @@ class Frame:
             self._wait()
 
     def receive(self, count: int) -> bool:
-        """Say whether it is complete."""
+        """Return True if it is complete."""
         self.arrived = min(self.arrived + count, self.held)
         if self.arrived == self.held < self.length:
             end = self.pool.grow(self.address, self.length, self.held)

@@ -60,7 +60,7 @@ async def throw_at(server: Harness, data: bytes) -> None:
 
 
 def notes_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
-    """What callbacks of the loop have raised from now on."""
+    """Exceptions of loop callbacks from now on."""
     notes: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: notes.append(context))
     return notes
@@ -150,7 +150,7 @@ def test_a_client_that_only_updates_its_keys_is_disconnected(
 
 
 async def received(client: Client, hostile: Hostile) -> bytes | None:
-    """What comes next, decrypted; None at the end."""
+    """The next decrypted bytes; None at the end."""
     while True:
         try:
             return hostile.tls.read(1 << 16) or None

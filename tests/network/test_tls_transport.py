@@ -150,7 +150,7 @@ class RawClient:
 def test_requests_are_answered_with_any_split_of_tls_records(
     wanted: ListenerTls, socket_buffer: int | None
 ) -> None:
-    """Each is answered before the next one is sent: nothing waits for bytes that do not come."""
+    """Each is answered before the next one is sent, so nothing waits for missing bytes."""
     choices = random.Random(1)
 
     @scenario

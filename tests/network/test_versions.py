@@ -82,7 +82,7 @@ def test_a_newer_version_is_answered_in_version_0_with_the_versions_to_use(versi
             assert message.error_code == ErrorCode.UNSUPPORTED_VERSION
             apis = [(api.api_key, api.min_version, api.max_version) for api in message.api_keys]
             assert apis == [(18, 0, 5)]
-            assert await client.correlation_ids(1) == [6]  # the connection goes on
+            assert await client.correlation_ids(1) == [6]  # the connection stays open
 
     run()
 

@@ -71,7 +71,7 @@ def new_environment(folder: Path, wheel: Path) -> Path:
 def serving(
     command: Sequence[object], env: Mapping[str, str] | None = None, exit_code: int = 0
 ) -> Iterator[tuple[str, list[str]]]:
-    """A broker's address and what it prints; at the end SIGTERM ends it cleanly."""
+    """A broker's address and output; SIGTERM ends it cleanly."""
     process = subprocess.Popen(
         [str(word) for word in command],
         stdout=subprocess.PIPE,

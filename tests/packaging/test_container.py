@@ -56,7 +56,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bundle(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What umoci makes of the image: a root file system and a configuration for runc."""
+    """The OCI bundle that umoci creates: root file system and configuration for runc."""
     folder = tmp_path_factory.mktemp("bundle")
     with tarfile.open(image) as archive:
         archive.extractall(folder / "oci", filter="data")
@@ -110,7 +110,7 @@ def volume(tmp_path: Path) -> Path:
 
 @contextmanager
 def running(bundle: Path, variables: Mapping[str, str], volume: Path) -> Iterator[tuple[str, list[str]]]:
-    """A container with a read-only root in its own network; its name and what it printed. SIGTERM ends it."""
+    """A container with a read-only root in a separate network; its name and output. SIGTERM ends it."""
     name = f"barnabas-test-{os.getpid()}"
     (bundle / "hosts").write_text("127.0.0.1 localhost broker\n")
     if not (bundle / "config.orig.json").exists():
@@ -141,7 +141,7 @@ def running(bundle: Path, variables: Mapping[str, str], volume: Path) -> Iterato
 def _restricted(
     config: dict[str, Any], name: str, bundle: Path, variables: Mapping[str, str], volume: Path
 ) -> dict[str, Any]:
-    """umoci's configuration with a read-only root, without capabilities, in a network of its own."""
+    """umoci's configuration with a read-only root, without capabilities, in a separate network."""
     config["root"]["readonly"] = True
     config["hostname"] = "broker"
     process = config["process"]

@@ -89,7 +89,7 @@ def kubeconform(documents: list[dict[str, Any]], version: str, folder: Path) -> 
 
 
 def write_schemas(documents: list[dict[str, Any]], version: str, folder: Path) -> None:
-    """Schemas that contain what they refer to: kubeconform does not resolve references to other files."""
+    """Self-contained schemas: kubeconform does not resolve references to other files."""
     source = SCHEMAS / f"v{version}-local-strict"
     definitions = (source / "_definitions.json").read_text().replace(DEFINITIONS, "")
     for document in documents:

@@ -29,7 +29,7 @@ RECORDS = 20  # of each codec
 
 
 class FolderState(NamedTuple):
-    """What clients see of a node."""
+    """State of a node as seen by clients."""
 
     cluster_id: str | None
     records: dict[str, list[tuple[Any, ...]]]

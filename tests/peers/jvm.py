@@ -17,7 +17,7 @@ from tests.support.programs import PROJECT_ROOT
 from tests.support.waiting import still_running, until
 
 SOURCES = Path(__file__).parent / "java"
-SECONDS = 120.0  # a JVM with a whole cluster inside takes its time to start
+SECONDS = 120.0  # a JVM with a cluster in it starts slowly
 # Flink serializes classes of the JDK itself.
 OPENED = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "time", "net", "io")]
 JARS = {
@@ -43,11 +43,11 @@ def compiled(name: str, program: str, folder: Path) -> str:
 
 
 class JvmProcess:
-    """A JVM at work; `lines` is what it has written."""
+    """A JVM process; `lines` is its output."""
 
     def __init__(self, class_path: str, main: str, *arguments: str, options: tuple[str, ...] = ()) -> None:
         self.lines: list[str] = []
-        self._folder = tempfile.TemporaryDirectory()  # what it writes into its working directory is removed
+        self._folder = tempfile.TemporaryDirectory()  # files in its working directory are removed
         self._process = subprocess.Popen(
             ["java", "-Xmx1g", *OPENED, *options, "-cp", class_path, main, *arguments],
             stdout=subprocess.PIPE,

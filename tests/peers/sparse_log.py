@@ -22,7 +22,7 @@ _SMALL_VALUE = b"s" * 100
 
 
 class Target(NamedTuple):
-    """A small record: what a look-up asks for, and must find."""
+    """A small record to look up."""
 
     offset: int
     timestamp: int

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.extended
 COUNT = 200
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# What the client pretends to speak to: the oldest that Kafka 4 serves, the last without KRaft, and newer ones.
+# Pretended broker versions: the oldest that Kafka 4 serves, the last without KRaft, and newer ones.
 VERSIONS = ("2.1.0", "2.8.0", "3.3.0", "4.0.0")
 
 
@@ -187,7 +187,7 @@ def test_topics_are_created_described_and_deleted(broker: EmbeddedBroker, name: 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["franz", "sarama"])
 def test_older_requests_are_answered(broker: EmbeddedBroker, name: str, version: str) -> None:
-    """These two can be told to send only requests that a certain Kafka knows."""
+    """These two can be limited to the requests of a Kafka version."""
     peer.require(name)
     servers = broker.bootstrap_servers
     topic = broker.create_topic(f"{name}-{version}", PARTITIONS)

@@ -21,8 +21,8 @@ RECORD_BYTES = 100
 RECORDS = 500_000
 EXCHANGES = 3_000
 CHUNK = 1 << 16
-# What must be reached on an idle machine. On a busy one the floor is lower: a share of what a bare socket and a bare
-# write reach in the same minute (idle: 13 million records a second, 15 microseconds for an exchange).
+# Required on an idle machine. On a busy one the floor is a share of the rate of a bare socket and write in the same
+# minute (idle: 13 million records per second, 15 microseconds per exchange).
 RECORDS_PER_SECOND = 100_000
 SHARE_OF_MACHINE = 1 / 60
 MILLISECONDS = {50: 2.0, 99: 20.0}
@@ -30,7 +30,7 @@ TIMES_OF_MACHINE = {50: 40.0, 99: 60.0}
 
 
 def store_and_answer(listening: socket.socket, path: str) -> None:
-    """The machine's own floor: receive, write, and answer where a byte asks for it."""
+    """The machine's baseline: receive, write, and respond on request."""
     for _ in range(2):
         connection, _address = listening.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

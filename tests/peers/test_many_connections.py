@@ -18,7 +18,7 @@ CONNECTIONS = int(os.environ.get("PEER_CONNECTIONS", "3000"))
 SECONDS = int(os.environ.get("PEER_SECONDS", "300"))
 PAUSE = float(os.environ.get("PEER_PAUSE", "10"))  # between two turns of one connection
 PARTITIONS = 30
-# What a connection may cost the broker: buffers, a parser, a row in each table.
+# Allowed memory per connection: buffers, a parser, table rows.
 BYTES_PER_CONNECTION = 64 * 1024
 SLOWEST_P99_MS = 1000.0
 

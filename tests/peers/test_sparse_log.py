@@ -24,7 +24,7 @@ from tests.support.topics import create_topic
 
 SEGMENTS = {"gigabyte": 1, "terabyte": 1024}
 LOOKUPS = 2000
-# A look-up in the larger log opens segments that are not held open, and bisects a longer list.
+# A lookup in the larger log opens segments on demand, and bisects a longer list.
 MAX_TIMES_SLOWER = 10.0
 MAX_START_SECONDS = 30.0
 MAX_REAL_BYTES = 2 << 30
@@ -68,7 +68,7 @@ Lookup = Callable[[RawConnection, str, Target], None]
 def in_turns(
     look_up: Lookup, connection: RawConnection, targets: dict[str, list[Target]]
 ) -> dict[str, list[float]]:
-    """Milliseconds of each look-up, at places drawn from a fixed seed."""
+    """Milliseconds of each lookup, at positions drawn from a fixed seed."""
     draw = random.Random(25)
     taken: dict[str, list[float]] = {topic: [] for topic in targets}
     for _ in range(LOOKUPS):

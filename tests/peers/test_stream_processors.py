@@ -46,7 +46,7 @@ def test_flink_copies_exactly_once_though_it_is_killed(broker: EmbeddedBroker, t
     produce(servers, source, range(COUNT))
     with JvmProcess(class_path, "FlinkCopy", *arguments) as first:
         first.wait_for(lambda: bool(values_to_end(servers, target, PARTITIONS)))
-        produce(servers, source, range(COUNT, 2 * COUNT))  # read and written, perhaps not committed
+        produce(servers, source, range(COUNT, 2 * COUNT))  # read and written, possibly not committed
         first.wait_for(lambda: newest_checkpoint(checkpoints) is not None)
     restored = newest_checkpoint(checkpoints)
     assert restored is not None

@@ -183,7 +183,7 @@ def test_an_entry_keeps_the_longest_beginning_within_its_limits(
 
 @pytest.mark.parametrize("text", ["a", "-", "1", "a@", "a.", " ", "4000 ", "1.", "Error", "["])
 def test_a_line_of_a_megabyte_takes_no_more_than_its_length_deserves(text: str) -> None:
-    """A pattern that looks at each place for each other one would take hours."""
+    """A pattern with quadratic cost would take hours."""
     joiner = Joiner(rules())
     began = time.process_time()
     for line in (text * (1_000_000 // len(text)), f"2026-11-16T01:02:03Z INFO {text * 1000}"):

@@ -25,7 +25,7 @@ from barnabas.protocol.wire import RECORDS_COPIED_BELOW
 
 
 class FileSlice:
-    """What a transport sends with sendfile: all that encoding may ask for is its size."""
+    """A slice sent with sendfile: encoding may use only its size."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -87,7 +87,7 @@ def check_type(field: Field, expected: dict[str, Any], valid: Versions, common: 
     if is_struct:
         assert issubclass(field.element, Struct)
         assert field.element.__name__.endswith(kind)
-        # What a struct has in a version that lacks the struct itself makes no difference.
+        # Contents of a struct are irrelevant in versions without it.
         present = Versions.parse(expected.get("versions", "0+"))
         both = Versions(max(valid.first, present.first), min(valid.last, present.last))
         check_fields(field.element, expected.get("fields") or common[kind], both, common)

@@ -37,7 +37,7 @@ MUTATIONS_OF_EACH_VERSION = 15
 
 
 def assert_decoded_or_refused(cls: type[Message], version: int, data: bytes) -> None:
-    """Any other outcome than a message or a refusal lets the test fail."""
+    """Any other outcome than a message or a rejection fails the test."""
     with suppress(ProtocolError):
         assert isinstance(decode(cls, version, data)[0], cls)
 
@@ -147,7 +147,7 @@ def _decode(cls: type[Message], version: int, view: memoryview, in_steps: bool) 
 
 
 def _allocates_nothing(act: Callable[[], None]) -> None:
-    """Nothing is made of what is refused."""
+    """Rejected input allocates nothing."""
     act()  # compiles the decoder
     tracemalloc.start()
     try:
@@ -162,7 +162,7 @@ def _allocates_nothing(act: Callable[[], None]) -> None:
 def test_more_tagged_fields_than_kafka_takes_are_refused_wherever_they_are(count: int) -> None:
     tags = unsigned_varint(count) + b"\x07\0" * (MAX_TAGGED_FIELDS + 2)
     for cls, version, frame in (
-        (ApiVersionsRequest, 3, encode(ApiVersionsRequest("me", "1"), 3)[:-1] + tags),  # nobody knows any
+        (ApiVersionsRequest, 3, encode(ApiVersionsRequest("me", "1"), 3)[:-1] + tags),  # all unknown
         (FetchRequest, 12, encode(FetchRequest(), 12)[:-1] + tags),  # some are known
     ):
         with pytest.raises(CountTooLargeError, match="tagged fields"):

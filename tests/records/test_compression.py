@@ -119,7 +119,7 @@ def test_data_cut_short_are_refused(codec: Codec) -> None:
     packed = compress(codec, SAMPLE)
     lengths = {0, 1, 2, 7, 8, 16, 17, 20, len(packed) // 2, len(packed) - 9, len(packed) - 1}
     if codec is Codec.SNAPPY:
-        lengths.remove(16)  # the framing has no end mark: a header alone is a whole, empty stream
+        lengths.remove(16)  # the framing has no end mark: a header alone is a complete, empty stream
     for length in lengths:
         with pytest.raises(CompressionError):
             decompress(codec, packed[:length])
@@ -184,7 +184,7 @@ def zstd_bomb_that_admits_it() -> bytes:
 
 
 def zstd_bomb_that_lies() -> bytes:
-    """Says that it holds 9 MB, and holds 32 GB."""
+    """Declares 9 MB and decompresses to 32 GB."""
     bomb = zstd_bomb()
     return bomb[:4] + b"\x80" + bomb[5:6] + (9_000_000).to_bytes(4, "little") + bomb[6:]
 
@@ -233,7 +233,7 @@ print(outcome, peak_bytes() - before, sep=",")
 
 
 def measure(codec: Codec, bomb: bytes, folder: Path) -> tuple[str, int]:
-    """(what became of it, bytes of memory it took), in a process of its own."""
+    """(outcome, peak memory in bytes), in a separate process."""
     path = folder / "bomb"
     path.write_bytes(bomb)
     command = [sys.executable, "-c", MEASURE, str(int(codec)), str(path), str(CAP)]

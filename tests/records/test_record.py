@@ -70,11 +70,11 @@ def test_we_read_the_batches_of_other_clients(client: Any, codec: int) -> None:
 @given(records=record_lists())
 @settings(max_examples=50)
 def test_an_uncompressed_batch_is_byte_for_byte_that_of_kafka_python(records: list[Record]) -> None:
-    # kafka-python takes a timestamp of -1 for "now"; ours is kept as it is.
+    # kafka-python replaces a timestamp of -1 by the current time; ours is kept.
     records = [record._replace(timestamp=max(record.timestamp, 0)) for record in records]
     ours = build_batch(records, producer_id=7, producer_epoch=3, base_sequence=11, transactional=True)
     expected = bytearray(build_by(kafka_python_records, records, 0))
-    expected[12:16] = ours[12:16]  # clients differ in what they write as "no leader epoch"
+    expected[12:16] = ours[12:16]  # clients differ in the value of "no leader epoch"
     assert ours == expected
 
 

@@ -45,7 +45,7 @@ def using(name: str) -> Iterator[None]:
 def by_objects(
     batch: bytearray, header: BatchHeader, require_keys: bool, bounds: TimestampBounds | None
 ) -> Outcome:
-    """What a batch is worth, found out by reading each of its records."""
+    """Expected result, computed by reading each record."""
     largest, errors, code = -1, [], ErrorCode.INVALID_RECORD
     try:
         for index, record in enumerate(iterate_records(batch, header)):

@@ -65,7 +65,7 @@ def test_produced_records_are_on_all_three_brokers_and_readable(brokers: Brokers
 
 
 class Writing:
-    """A producer that writes numbers until it is told to stop, and remembers which were acknowledged."""
+    """A producer that writes numbers until it is stopped, and records acknowledgements."""
 
     def __init__(self, brokers: Brokers, topic: str) -> None:
         self._producer = Producer(

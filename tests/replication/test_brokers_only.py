@@ -46,7 +46,7 @@ OF_BROKERS = {
 IDS = [handler.request_class.NAME for handler in OF_BROKERS.values()]
 DENIED = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
 
-# Each would change something, or tell something, if it were served.
+# Each would change or reveal something if it were served.
 QUESTIONS: dict[type[Message], Callable[[Broker], Message]] = {
     replication.AlterPartitionRequest: lambda broker: replication.AlterPartitionRequest(
         broker_id=broker.node_id,
@@ -129,7 +129,7 @@ def topic_id(broker: Broker) -> bytes:
 
 
 def errors_in(answer: Struct) -> set[int]:
-    """Every error code of a response, wherever it stands."""
+    """All error codes of a response."""
     found: set[int] = set()
     for field in answer.FIELDS:
         value: Any = getattr(answer, field.name)
@@ -141,7 +141,7 @@ def errors_in(answer: Struct) -> set[int]:
 
 
 def state_of(broker: Broker) -> tuple[Any, ...]:
-    """What a broker's request could change: the metadata, and every log."""
+    """State that a broker's request could change: metadata and all logs."""
     ends = {(partition.topic, partition.index): partition.log.log_end_offset for partition in broker.replicas}
     return broker.image, ends
 
@@ -217,7 +217,7 @@ def test_cve_2018_1288_single_node_rejects_fetches_as_a_replica(alone: EmbeddedB
     for epoch in (-1, 0, 1, broker.broker_epoch):
         replica = ReplicaState(broker.node_id, epoch)
         codes = fetch_as(broker, alone.port, replica, version)
-        assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}  # as Kafka tells a follower without the right
+        assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}  # as for a Kafka follower without the right
     assert len(broker.fetch_sessions) == sessions
 
 
@@ -277,7 +277,7 @@ def test_rejected_names_are_not_suggested(alone: EmbeddedBroker, cluster: Broker
 
 
 def test_a_client_that_calls_itself_a_broker_is_forwarded_as_any_other(cluster: Brokers) -> None:
-    """Before Envelope the client id of a broker said that a request was forwarded: it means nothing any longer."""
+    """Before Envelope, a broker's client id marked a forwarded request; it has no meaning now."""
     (bystander,) = cluster.brokers.keys() - {cluster.controller}
     clients, brokers = cluster.brokers[bystander].listeners
 

@@ -17,7 +17,7 @@ from tests.support.builders.logs import NOW, TOPIC_ID, batch, new_log
 
 
 class Later:
-    """Runs flushes when it is told to."""
+    """Runs flushes on demand."""
 
     def __init__(self) -> None:
         self.work: list[Callable[[], None]] = []

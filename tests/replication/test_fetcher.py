@@ -31,12 +31,12 @@ from tests.replication.conftest import NOW, state
 from tests.support.builders.logs import HeldThread
 
 LEADER = 2
-FOR_EVER = 1000.0  # seconds of backoff: nobody waits that long here
+FOR_EVER = 1000.0  # seconds of backoff, which no test waits for
 DEADLINE = 60.0
 
 
 class Leader:
-    """Answers one fetch after the other as it is told to; the one after that waits until the test is over."""
+    """Answers fetches on demand; the next one waits until the end of the test."""
 
     def __init__(self, *answers: Callable[[FetchRequest], FetchResponse]) -> None:
         self._answers = list(answers)
@@ -84,7 +84,7 @@ def sends(records: bytes) -> Callable[[FetchRequest], FetchResponse]:
 def followed(
     partition: Partition, *answers: Callable[[FetchRequest], FetchResponse], backoff: float = FOR_EVER
 ) -> list[FetchRequest]:
-    """What a follower asks until all these answers were given."""
+    """Requests of a follower until all these responses were delivered."""
     partition.apply(state(leader=LEADER, isr=(1, 2)))
 
     async def follow() -> list[FetchRequest]:

@@ -14,7 +14,7 @@ from tests.replication.conftest import NOW
 
 
 class Later:
-    """Work that happens when the test says so, in the test's own thread."""
+    """Work that runs on demand, in the test's thread."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []

@@ -36,7 +36,7 @@ LED_AGAIN = PartitionState((1, 2), (1, 2), 1, leader_epoch=7, partition_epoch=2)
 
 
 class Trouble:
-    """Lets one step of a log fail until it is healed."""
+    """Makes one step of a log fail until it is healed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
@@ -145,7 +145,7 @@ def test_a_state_that_is_known_but_not_acted_on_is_no_old_news(partition: Partit
         partition.apply(became)
     is_unsettled = partition.is_unsettled
     assert is_unsettled
-    partition.apply(state(isr=(1, 2), epoch=1))  # what is older stays old
+    partition.apply(state(isr=(1, 2), epoch=1))  # older epochs are ignored
     assert partition.leader_epoch == 2
     partition.apply(became)
     assert not partition.is_unsettled
@@ -221,7 +221,9 @@ def test_a_coordinator_that_cannot_be_left_is_left_at_the_next_try(
         broker._view.is_fenced = True
         coordinators.follow()
         assert coordinators.is_behind
-        assert [shard for _, shard in runtime.shards()] == []  # the others have gone, and nobody is served
+        assert [
+            shard for _, shard in runtime.shards()
+        ] == []  # the others have been removed, and no client is served
 
     brokers.run(lose_and_find())
     until(lambda: not coordinators.is_behind, "nobody has tried again")

@@ -21,7 +21,7 @@ Batch = Callable[[], memoryview]
 
 
 class Cluster:
-    """What the partition sees of the others; brokers have their id times ten as epoch."""
+    """Brokers as seen by the partition; a broker epoch is its id times ten."""
 
     is_fenced = False
 
@@ -49,7 +49,7 @@ class Cluster:
         self.expected += brokers
 
     def appends_undone(self, partition: Partition) -> None:
-        """Nothing was made of them in memory."""
+        """No state of them remains in memory."""
 
     def when_flushed(self, log: Log, offset: int, callback: Callable[[ErrorCode], None]) -> None:
         self.flushes.append((offset, callback))
@@ -133,7 +133,7 @@ def test_proposed_member_delays_commits_immediately(
 def test_all_have_a_log_only_when_those_in_the_elr_have_fetched_it_in_this_epoch(
     partition: Partition, batch: Batch
 ) -> None:
-    """What one of them has beyond our log would be back if it were elected."""
+    """Records beyond our log would reappear if it were elected."""
     partition.apply(state(isr=(1, 2)))
     partition.append(batch(), NOW, ALL_REPLICAS)
     partition.follower_reached(2, 2, 20)

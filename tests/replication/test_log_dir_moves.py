@@ -35,7 +35,7 @@ COUNT = 400
 def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     settings = {
         "log.dirs": ",".join(str(tmp_path / name) for name in "abc"),
-        "replica.alter.log.dirs.io.max.bytes.per.second": "0",  # a move lasts until somebody lets it go on
+        "replica.alter.log.dirs.io.max.bytes.per.second": "0",  # a move lasts until it is resumed
     }
     with EmbeddedBroker(settings) as running:
         running.create_topic("orders", partitions=1)

@@ -123,7 +123,7 @@ def test_the_last_leader_of_all_stays_offline_while_others_have_the_records(
 
 
 def elect_another(cluster: EmbeddedCluster, topic: str, last: int, is_tiered: bool) -> None:
-    """As an operator does who knows that another replica has the records."""
+    """An operator's election, knowing that another replica has the records."""
     if not is_tiered:
         cli = Cli(cluster.bootstrap_servers)
         cli.ok("configs", "set", "topic", topic, "unclean.leader.election.enable=true")
@@ -151,7 +151,7 @@ def lost(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 
 def refusal(broker: EmbeddedBroker) -> KafkaError:
-    """What a producer is told that does not try again."""
+    """Error of a producer without retries."""
     answers: list[KafkaError | None] = []
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap_servers, "retries": 0, "message.timeout.ms": 5000}

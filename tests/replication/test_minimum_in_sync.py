@@ -89,7 +89,7 @@ def test_nothing_that_was_committed_after_the_minimum_was_lowered_is_lost(broker
     assert produce(brokers, "orders", b"on the leader alone") is None
     assert brokers.state("orders").elr == ()
 
-    # Who comes back while the leader is away lacks what it has committed: better nobody leads.
+    # A replica that returns while the leader is down lacks its committed records: no leader is better.
     brokers.start(others[0])
     until(lambda: others[0] in brokers.state("orders").isr, "it does not come back")
     brokers.kill(others[0])

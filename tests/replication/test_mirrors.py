@@ -30,7 +30,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 def leader(cluster: EmbeddedCluster, name: str = TOPIC) -> Target:
-    """Asks the leader of the first partition."""
+    """Send a request to the leader of the first partition."""
     number = until(
         lambda: (found := cluster.leader_of(name)) > 0 and cluster.brokers[found].running and found
     )
@@ -38,7 +38,7 @@ def leader(cluster: EmbeddedCluster, name: str = TOPIC) -> Target:
 
 
 def append(cluster: EmbeddedCluster, *batches: bytes, name: str = TOPIC) -> int:
-    """Until the leader, whoever it is, has them; where its log ends."""
+    """Append until any leader has them; return the log end."""
 
     def attempt() -> int:
         with leader(cluster, name) as target:

@@ -28,7 +28,7 @@ def test_a_broker_with_an_empty_folder_copies_everything_and_loses_nothing() -> 
         cluster.kill(lost)
         shutil.rmtree(cluster.brokers[lost].data_dir)
         cluster.brokers[lost].start()
-        # One broker may not have heard yet that the others took the lost one out of the ISR.
+        # One broker may not know yet that the lost one left the ISR.
         until(lambda: ends(cluster, topic) == [RECORDS] * 3)
         until(lambda: in_sync(cluster, topic) == {1, 2, 3})
 

@@ -98,7 +98,7 @@ class Node:
             self._process = None
 
     def refusal(self, source: Path) -> str:
-        """What a version says that does not start."""
+        """Error output of a version that does not start."""
         message = self._output.stat().st_size
         environment = {**os.environ, "PYTHONPATH": str(source)}
         command = [sys.executable, "-m", "barnabas", "serve", "--config", str(self._config)]
@@ -169,7 +169,7 @@ class Load:
             self.failed.append(str(error))
 
     def create_through_every_broker(self) -> None:
-        """By CreateTopics, and by asking for one that is not there; each must be created where it is asked for."""
+        """Create by CreateTopics and by auto-creation, through each broker."""
         for node in self._nodes:
             self.created += 1
             name = f"topic-{self.created}"
@@ -202,7 +202,7 @@ def finalized_level(node: Node) -> int:
 
 
 def limit(node: Node) -> int:
-    """Set a quota: something that the log can say only at the newest level."""
+    """Set a quota, which only the newest metadata level can encode."""
     user = AlterClientQuotasRequestEntryData(
         [EntityData("user", f"of-{node.number}")], [OpData("request_percentage", 50.0)]
     )

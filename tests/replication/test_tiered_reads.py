@@ -13,7 +13,7 @@ LIMITS = RemoteLimits(0.01, 1.0)
 
 
 class SlowPart:
-    """A remote part whose chunk comes when it is told to."""
+    """A remote part whose chunk arrives on demand."""
 
     def __init__(self) -> None:
         self.asked = 0

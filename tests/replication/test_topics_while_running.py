@@ -90,6 +90,6 @@ def test_a_topic_grows_while_a_broker_is_away_which_then_follows_the_new_partiti
     writing.finish()
     found = sorted(int(value) for value in read_all(brokers, "orders", 4))
     assert found == [*sorted(writing.acknowledged), 900000, 900001]
-    # The other producer may have heard of the new partitions and written to them, too.
+    # The other producer may know the new partitions and write to them, too.
     assert_replicas_are_equal(brokers, "orders", 3)
     assert brokers.brokers[away].replicas.by_name["orders"][3].log.log_end_offset >= 2

@@ -91,7 +91,7 @@ def elect(brokers: Brokers) -> ErrorCode:
 
 
 def lose_the_leader(brokers: Brokers) -> tuple[int, int, int]:
-    """(the replica that is left, where its log ends, where the tiered part ends): it lacks half of what is copied."""
+    """(remaining replica, its log end, tiered end): it lacks half of the copied records."""
     create(brokers, TOPIC, replicas=2)
     first, second = brokers.state(TOPIC).replicas
     produce(brokers, TOPIC, 0, 2500)
@@ -203,7 +203,7 @@ def test_a_log_whose_replicas_are_all_lost_begins_at_the_tiered_end_without_a_tr
     )
     producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
-    for number in range(3500):  # the marker lies behind the last sealed segment
+    for number in range(3500):  # the marker is after the last sealed segment
         producer.produce(TOPIC, f"{number} ".encode() + bytes(1000))
         producer.poll(0)
     assert producer.flush(TIMEOUT) == 0
@@ -247,4 +247,4 @@ def test_the_objects_of_a_deleted_topic_go_though_leader_and_controller_die_firs
     store.hangs = False
     until(lambda: not list((tmp_path / "bucket").rglob("*.segment")), "objects stay")
     until(lambda: not list((tmp_path / "bucket").rglob("manifest")), "the manifest stays")
-    assert len(brokers.any.image.remote_deletions) == 1  # they are looked for once more, later
+    assert len(brokers.any.image.remote_deletions) == 1  # another lookup follows later

@@ -29,7 +29,7 @@ class NewerBroker(Broker):
 
 
 def without_racks(delta: Delta) -> Delta | None:
-    """As if racks had come with the new level."""
+    """Simulate racks as a feature of the new level."""
     return BrokerStored(replace(delta.broker, rack=None)) if isinstance(delta, BrokerStored) else delta
 
 
@@ -61,7 +61,7 @@ def test_the_level_is_raised_when_the_last_broker_knows_it_and_not_before(broker
     refused = raise_level(brokers)
     assert refused.returncode != 0
     assert f"3 only supports versions 1-{NEWEST_LEVEL}" in refused.stdout + refused.stderr
-    # Whoever is the controller: what it writes is what the oldest broker understands.
+    # The controller writes only what the oldest broker supports, whichever broker it is.
     assert [broker.rack for broker in brokers.any.image.brokers.values()] == [None] * 3
 
     restart(brokers, 3, NewerBroker)

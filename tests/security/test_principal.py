@@ -7,7 +7,7 @@ import pytest
 from barnabas.protocol.wire import ProtocolError
 from barnabas.security.principal import ANONYMOUS, Principal, deserialized, serialized
 
-# What Kafka's DefaultKafkaPrincipalBuilder writes: the version, two compact strings, a boolean, no tagged fields.
+# Serialized by Kafka's DefaultKafkaPrincipalBuilder: version, two compact strings, a boolean, no tagged fields.
 ALICE = b"\x00\x00" + b"\x05User" + b"\x06alice" + b"\x00" + b"\x00"
 
 

@@ -36,7 +36,7 @@ def is_dead_letter(number: int) -> bool:
 
 
 def misbehave(numbers: Sequence[int], mishaps: str) -> None:
-    """Once for each such job: a file tells the next worker that it has happened."""
+    """Once per job: a file marks it as done for the next worker."""
     for number in numbers:
         crashes, dawdles = number % CRASHES_AT == 5_000, number % DAWDLES_AT == 7_777
         if (crashes or dawdles) and first_time(f"{mishaps}/{number}"):

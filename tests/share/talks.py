@@ -97,14 +97,14 @@ class ShareTalk(Talk):
         return all(not found.error_code for found in answer.coordinators)
 
     async def _is_loaded(self, group: str, partition: int) -> bool:
-        """Kafka's share coordinator has loaded its state, and has heard of the topic: later than its clients do."""
+        """Kafka's share coordinator has loaded its state and learned of the topic, later than clients."""
         wanted = [ReadShareGroupStateSummaryPartitionData(partition, 0)]
         request = ReadShareGroupStateSummaryRequest(group, [ReadStateSummaryData(self.topic_id, wanted)])
         answer = await self.connection.send(request, 1)
         return answer.results[0].partitions[0].error_code not in (3, 14, 15, 16)
 
     async def _is_known_to_the_coordinator(self, group: str) -> bool:
-        """And so has the group coordinator: a group that nobody else uses is given an offset, and goes again."""
+        """Likewise the group coordinator: a temporary group gets an offset and is deleted."""
         probe = f"probe-of-{group}"
         topic = AlterShareGroupOffsetsRequestTopic(self.topic, [AlterShareGroupOffsetsRequestPartition(0, 0)])
         altered = await self.connection.send(AlterShareGroupOffsetsRequest(probe, [topic]), 0)

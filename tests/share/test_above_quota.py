@@ -47,7 +47,7 @@ def test_unsent_records_are_neither_acquired_nor_delivered(broker: EmbeddedBroke
             throttled = await made.fetch("crew", 1, (0, 9, [1]))
             assert throttled.throttle_time_ms == WAIT_MS
             assert not spans(throttled)
-            (data,) = throttled.responses[0].partitions  # what became of the acknowledgement
+            (data,) = throttled.responses[0].partitions  # result of the acknowledgement
             assert not data.records
             assert not data.acknowledge_error_code
             quotas.withholds = False

@@ -24,7 +24,7 @@ from tests.support.waiting import async_eventually
 
 WORKERS = 3
 TIMEOUT_S = 240.0
-# A partition may be assigned to members that have crashed and to nobody else, until they are missed: soon, here.
+# A partition may be assigned to crashed members only, until their sessions expire: soon, here.
 SETTINGS = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.session.timeout.ms": "4000",
@@ -34,7 +34,7 @@ GROUP, DEAD = "crew", "dlq.jobs"
 
 
 class Worker:
-    """Started anew whenever it has crashed, until it is stopped."""
+    """Restarted after every crash until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str, mishaps: Path) -> None:
         self.done: list[int] = []

@@ -17,7 +17,7 @@ VALUES = {str(number) for number in range(RECORDS)}
 
 
 class Reader(threading.Thread):
-    """Keeps what it is given until it is told to stop."""
+    """Collects records until it is stopped."""
 
     def __init__(self, poll: Callable[[], list[Message]], close: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class Reader(threading.Thread):
 
     @property
     def is_in_order(self) -> bool:
-        """The records of each partition came as they are in the log."""
+        """Records of each partition arrived in log order."""
         by_partition: dict[int, list[int]] = {}
         for partition, offset, _ in self.found:
             by_partition.setdefault(partition, []).append(offset)
@@ -57,7 +57,7 @@ def member(bootstrap: str, group: str, topic: str) -> Reader:
 
 
 def worker(bootstrap: str, group: str, topic: str) -> Reader:
-    """Of a share group, which accepts with every poll what it got before."""
+    """A share group worker that accepts with every poll."""
     consumer = share_consumer(bootstrap, group, topic, mode="implicit")
 
     def poll() -> list[Message]:
@@ -90,8 +90,8 @@ def test_one_topic_serves_broadcast_unicast_and_work_sharing_at_once() -> None:
         for reader in (*broadcast, *unicast, *sharing):
             reader.stop()
     once = Counter(VALUES)
-    assert values(broadcast[0]) == once  # everybody gets everything
+    assert values(broadcast[0]) == once  # every group gets all records
     assert values(broadcast[1]) == once
     assert values(*unicast) == once  # one group: each partition is one member's
-    assert values(*sharing) == once  # each record is one worker's, whatever partition it is in
+    assert values(*sharing) == once  # each record has one worker, in any partition
     assert all(reader.is_in_order for reader in (*broadcast, *unicast))

@@ -24,7 +24,7 @@ NO_HOLDER = ""
 
 
 class Coordinator:
-    """What is stored: the newest word on each offset, as `__share_group_state` would give it back."""
+    """Stored state: the newest state of each offset, as `__share_group_state` returns it."""
 
     def __init__(self) -> None:
         self.start = 0
@@ -95,7 +95,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(member=MEMBERS, limit=st.integers(1, 12))
     def take_in_vain(self, member: str, limit: int) -> None:
-        """The member is above its quota: it does not get what it has acquired."""
+        """The member exceeds its quota: it does not receive its acquired records."""
         _, taken = self.take(member, limit, limit, strict=False)
         for first, last in taken:
             self.share.give_back(member, first, last)
@@ -212,12 +212,12 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Who holds what is forgotten; what is stored comes back."""
+        """Acquisitions are lost; stored state is restored."""
         self.write = None
         self.share = SharePartition(self.stored.start, self.stored.batches(), self.settings)
         for offset, record in enumerate(self.records):
             record.holder, record.pending = NO_HOLDER, False
-            if offset < self.stored.start:  # a write that moves the start says nothing of what is below
+            if offset < self.stored.start:  # a write that moves the start omits earlier offsets
                 assert record.state in FINISHED, f"{offset} is lost"
                 continue
             state, count = self.stored.states.get(offset, (RecordState.AVAILABLE, 0))

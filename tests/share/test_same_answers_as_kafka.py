@@ -20,7 +20,7 @@ Scenario = Callable[[ShareTalk], Awaitable[None]]
 
 
 async def stored_state(talk: ShareTalk) -> None:
-    """What a leader stores comes back, newest word first, and old leaders and resets are told apart."""
+    """Stored state is returned newest first; stale leaders and resets are detected."""
     await talk.set_up("stored", "keeper")
     await talk.read("keeper", 0)
     await talk.summary("keeper", 0)
@@ -156,7 +156,7 @@ async def sessions(talk: ShareTalk) -> None:
 
 
 async def deliveries(talk: ShareTalk) -> None:
-    """Records that come back again and again are given out in smaller and smaller parts, at last alone."""
+    """Repeatedly delivered records are split into smaller parts, and finally alone."""
     await talk.set_up("deliveries", "clumsy")
     await talk.start_group("clumsy")
     await talk.produce(*[b"job"] * 8)
@@ -170,7 +170,7 @@ async def deliveries(talk: ShareTalk) -> None:
         ]
         assert taken
         deliveries_left -= sum(last - first + 1 for first, last in taken)
-        # In a request of its own: a fetch of Kafka's that waits is not woken up by what it releases itself.
+        # In a separate request: a waiting Kafka fetch is not woken by its own release.
         await talk.acknowledge("clumsy", epoch, *((*offsets, [2]) for offsets in taken))
         patience = TIMEOUT_MS if deliveries_left else A_MOMENT_MS
         answer = await talk.fetch("clumsy", epoch + 1, max_wait_ms=patience)
@@ -212,7 +212,7 @@ async def bad_heartbeats(talk: ShareTalk) -> None:
 
 
 async def offsets(talk: ShareTalk) -> None:
-    """What administrators may do with the offsets of a group, and what not."""
+    """Offset operations of administrators."""
     await talk.set_up("offsets", "admins", partitions=2)
     await talk.produce(*[b"job"] * 10)
     await talk.describe_offsets("admins", {talk.topic: [0, 1], "unknown": [0]})

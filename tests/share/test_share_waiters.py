@@ -8,7 +8,7 @@ from barnabas.share.sessions import Waiters
 
 
 class Queue:
-    """Records that any waiter can take, and a loop that runs when it is told to."""
+    """Records available to any waiter, and a manual loop."""
 
     def __init__(self) -> None:
         self.records = 0

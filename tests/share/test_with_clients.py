@@ -71,7 +71,7 @@ def share_consumer(bootstrap: str, group: str, topic: str, mode: str = "explicit
 
 
 def take(consumer: ShareConsumer, count: int, output: Callable[[Message], AcknowledgeType]) -> list[Message]:
-    """Poll until so many records have come, each acknowledged as `said` says."""
+    """Poll until this number of records arrived, each acknowledged by the callback."""
     taken: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     while len(taken) < count and time.monotonic() < deadline:
@@ -91,7 +91,7 @@ def _extended(found: list[Message], more: Iterable[Message]) -> list[Message]:
 
 
 def read_all(bootstrap: str, topic: str, count: int) -> list[Message]:
-    """What an ordinary consumer sees."""
+    """Records of a normal consumer."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
     )
@@ -279,7 +279,7 @@ def test_a_delayed_record_waits_for_its_time_in_share_groups_only(tmp_path: Path
 
 
 def take_what_is_not_delayed(folder: Path, delay_ms: int) -> int:
-    """When the other two records are due; 0 if that time had come before it was seen that they were not there yet."""
+    """Due time of the other two records; 0 if it had passed before they were checked."""
     with EmbeddedBroker(data_dir=folder) as broker:
         topic = broker.create_topic("later", configs={"barnabas.delay.enable": "true"})
         set_group(broker.bootstrap_servers, "crew", share_auto_offset_reset="earliest")
@@ -346,7 +346,7 @@ def test_nothing_is_lost_when_workers_and_the_broker_are_killed(tmp_path: Path) 
     values = [f"{number}" for number in range(1200)]
 
     def bring(part: list[str]) -> None:
-        # Small batches: a worker gets whole ones, and must not get all.
+        # Small batches: a worker gets complete ones, and must not get all.
         publish(bootstrap, "jobs", part, batch=10)
 
     with BrokerProcess(tmp_path, "share.coordinator.state.topic.num.partitions=1") as broker:
@@ -360,7 +360,7 @@ def test_nothing_is_lost_when_workers_and_the_broker_are_killed(tmp_path: Path) 
             bring(values[400:800])
             until(lambda: len(workers[1].done) > 150)
             broker.kill()
-            # What a worker had taken when it, or the broker, was killed may be done without its word.
+            # Work of a killed worker or broker may be done without an acknowledgement.
             unsure = workers[0].got | workers[1].got
             broker.start()
             workers.append(WorkerProcess(bootstrap, "crew", "jobs"))

@@ -18,7 +18,7 @@ RECORDS_PER_BATCH = 40
 def copying(
     session: SparkSession, bootstrap: str, topic: str, folder: Path, limit: int = RECORDS_PER_BATCH
 ) -> DataStreamWriter:
-    """The same query for whoever goes on with it."""
+    """The same query for the successor."""
     limited = stream(session, bootstrap, topic, maxOffsetsPerTrigger=str(limit))
     return (
         limited.load()

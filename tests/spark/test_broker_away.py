@@ -23,7 +23,7 @@ def test_a_stream_outlives_a_broker_that_is_away(spark: SparkSession) -> None:
         query = started(frame.writeStream.format("memory").queryName("broker_away").start)
         try:
             broker.kill()
-            time.sleep(SECONDS_AWAY)  # not a wait for anything: this is what is tested
+            time.sleep(SECONDS_AWAY)  # the tested outage, not a wait
             broker.start()
             assert query.isActive, query.exception()
             produce(broker.bootstrap_servers, topic, second, partition=1)

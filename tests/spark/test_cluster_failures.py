@@ -84,7 +84,7 @@ class HeldQuery:
         self._await("finished")
 
     def run_again(self) -> None:
-        """A later batch of the same query ends what abandoned attempts left."""
+        """A later batch of the same query ends abandoned attempts."""
         self._program.send([b"later"])
         (self._folder / "again").touch()
         self._await("ended")

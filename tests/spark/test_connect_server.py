@@ -90,7 +90,7 @@ def test_the_lines_of_the_documentation_run_a_job_without_a_jvm(server: str, tmp
 
 
 def test_the_lines_of_the_documentation_run_a_pipeline_without_a_jvm(server: str, tmp_path: Path) -> None:
-    """Once more for records that came later: each is written once."""
+    """Again for later records: each is written once."""
     with EmbeddedBroker() as broker:
         source, target = broker.create_topic(partitions=2), broker.create_topic(partitions=2)
         pipeline_in(tmp_path / "clicks", broker.bootstrap_servers, source, target)

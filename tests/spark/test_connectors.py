@@ -75,7 +75,7 @@ def test_both_connectors_read_the_same_rows(spark: SparkSession, broker: Embedde
 
 @requires_connector
 def test_a_pattern_means_the_same_topics_to_both(spark: SparkSession, broker: EmbeddedBroker) -> None:
-    """It is found anywhere in a name, and leaves out what is internal to Kafka, not all that begins with `__`."""
+    """It matches anywhere in a name, and excludes Kafka's internal topics, not every name with `__`."""
     meant = ["__odd", "odd", "very-odd-2"]
     for name in (*meant, "even"):
         broker.create_topic(name)
@@ -120,7 +120,7 @@ def test_both_read_a_compacted_and_a_transactional_topic_equally(spark: SparkSes
 
 
 def streamed_by_spark(session: SparkSession, address: str, topic: str) -> list[bytes]:
-    """What Spark's own connector reads as a stream, of committed records."""
+    """Committed records, streamed by Spark's connector."""
     frame = stream(session, address, topic, source="kafka", kafka_isolation_level="read_committed").load()
     name = f"streamed_{topic}".replace("-", "_")
     writer = frame.select("value").writeStream.format("memory").queryName(name)
@@ -182,7 +182,7 @@ def test_records_of_sparks_connector_are_read_by_ours(spark: SparkSession, broke
 def test_streams_of_both_connectors_pass_records_on(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Spark's connector copies a topic, ours copies the copy in transactions, and Spark's reads what is committed."""
+    """Spark's connector copies a topic, ours copies the copy in transactions, and Spark's reads committed records."""
     address = broker.bootstrap_servers
     topics = [broker.create_topic(partitions=2) for _ in range(3)]
     values = [b"%03d" % index for index in range(80)]
@@ -199,7 +199,7 @@ def test_streams_of_both_connectors_pass_records_on(
 def test_stream_with_deleted_records_stops_or_continues_by_option(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Retention overtakes it; then the topic is deleted and made anew."""
+    """Retention overtakes it; then the topic is deleted and recreated."""
     topic = broker.create_topic(f"gone-{tmp_path.name}")
 
     def run(fail: str) -> list[bytes]:

@@ -53,7 +53,7 @@ def test_a_text_that_is_replaced_is_never_missing_and_never_half_written(
 ) -> None:
     folder = HadoopFolder(spark, f"file://{tmp_path}")
     texts = [str(number) * 1000 for number in range(40)]
-    stream = folder._files.create(folder._path("note"), True)  # with a checksum beside it, as others write
+    stream = folder._files.create(folder._path("note"), True)  # with a checksum file, as other writers do
     stream.write(bytearray(texts[0].encode()))
     stream.close()
     with ThreadPoolExecutor(1) as threads:
@@ -144,7 +144,9 @@ def test_file_already_moved_by_another_process_is_left_in_place(spark: SparkSess
     folder.move("old", "hour=7/new")
     folder.move("old", "hour=7/new")
     assert folder.read_text("hour=7/new") == "text"
-    folder.write_text("old", "text")  # what a copy leaves that was interrupted before it removed the original
+    folder.write_text(
+        "old", "text"
+    )  # leftovers of a copy that was interrupted before it removed the original
     folder.move("old", "hour=7/new")
     assert (folder.exists("old"), folder.read_text("hour=7/new")) == (False, "text")
 

@@ -33,7 +33,7 @@ def test_killed_stream_continues_without_loss_or_duplicates(
     kill_in_mid_stream(broker.bootstrap_servers, topic, tmp_path)
     copied = committed_batches(tmp_path) * RECORDS_PER_BATCH
     assert copied < RECORDS, "the stream was done before it was killed"
-    # What is left may come in larger batches: the checkpoint, not the limit, says where it begins.
+    # The rest may have larger batches: the checkpoint, not the limit, determines the start.
     rest = copying(spark, broker.bootstrap_servers, topic, tmp_path, RECORDS).trigger(availableNow=True)
     run_to_end(rest.start)
 

@@ -83,7 +83,7 @@ def test_a_wrong_setting_of_security_is_named(name: str, value: str, text: str) 
 
 
 def test_an_option_does_not_give_the_drivers_environment_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who writes options, in SQL perhaps, need not be who may read the driver's files and environment."""
+    """Authors of options, for example in SQL, may not be allowed to read the driver's files and environment."""
     monkeypatch.delenv("BARNABAS_REFERENCES", raising=False)
     monkeypatch.setenv("CLOUD_SECRET", "hush")
     referring = {

@@ -38,7 +38,7 @@ def folder() -> Iterator[Path]:
 
 
 def what_a_worker_leaves(folder: Path, task: str) -> str:
-    """What stands on standard error after Spark has closed the socket of a worker, and then the daemon's input."""
+    """Standard error after Spark has closed a worker's socket, and then the daemon's input."""
     (folder / f"{WORKER}.py").write_text(TASK.format(what=task))
     environment = {
         **os.environ,
@@ -70,5 +70,5 @@ def test_worker_that_has_read_a_topic_exits_silently(folder: Path) -> None:
 
 
 def test_another_one_leaves_a_traceback(folder: Path) -> None:
-    """When this fails, PySpark has mended it, and what we do about it can go."""
+    """If this fails, PySpark has fixed it, and our workaround can be removed."""
     assert "BrokenPipeError" in what_a_worker_leaves(folder, "pass")

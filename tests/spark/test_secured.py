@@ -45,7 +45,7 @@ def make(kafka: SecuredKafka, name: str) -> None:
 
 
 def options(kafka: SecuredKafka, topic: str, **login: str) -> dict[str, str]:
-    """As somebody writes them for Spark's own connector."""
+    """Options in the form of Spark's connector."""
     values = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_jaas_config": SCRAM_LOGIN, **login}
     settings = {**kafka.settings("SECURE", **values), "ssl.truststore.type": "PEM"}
     return {

@@ -25,7 +25,7 @@ START_SECONDS = 60.0
 
 
 class _Start:
-    """One start of one process: the end of the process before it says nothing about this one."""
+    """One start of a process, independent of its previous end."""
 
     def __init__(self) -> None:
         self.serves = False
@@ -33,7 +33,7 @@ class _Start:
 
 
 class BrokerProcess:
-    """Keeps its port and its folder over restarts. `lines` is everything that it has said."""
+    """Keeps its port and folder across restarts. `lines` is its complete output."""
 
     def __init__(self, data: Path, *settings: str, options: tuple[str, ...] = ()) -> None:
         self.data = data
@@ -80,10 +80,10 @@ class BrokerProcess:
                 if line.startswith(READY):
                     start.serves = True
                     start.told.set()
-        start.told.set()  # it has ended: nobody needs to wait any longer
+        start.told.set()  # ended: waiters can stop
 
     def until_it_says(self, text: str) -> None:
-        """Wait for a line with this text: what a client sees of a request may be there before."""
+        """Wait for a line with this text, which may follow the client's response."""
         until(
             lambda: any(text in line for line in self.lines),
             lambda: f"the broker has not said {text!r}:\n" + "".join(self.lines),

@@ -22,7 +22,7 @@ MAX_STEP = 0.02  # CPU seconds: the target for every step on the event loop
 
 
 def longest_step(steps: Generator[None, None, Any]) -> tuple[float, Any]:
-    """CPU seconds of the longest step, and what the work returned, or the exception that ended it."""
+    """CPU seconds of the longest step, and the result or exception of the work."""
     longest = 0.0
     while True:
         began = thread_time()
@@ -36,11 +36,8 @@ def longest_step(steps: Generator[None, None, Any]) -> tuple[float, Any]:
 
 
 class Pings:
-    """Sends ApiVersions again and again from a thread.
-
-    `longest` is the longest wait for an answer, in seconds, as far as the broker was at work meanwhile: on a busy
-    machine both sides also wait for a processor, and that says nothing about the broker.
-    """
+    """Sends ApiVersions continuously from a thread. `longest` is the longest response time in seconds, limited to
+    the broker's CPU time: on a busy machine both sides also wait for a processor."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.longest = 0.0
@@ -79,7 +76,7 @@ class Pings:
 
 
 def processor_seconds(pid: int) -> float:
-    """How long the threads of a process have been at work; the clock's time where the system does not tell."""
+    """CPU time of the threads of a process; elapsed time if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Brokers:
-    """Numbered from 1. `kill` is what kill -9 does to the others: sockets close, and the session runs out."""
+    """Numbered from 1. `kill` has the effect of kill -9 for others: sockets close, and the session expires."""
 
     def __init__(
         self,

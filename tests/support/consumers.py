@@ -124,13 +124,13 @@ class ConfluentWorker(Worker):
         self.assigned -= {place.partition for place in partitions}
 
     def _commit(self, consumer: Consumer) -> None:
-        # If a rebalance is faster, whoever gets the partitions does the work again.
+        # If a rebalance is faster, the next owner repeats the work.
         with suppress(KafkaException):
             consumer.commit(asynchronous=False)
 
 
 class ConsumerProtocolWorker(ConfluentWorker):
-    """Uses the protocol of KIP-848, and commits what it has done before it gives a partition up."""
+    """Uses the protocol of KIP-848, and commits its work before a partition is revoked."""
 
     PROTOCOL: ClassVar[dict[str, Any]] = {"group.protocol": "consumer"}
 
@@ -152,7 +152,7 @@ class KafkaPythonWorker(Worker):
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=100,
-            metadata_max_age_ms=1000,  # it may assign before it has heard of the topic, and looks again only then
+            metadata_max_age_ms=1000,  # it may assign before it knows the topic, and checks only then
             **self.settings,
         )
         while not is_leaving():
@@ -203,7 +203,7 @@ class AiokafkaWorker(Worker):
 
 
 class Load(threading.Thread):
-    """Numbered records, round robin, until it is stopped; knows what was acknowledged, and where it is."""
+    """Numbered records, round robin, until it is stopped; records acknowledged offsets."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, per_second: int = 1000) -> None:
         super().__init__(daemon=True)

@@ -23,7 +23,7 @@ from barnabas.network.requests.routes import Handler
 from barnabas.protocol.schema import Field, StructType
 from tests.support.server import frame
 
-# What exists, by the field that names it.
+# Existing resources, by the field that names them.
 KNOWN: dict[str, Any] = {
     "name": "known",
     "topic": "known",
@@ -126,8 +126,7 @@ def _element(field: Field, version: int, values: dict[str, Any], known: bool) ->
 
 
 class FullCollections:
-    """CPU seconds that each thread has spent in full collections of garbage. What they look at is what all tests
-    before have left in this process, and nobody's request."""
+    """CPU seconds of each thread in full garbage collections, which scan the objects of all earlier tests."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[int, float] = defaultdict(float)

@@ -27,7 +27,7 @@ _HEADER = struct.Struct(">ihhi")  # length, api key, version, correlation id
 
 
 class Held:
-    """A request that has not arrived. Its answer goes to the test: its sender has given up the connection."""
+    """A delayed request. Its response goes to the test: the sender has closed the connection."""
 
     def __init__(self) -> None:
         self._taken = threading.Event()
@@ -163,7 +163,7 @@ class _Link:
         self.end()
 
     def _lose(self) -> None:
-        """The sender's side is gone; the receiver's does not know."""
+        """The sender's side is closed; the receiver does not know."""
         self._is_lost = True
         _shut(self._near)
 

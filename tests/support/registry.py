@@ -9,7 +9,7 @@ import urllib.parse
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-NEW_FIELDS = {"Confluent-Accept-Unknown-Properties": "true"}  # what clients of today send
+NEW_FIELDS = {"Confluent-Accept-Unknown-Properties": "true"}  # sent by current clients
 
 
 class Answer(NamedTuple):

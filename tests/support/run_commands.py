@@ -31,7 +31,7 @@ class HiddenPackages(importlib.abc.MetaPathFinder):
 
 
 def run(app: Any, words: list[str], seconds: float, stdin: str) -> tuple[int, str]:
-    """Exit code, and the text for people; of an exception that nobody explains its `repr`."""
+    """Exit code and output; the `repr` of an unexplained exception."""
     from typer.testing import CliRunner
 
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))

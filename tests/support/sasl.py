@@ -28,7 +28,7 @@ def plain_users(passwords: Mapping[str, str]) -> str:
 
 
 def sasl_settings(mechanisms: tuple[str, ...] = MECHANISMS, /, **others: str) -> dict[str, str]:
-    """For a listener SASL_PLAINTEXT, and one without it for tests to look in."""
+    """For a listener SASL_PLAINTEXT, and one without authentication for tests."""
     return {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": ",".join(mechanisms),
@@ -77,7 +77,7 @@ def commit(running: EmbeddedBroker, deltas: list[Delta]) -> None:
 
 
 def until_logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
-    """A client hears of its failure a moment before the broker's log does."""
+    """A client gets its failure a moment before the broker logs it."""
     until(lambda: text in caplog.text, text)
 
 

@@ -38,7 +38,7 @@ Function = Callable[[Any, Request, Any], Any]
 
 
 def scenario(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test's coroutine to its end, but not for ever."""
+    """Run a test's coroutine with a timeout."""
 
     def run(*args: Any, **kwargs: Any) -> None:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -52,7 +52,7 @@ def scenario(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., No
 
 @contextmanager
 def brokers_let_in(broker: EmbeddedBroker) -> Iterator[None]:
-    """Let a test ask of a node alone what brokers of a cluster ask of each other."""
+    """Allow broker-only requests on a single node."""
     (listener,) = broker.broker.listeners
     listener.serves_brokers = True
     try:
@@ -62,7 +62,7 @@ def brokers_let_in(broker: EmbeddedBroker) -> Iterator[None]:
 
 
 def heartbeat(function: Function) -> Handler:
-    """A row of the table: Heartbeat stands for any small request, its generation id for its contents."""
+    """A handler row: Heartbeat represents any small request, with its content in the generation id."""
     return Handler(HeartbeatRequest, 0, 4, function)
 
 
@@ -111,7 +111,7 @@ class Client:
         return [struct.unpack_from(">i", await self.response())[0] for _ in range(count)]
 
     async def is_closed(self) -> bool:
-        """Wait for the server to close the connection; False when it says something first."""
+        """Wait for the server to close the connection; False if it sends data first."""
         try:
             return await self.reader.read(1) == b""
         except ConnectionError:

@@ -43,7 +43,7 @@ class EnsembleServer(ZooKeeperProcess):
 
     @property
     def mode(self) -> str:
-        """leader or follower; empty while it serves nobody."""
+        """leader or follower; empty while it does not serve."""
         try:
             with socket.create_connection((self.host, self.port), 1.0) as connection:
                 connection.sendall(b"srvr")
@@ -53,7 +53,7 @@ class EnsembleServer(ZooKeeperProcess):
         return answer.partition("Mode: ")[2].partition("\n")[0]
 
     def pause(self) -> None:
-        """Cut it off: its connections stay open, and it neither hears nor says anything."""
+        """Isolate it: its connections stay open without traffic."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:

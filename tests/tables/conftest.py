@@ -18,7 +18,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": "500",
 }
 DEADLINE = 60.0
-NOW = int(time.time()) * 1000 - 3_600_000  # older than that, and retention would come
+NOW = int(time.time()) * 1000 - 3_600_000  # older records would be removed by retention
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SCHEMA = "id BIGINT, country STRING, amount DOUBLE, tags ARRAY<STRING>"
 
@@ -81,7 +81,7 @@ def fill(broker: Cluster, topic: str, partitions: int = 2, count: int = 300, *, 
 
 
 def poll_all(broker: Cluster, topic: str, partitions: int) -> list[Message]:
-    """What a consumer of committed records gets, by partition and offset."""
+    """Records of a read_committed consumer, by partition and offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

@@ -38,7 +38,7 @@ def compacted_topic(cluster: Cluster, name: str) -> str:
     create_topic(cluster, name, COMPACTED)
     fill(cluster, name, PARTITIONS, RECORDS, keyed=True)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    for partition in range(PARTITIONS):  # what is before them is in no active segment any more
+    for partition in range(PARTITIONS):  # earlier records are not in an active segment any more
         producer.produce(name, b"{}", b"last", partition, timestamp=NOW + 3_000_000)
     assert producer.flush(DEADLINE) == 0
     return name
@@ -51,7 +51,7 @@ def polled(cluster: Cluster, topic: str) -> list[Row]:
 def while_nothing_changes(
     cluster: Cluster, topic: str, read: Callable[[], Any], limit: int
 ) -> tuple[list[Row], Any]:
-    """(rows of a poll loop, what was read), once compaction has left `most` records and does nothing in between."""
+    """(rows of a poll loop, result), once compaction has left `most` records and is idle."""
     end = time.monotonic() + DEADLINE
     before = polled(cluster, topic)
     while time.monotonic() < end:

@@ -140,7 +140,7 @@ def table_of(broker: EmbeddedBroker, topic: str) -> Table:
 
 
 def by_confluent(registered: EmbeddedBroker, topic: str, message: Any) -> bytes:
-    """What the serializer writes, with the schema that is registered."""
+    """Output of the serializer with the registered schema."""
     settings = {
         "auto.register.schemas": False,
         "use.latest.version": True,
@@ -190,7 +190,7 @@ def as_json(message: Any) -> Any:
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
-    """A row back to what a message is made of."""
+    """Convert a row to the fields of a message."""
     kept = {name: value for name, value in row.items() if value is not None and name != "_error"}
     for name in ("counts", "places"):
         kept[name] = dict(kept[name])

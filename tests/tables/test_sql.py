@@ -164,7 +164,7 @@ except Exception as error:
 
 
 def test_process_ends_whatever_the_state_of_its_scans(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    """Arrow waits for a generator that has raised, for ever, if its thread is not ended."""
+    """Arrow waits indefinitely for a failed generator unless its thread is ended."""
     topic = broker.create_topic(partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.size": 200})
     for number in range(500):

@@ -40,7 +40,7 @@ def table(broker: EmbeddedBroker, orders: str) -> Table:
 
 
 def expected_fields(value: bytes | None) -> dict[str, Any]:
-    """Of a value that is one object of the schema; what is none, and tombstones, have no fields."""
+    """Fields of a value that is one object of the schema; others and tombstones have none."""
     try:
         found = json.loads(value or b"null")
     except ValueError:
@@ -99,7 +99,7 @@ def test_values_that_are_no_json_have_the_columns_of_records(broker: EmbeddedBro
 
 
 def test_a_read_is_a_snapshot(broker: EmbeddedBroker) -> None:
-    """What is sent while it is read, and what is in an open transaction, is not seen."""
+    """Concurrent records and open transactions are not visible."""
     topic = broker.create_topic(partitions=1)
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic}
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

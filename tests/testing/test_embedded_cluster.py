@@ -49,7 +49,7 @@ def consume(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
 
 
 def test_three_brokers_are_ready_after_less_than_four_seconds_of_work() -> None:
-    """Not by the clock: this is about the cluster, not about what else runs on the machine."""
+    """Not elapsed time: this depends on the cluster, not on the load."""
     require_zookeeper()
     before = os.times()
     with EmbeddedCluster(brokers=3) as cluster:

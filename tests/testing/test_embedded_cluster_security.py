@@ -59,7 +59,7 @@ def test_records_are_replicated_between_brokers_that_have_authenticated(cluster:
 def test_only_known_users_are_authenticated_by_every_broker(cluster: EmbeddedCluster) -> None:
     for broker in cluster.running:
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-            topics(broker.clients_of("bob", mechanism))  # raises if it is not let in
+            topics(broker.clients_of("bob", mechanism))  # raises if authentication fails
     wrong = ClientSettings(cluster.bootstrap_servers, "SASL_SSL", cluster.clients.ca_file, "bob", "wrong")
     with pytest.raises(ClientError, match="rejected this client"):
         topics(wrong)

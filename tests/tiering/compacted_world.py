@@ -28,7 +28,7 @@ def record_at(offset: int) -> tuple[bytes, bytes | None]:
 
 
 def state_at(end: int) -> dict[bytes | None, bytes]:
-    """What a reader of all records below `end` knows."""
+    """State of a reader of all records below `end`."""
     return fold(record_at(offset) for offset in range(end))
 
 
@@ -65,7 +65,7 @@ class Replica:
         return copied
 
     def follower(self, stride: int) -> "Replica":
-        """It has fetched what compaction has left, in segments of its own."""
+        """It has fetched the compacted records, in different segments."""
         left = [offset for segment, _ in self.sealed for offset in segment.offsets]
         left += range(self.sealed_end, self.end)
         copied = Replica(stride)
@@ -131,7 +131,7 @@ class Replica:
 
 
 class Leader(partition_world.Leader):
-    """Of a compacted log: what it claims and copies is the whole of it."""
+    """Leader of a compacted log, which it copies completely."""
 
     replica: Replica  # type: ignore[assignment]
 
@@ -162,7 +162,7 @@ class Leader(partition_world.Leader):
             self.uploads += 1
 
     async def collect(self) -> None:
-        """What was replaced is deleted, without a delay."""
+        """Delete replaced objects without a delay."""
         await expire(self.store, self.file, 0, NOW, 0, self.at)
 
     async def compact(self) -> None:
@@ -182,7 +182,7 @@ class Leader(partition_world.Leader):
 
 
 async def check_state(store: MemoryStore) -> None:
-    """Whoever reads all that is listed knows of every key what the log has said of it below the tiered end."""
+    """A reader of all listed objects has the log's last value of every key below the tiered end."""
     store = store.copy()
     records: list[Record] = []
     end = 0

@@ -37,7 +37,7 @@ class Died(BaseException):
 
 
 class Truth:
-    """What was committed: record n has offset n; leaders of which epochs wrote them; where the log starts."""
+    """Committed records: record n has offset n; the epochs of their leaders; the log start."""
 
     def __init__(self) -> None:
         self.start = 0
@@ -53,14 +53,14 @@ class Truth:
         self.end += count
 
     def frozen(self) -> "Truth":
-        """What a leader knows that was replaced: nobody follows it, so it commits nothing more."""
+        """State of a replaced leader, which commits nothing more."""
         known = copy(self)
         known.epochs, known.is_frozen = list(self.epochs), True
         return known
 
 
 class Replica:
-    """A log with everything that is committed from its local start on. Local retention removes what it may, at once."""
+    """A log with all committed records from its local start on. Local retention is applied immediately."""
 
     def __init__(self, truth: Truth, stride: int) -> None:
         self.truth = truth
@@ -86,7 +86,7 @@ class Replica:
 
 
 class Leader:
-    """A leader in one epoch. It repeats what fails, and stops when it is fenced or `at` says so."""
+    """A leader in one epoch. It retries failures, and stops when it is fenced or at `at`."""
 
     file: ManifestFile
     copier: SegmentCopier | CompactedLogCopier
@@ -99,7 +99,7 @@ class Leader:
         self.fenced = False
 
     async def work(self, *actions: Action) -> None:
-        """Claim, sweep, and then what is asked for."""
+        """Claim, sweep, then the given work."""
         try:
             for action in (self.claim, self.sweep, *actions):
                 await self.repeat(action)

@@ -32,7 +32,7 @@ def new_prefix() -> str:
 
 
 async def copy(store: ObjectStore, epoch: int = 1, count: int = 20) -> Leader:
-    """What a leader does with so many records."""
+    """Copy a number of records like a leader."""
     leader = Leader(store, Replica(Truth(), 5), epoch)
     await leader.work(leader.append(count), leader.copy)
     assert not leader.fenced

@@ -33,7 +33,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def script(leader: Leader) -> tuple[Action, ...]:
-    """Segments are added, and twice replaced; pages are made and given up."""
+    """Segments are added and replaced twice; pages are created and removed."""
     return (
         leader.append(23), leader.copy, leader.compact, leader.copy, leader.append(18), leader.copy, leader.collect,
         leader.compact, leader.append(7), leader.copy, leader.collect,
@@ -41,7 +41,7 @@ def script(leader: Leader) -> tuple[Action, ...]:
 
 
 async def finish(store: MemoryStore, leader: Leader) -> None:
-    """The last leader has copied all, and nothing is left that nobody lists."""
+    """The last leader has copied all, and no unlisted object is left."""
     assert not leader.fenced
     await check_state(store)
     assert manifest_in(store).tiered_end == leader.replica.end
@@ -49,7 +49,7 @@ async def finish(store: MemoryStore, leader: Leader) -> None:
 
 
 async def two_lives(store: MemoryStore, at: At) -> Leader:
-    """A leader that dies, and the next one, which has what the first one had, in segments of its own."""
+    """A leader that dies, and its successor with the same records in different segments."""
     first = Leader(store, Replica(5), 1, at)
     with suppress(Died):
         await first.work(*script(first))
@@ -105,7 +105,7 @@ def test_a_leader_that_dies_without_an_answer_loses_nothing_and_leaves_nothing(f
         second = Leader(store, first.replica.follower(6), 2)
         await second.work(second.append(10), second.roll, second.copy)
         store.settle()
-        # It finds what took effect later than the second one's sweep.
+        # It finds writes that took effect after the second one's sweep.
         third = Leader(store, second.replica.follower(4), 3)
         await third.work(third.append(1), third.roll, third.copy)
         await finish(store, third)

@@ -24,7 +24,7 @@ from tests.support.builders.tiered_logs import TIERED
 
 
 class CopiedLog:
-    """What a broker makes of a log for its copier."""
+    """A broker's adapter of a log for its copier."""
 
     def __init__(self, log: Log) -> None:
         self.log = log

@@ -40,7 +40,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def script(leader: Leader) -> tuple[Action, ...]:
-    """What a leader does in these tests: pages are made, the log start rises into one and over one."""
+    """Work of a leader in these tests: pages are created, the log start moves into one and past one."""
     return (
         leader.append(13), leader.copy, leader.append(20), leader.copy, leader.expire(4), leader.append(15),
         leader.copy, leader.expire(22),
@@ -48,7 +48,7 @@ def script(leader: Leader) -> tuple[Action, ...]:
 
 
 async def two_lives(store: MemoryStore, at: At) -> Leader:
-    """A leader that dies, and the next one, which goes on with other segment boundaries."""
+    """A leader that dies, and its successor with different segment boundaries."""
     truth = Truth()
     first = Leader(store, Replica(truth, 5), 1, at)
     with suppress(Died):
@@ -108,7 +108,9 @@ async def death_at_a_call(failing: int, fault: Fault) -> None:
     second.replica.local_start = first.replica.local_start
     await second.work(second.append(10), second.copy, second.expire(truth.start), second.copy)
     store.settle()
-    third = Leader(store, Replica(truth, 5), 3)  # it finds what took effect later than the second one's sweep
+    third = Leader(
+        store, Replica(truth, 5), 3
+    )  # it finds writes that took effect after the second one's sweep
     third.replica.local_start = second.replica.local_start
     await third.work(third.copy)
     await check_readable(store, third.replica)

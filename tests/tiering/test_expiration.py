@@ -228,7 +228,7 @@ def test_a_leader_whose_topic_is_deleted_stops() -> None:
         leader.replica.truth.append(20, 1)
         with pytest.raises(FencedError, match="deleted"):
             await leader.copier.copy_next()
-        assert len(segments_in(store)) == 4  # what it had uploaded is gone again
+        assert len(segments_in(store)) == 4  # its uploads are deleted again
         await unpinned(store, "snapshot")
         assert await delete_partition(store, FOLDER, 0)
         assert not store.keys

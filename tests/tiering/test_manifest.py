@@ -275,7 +275,7 @@ def changed(changes: list[tuple[str, int]]) -> tuple[Manifest, Pages, set[str]]:
 
 
 def named(manifest: Manifest, pages: Pages) -> set[str]:
-    """Keys of all segments that somebody can still find, each in exactly one place."""
+    """Keys of all reachable segments, each in exactly one place."""
     found = [each.key for each in manifest.entries]
     for page in manifest.pages:
         found += [each.key for each in pages[page.key] if each.end > manifest.log_start]

@@ -49,7 +49,7 @@ def objects_are_deleted_before_the_manifest_says_so() -> Iterator[None]:
 
 @contextmanager
 def local_segments_are_removed_before_the_answer() -> Iterator[None]:
-    """Local retention before U5: what is uploaded counts as copied."""
+    """Local retention before U5: uploaded counts as copied."""
     upload = SegmentCopier._upload
 
     async def too_early(self: SegmentCopier, planned: Any) -> SegmentEntry:
@@ -63,7 +63,7 @@ def local_segments_are_removed_before_the_answer() -> Iterator[None]:
 
 @contextmanager
 def a_sweep_takes_whatever_is_not_listed() -> Iterator[None]:
-    """Epochs are not looked at: a zombie removes what its successor is copying, and a leader what it copies."""
+    """Epochs are ignored: a zombie deletes its successor's uploads, and a leader its own."""
 
     async def whatever_is_not_listed(
         store: MemoryStore, file: ManifestFile, start: int
@@ -92,7 +92,7 @@ def every_attempt_takes_a_new_name() -> Iterator[None]:
 
 @contextmanager
 def an_unanswered_cas_counts_as_refused() -> Iterator[None]:
-    """Nobody looks: what was listed all the same is taken for an orphan."""
+    """The manifest is not read again: a listed object is taken for an orphan."""
 
     async def do_not_look(
         store: MemoryStore,

@@ -43,7 +43,7 @@ OPERATIONS: list[Callable[[ObjectStore], Awaitable[object]]] = [
 
 @contextmanager
 def told(kind: type[StoreError], *words: str) -> Iterator[None]:
-    """An error of exactly this kind, with these words, and without what is secret."""
+    """An error of exactly this kind and text, without secrets."""
     with pytest.raises(StoreError) as caught:
         yield
     assert type(caught.value) is kind, caught.value
@@ -117,7 +117,7 @@ def test_each_rejection_has_a_remedy(status: str, code: str, kind: type[StoreErr
 def test_a_store_that_is_not_there_cannot_be_reached() -> None:
     async def main() -> None:
         async with served(answering("200 OK", "")) as port:
-            pass  # nobody listens there now
+            pass  # no listener there now
         store = open_store("s3://bucket", s3_options(port))
         with told(StoreUnavailableError, "cannot be reached", "no connection", "rsm.config.endpoint"):
             await store.create("object", b"1")
@@ -135,7 +135,7 @@ def test_conditional_writes_that_are_switched_off_are_noticed() -> None:
 
 
 def test_a_conditional_write_without_an_answer_is_not_repeated() -> None:
-    """It would meet its own effect, and its caller would be told that somebody else had won."""
+    """It would conflict with its own effect, and report another writer."""
     requests = 0
 
     async def main() -> None:

@@ -26,7 +26,7 @@ class IgnoresVersions(MemoryObjectStore):
 
 
 class LooksThenWrites(MemoryObjectStore):
-    """Right, as long as nobody else writes between its two steps."""
+    """Correct only without concurrent writers between its two steps."""
 
     async def replace(self, key: str, data: bytes, version: str) -> str:
         if (await self.get(key)).version == version:

@@ -33,7 +33,7 @@ class LedReplica(Replica):
 
 
 class NewLeader(LedReplica):
-    """It does not know yet how much is committed: what lies above does not count as copied, nor as expired."""
+    """It does not know the committed offset yet: later records count neither as copied nor as expired."""
 
     high_watermark = 0
 
@@ -122,7 +122,7 @@ def test_sealed_segments_are_copied_and_expired_ones_deleted() -> None:
         await world.when(lambda: world.writer.state is WriterState.WAITING)
         assert len([key for key in world.store.keys if key.endswith(".segment")]) == 4
         await check_readable(world.store, world.log)
-        world.log.truth.append(10, 1)  # without a call it looks every 30 s
+        world.log.truth.append(10, 1)  # otherwise it polls every 30 s
         assert await world.when(lambda: manifest_in(world.store).tiered_end == 40) == pytest.approx(30, abs=1)
 
     world.run(scenario)
@@ -216,7 +216,7 @@ def test_a_writer_that_must_not_copy_still_expires() -> None:
 
 
 class Refusing(MemoryStore):
-    """Refuses uploads until it is told otherwise, and knows when it did."""
+    """Rejects uploads until it is released, and records the time."""
 
     def __init__(self, error: type[StoreError] | None) -> None:
         super().__init__()
@@ -373,7 +373,7 @@ def test_everything_is_listed_once_a_day_though_leaders_come_and_go() -> None:
             await world.when(lambda: world.writer.state is WriterState.WAITING)
 
         world.run(lead)
-        if epoch == 2:  # below the mark up to which this one has looked
+        if epoch == 2:  # below its mark
             first.store.set_contents(left_by_a_zombie, b"x")
         assert (left_by_a_zombie in first.store.keys) == (epoch < 4)
 
@@ -426,7 +426,7 @@ def test_a_success_makes_the_next_pause_short_again() -> None:
 
 
 class Cutting(MemoryStore):
-    """Says that the first upload is written, and has written half of it."""
+    """Reports the first upload as written after writing half of it."""
 
     async def upload(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         await super().upload(key, pieces)

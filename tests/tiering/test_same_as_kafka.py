@@ -71,7 +71,7 @@ class Subject(NamedTuple):
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def offset(self, spec: str) -> int | None:
-        """As kafka-get-offsets tells it: nothing where there is none, so `latest-tiered` before the first copy."""
+        """Like kafka-get-offsets: None if there is none, as for `latest-tiered` before the first copy."""
         address = ("--bootstrap-server", self.bootstrap, "--topic", TOPIC)
         output = run_tool(OFFSETS, *address, "--time", spec).check().stdout.strip()
         return int(output.rpartition(":")[2]) if output else None
@@ -185,7 +185,7 @@ def test_kafka_delete_records_and_retention_move_the_log_start_equally(both: Bot
 
 
 def below_the_start(subject: Subject) -> str:
-    """What librdkafka says of an offset that is gone."""
+    """librdkafka's error for a deleted offset."""
     consumer = subject.consumer()
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     try:

@@ -29,7 +29,7 @@ class Nobody:
 
 
 class Journal:
-    """Appends what a request returns and replays it at once."""
+    """Appends records of a request and replays them immediately."""
 
     def __init__(self, limit: int = 1000) -> None:
         self.limit = limit

@@ -220,7 +220,7 @@ def test_a_deleted_topic_does_not_hold_up_a_commit(embedded: EmbeddedBroker) -> 
 
 
 def test_waiting_batches_keep_their_records_and_their_order(embedded: EmbeddedBroker) -> None:
-    """With fsync the first batch of a transaction waits for the coordinator's disk; others come in meanwhile."""
+    """With fsync the first batch of a transaction waits for the coordinator's disk; others arrive meanwhile."""
 
     async def scenario(wire: Wire) -> None:
         await wire.init()
@@ -382,7 +382,7 @@ def test_a_batch_waits_for_a_coordinator_that_moves(embedded: EmbeddedBroker, ve
 def test_fenced_broker_sends_producers_to_the_new_leader(
     embedded: EmbeddedBroker, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It cannot ask the coordinator either, but a client that hears of that alone comes back for ever."""
+    """It cannot reach the coordinator either, but a client with only that error would retry indefinitely."""
     broker = embedded.broker
 
     def fence() -> None:
@@ -412,7 +412,7 @@ def test_partitions_of_other_brokers_get_their_markers_through_peers(
     async def scenario(wire: Wire) -> None:
         assert (await wire.send(EndTxnRequest(NAME, *instance, committed=False), 5)).error_code == E.NONE
 
-    play(embedded, scenario)  # nobody there yet
+    play(embedded, scenario)  # not there yet
     assert transaction(embedded).is_decided
     on_loop(
         embedded,

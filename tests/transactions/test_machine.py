@@ -21,7 +21,7 @@ CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 @dataclass
 class Model:
-    """What a client can observe of one transactional id."""
+    """Client-visible state of one transactional id."""
 
     epoch: int
     open: set[TopicPartition] | None = None  # None: no transaction
@@ -171,7 +171,7 @@ class Transactions(RuleBasedStateMachine):
             before = model.epoch
             journal.run(journal.shard.abort_timed_out(one.transactional_id, version, journal.now_ms))
             self._end(False, bumped=True)
-            # A V2 producer that hears nothing of it may still abort, and goes on.
+            # An unaware V2 producer may still abort, and continues.
             model.ended_epoch = before if before < LAST_EPOCH else None
 
     @rule()

@@ -154,7 +154,7 @@ async def test_clients_that_never_read_give_way_to_others_at_once() -> None:
     ) as server:
         clients = [silent_client(server, get("/metrics")) for _ in range(32)]
         await async_until(lambda: len(server._sending) == 8)
-        clients += [silent_client(server) for _ in range(32)]  # nor does it say anything
+        clients += [silent_client(server) for _ in range(32)]  # nor does it respond
         await async_until(lambda: len(server._open) == 32)
         for _ in range(3):
             status, head, body = await ask(server, get("/metrics"))

@@ -87,7 +87,7 @@ class NonEmptyItems:
 
     allowed = "a list without empty items"
 
-    def complaint(self, value: Value) -> str | None:
+    def problem(self, value: Value) -> str | None:
         assert isinstance(value, tuple)
         return f"Must be {self.allowed}" if "" in value else None
 

@@ -117,7 +117,7 @@ class Node:
 
 
 class Traffic:
-    """An idempotent producer to each partition of a topic in turn; knows what was acknowledged."""
+    """An idempotent producer to all partitions of a topic in rotation; records what was acknowledged."""
 
     def __init__(self, node: Node, topic: str, partitions: int = 8) -> None:
         self._topic, self._partitions, self._node = topic, partitions, node

@@ -28,7 +28,7 @@ def test_two_gets_a_list_and_a_conditional_put_for_each_partition(tmp_path: Path
         assert len(done.image.topics["many"].partitions) == PARTITIONS
         request_count = store.requests
         gets = request_count["get"] + request_count["get_range"]
-        a_few = 20  # for the cluster as a whole
+        a_few = 20  # for the complete cluster
         assert gets <= 2 * PARTITIONS + a_few
         assert request_count["list"] <= PARTITIONS + a_few
         assert request_count["replace"] + request_count["create"] <= PARTITIONS + a_few

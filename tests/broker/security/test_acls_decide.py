@@ -68,7 +68,7 @@ def test_actions_are_denied_until_an_acl_allows_them(broker: EmbeddedBroker) -> 
 
 
 def test_a_forged_envelope_is_refused(broker: EmbeddedBroker) -> None:
-    """Even where brokers are served: a client without ClusterAction asks in the name of a super user."""
+    """Even on a broker listener: a client without ClusterAction sends a request on behalf of a super user."""
     admin = RequestContext(Principal("User", "admin"), "PLAINTEXT", "127.0.0.1")
     wanted = CreateTopicsRequest([CreatableTopic("forged", 1, 1)], 10_000)
     with RawConnection(broker.port) as connection:

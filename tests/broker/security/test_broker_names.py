@@ -80,7 +80,7 @@ def test_all_certificates_are_of_brokers_without_a_rule() -> None:
 
 
 def with_certificates(folder: Path, **settings: str) -> BrokerConfig:
-    """One listener for all, who must have certificates; this broker's is for `one.example`."""
+    """One listener for all clients, with mandatory certificates; this broker's is for `one.example`."""
     authority = Authority(folder)
     authority.provide(["one.example"])
     return BrokerConfig.load(
@@ -143,7 +143,7 @@ def test_connection_on_the_broker_listener_is_a_broker() -> None:
 
 
 def test_certificate_without_a_name_is_not_a_broker_whatever_its_rights() -> None:
-    """`User:ANONYMOUS` has to be a super user where brokers do not authenticate, and is everybody."""
+    """`User:ANONYMOUS` must be a super user where brokers do not authenticate, and includes all clients."""
     settings = config(
         **{
             "listeners": "OUT://127.0.0.1:1",

@@ -48,7 +48,7 @@ class Running(NamedTuple):
         }
 
     def outcome(self, mechanism: str, password: str) -> str:
-        """What a client is told that logs in."""
+        """Result of a login for a client."""
 
         async def ask() -> None:
             security = parse_security(self.client(mechanism, password))

@@ -31,7 +31,7 @@ SECONDS = 60
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedCluster]:
-    """Brokers know each other by certificate, both ways. They look for changes when they are told to."""
+    """Brokers authenticate each other by certificate. They check for changes on demand."""
     require_zookeeper()
     monkeypatch.setattr(tls_reload, "CHECK_SECONDS", 3600.0)
     settings = {"ssl.client.auth": "required", "super.users": "User:CN=admin"}
@@ -50,7 +50,7 @@ def look(broker: EmbeddedBroker) -> None:
 
 
 def reaches(broker: EmbeddedBroker, other: int) -> bool:
-    """Over a connection that is made now: those that were open are gone with the other broker."""
+    """Use a new connection: earlier ones ended with the other broker."""
     try:
         return broker._in_thread().run(broker.broker.peers.serves(other, ApiKey.ENVELOPE), SECONDS)
     except KafkaError:
@@ -72,7 +72,7 @@ def test_brokers_trust_and_show_the_certificates_that_are_there_now(
 
 
 def asked_for_producer_ids(cluster: EmbeddedCluster, name: str) -> int:
-    """What only brokers ask, by a client with a certificate of this name."""
+    """Send a broker-only request as a client with a certificate of this name."""
     controller = cluster.brokers[cluster.controller()]
     own = replace(controller.clients, key_file=controller.client_certificate(name))
 

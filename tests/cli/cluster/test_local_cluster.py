@@ -45,7 +45,7 @@ def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """What it says up to the first line with this text; pytest's timeout is the limit."""
+    """The output up to the first line with this text; pytest's timeout is the limit."""
     assert process.stdout is not None
     lines = []
     for line in process.stdout:

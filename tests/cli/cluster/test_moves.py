@@ -32,7 +32,7 @@ def cli(cluster: EmbeddedCluster) -> Cli:
 
 @pytest.fixture
 def topic(cluster: EmbeddedCluster, cli: Cli, new_name: Callable[[], str]) -> Iterator[str]:
-    """Six partitions with two replicas each, and records in them; gone afterwards, so that tests do not meet."""
+    """Six partitions with two replicas each and records; deleted afterwards, so that tests are independent."""
     name = cluster.create_topic(new_name(), partitions=6, replication_factor=2)
     cli.ok(
         "produce",

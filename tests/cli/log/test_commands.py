@@ -47,7 +47,7 @@ def damage(data: Path, *batches: int, byte: int = -3) -> None:
 
 
 def served_values(data: Path) -> list[str]:
-    """What a broker on this folder gives to a consumer."""
+    """Values that a consumer gets from a broker on this folder."""
     with EmbeddedBroker(data_dir=data) as broker:
         cli = Cli(broker.bootstrap_servers)
         return cli.ok("consume", "orders", "--from", "beginning", "-e").out.splitlines()

@@ -15,7 +15,7 @@ def main() -> None:
     prepare_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     for folder in sys.argv[1:]:
-        os.environ["SPARK_REMOTE"] = "local[2]"  # a Connect server of its own, as the program starts one
+        os.environ["SPARK_REMOTE"] = "local[2]"  # a separate Connect server, as the program starts one
         os.chdir(folder)
         sys.argv = ["spark-pipelines", "run"]
         cli.main()

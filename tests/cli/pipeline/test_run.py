@@ -65,7 +65,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def make(cli: Cli, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of `activity` that reads a topic of its own from the broker at `servers`."""
+    """A copy of `activity` that reads a separate topic from the broker at `servers`."""
 
     def pipeline(topic: str, servers: str = cli.bootstrap) -> Path:
         folder = tmp_path / "clicks"
@@ -92,7 +92,7 @@ def test_sparks_own_runner_runs_the_folder_as_it_is_and_runs_it_again(
 
 @pytest.mark.extended
 def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_path: Path) -> None:
-    """In one Python and one JVM: what costs most is to start them."""
+    """In one Python and one JVM, whose start is the most expensive part."""
     benches = {name: for_sparks_runner(name, tmp_path / name, cli.bootstrap) for name in OTHER_TEMPLATES}
     made = {name: bench.generate(RECORDS, per_second=2.0) for name, bench in benches.items()}
     for name, bench in benches.items():
@@ -123,7 +123,7 @@ def test_sparks_own_runner_runs_the_other_templates_as_they_are(cli: Cli, tmp_pa
 
 
 def for_sparks_runner(name: str, folder: Path, servers: str) -> Workbench:
-    """That runner takes no settings but those of the file: the user says there where the broker is."""
+    """That runner takes settings only from the file, so the broker is set there."""
     bench = Workbench(name, folder, servers)
     spec = folder / "spark-pipeline.yml"
     text = spec.read_text().replace("127.0.0.1:9092", servers)

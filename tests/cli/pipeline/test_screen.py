@@ -17,7 +17,7 @@ def test_status_names_a_firing_alarm_from_start_to_end(tmp_path: Path) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(SPEC)
     firing = ["slow requests of cart"]
     with _StatusScreen(read_pipeline(tmp_path)) as screen:
-        screen.firing = lambda: list(firing)  # what the runner has found in its notes
+        screen.firing = lambda: list(firing)  # the runner's findings in its notes
         screen.show([])
         begun = StatusFile(tmp_path).read()
         firing.clear()

@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(params=["copied", "looked up"])
 def queue(cli: Cli, topic: str, request: pytest.FixtureRequest) -> tuple[str, str, str]:
-    """A topic, a group that begins with its oldest job, and a topic for what the group gives up."""
+    """A topic, a group that starts with its oldest job, and a dead-letter topic."""
     number = next(_numbers)
     group, dead = f"gives-up-{number}", f"dlq.given-up-{number}"
     cli.ok("topics", "create", dead, "-p", "1", "-X", "errors.deadletterqueue.group.enable=true")

@@ -23,7 +23,7 @@ def manifest_in(tiered: Tiered, topic: str) -> Manifest:
 
 
 def cut_in_half(tiered: Tiered, topic: str) -> Manifest:
-    """As an unclean election does it, and without the leader, which has no reason to look."""
+    """Simulate an unclean election without the leader, which would not check."""
     before = manifest_in(tiered, topic)
     after = cut(before, before.entries[len(before.entries) // 2].base, NOW)
     tiered.manifest(topic).write_bytes(encode(after))

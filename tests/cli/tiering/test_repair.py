@@ -122,7 +122,7 @@ def test_offsets_that_are_in_neither_tier_are_found(
 
 
 def first_records(tiered: Tiered, topic: str) -> int:
-    """How many records come from the beginning of the log in a second."""
+    """Number of records read from the beginning of the log in a second."""
     settings = {"bootstrap.servers": tiered.broker.bootstrap_servers, "group.id": "impatient"}
     consumer = Consumer(settings | {"auto.offset.reset": "error"})
     consumer.assign([TopicPartition(topic, 0, 0)])

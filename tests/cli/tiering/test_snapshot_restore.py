@@ -35,7 +35,7 @@ def test_a_clone_has_the_same_records_and_outlives_its_source(cli: Cli, tiered: 
         end = facts["ends"][str(index)]
         complete = read(tiered.broker, topic, index)
         assert read(tiered.broker, clone, index) == complete[:end]
-        produce(tiered.broker, clone, range(end, end + 1500), index)  # enough for a segment of its own
+        produce(tiered.broker, clone, range(end, end + 1500), index)  # enough for a separate segment
     until(lambda: tiered.segments(clone), "the clone is copied, too")
     cli.ok("topics", "delete", topic, "--yes")
     cli.ok("snapshot", "delete", "first", *store_of(tiered), "--yes")
@@ -79,7 +79,7 @@ def test_readers_of_committed_records_see_the_same_in_a_clone(cli: Cli, tiered: 
     assert read(tiered.broker, "paid", isolation_level="read_committed") == [
         r for r in complete if r[0] < end
     ]
-    # The last stable offset does not stick: what is written now is read.
+    # The last stable offset advances: new records are read.
     produce(tiered.broker, "paid", range(3))
     assert [r[1] for r in read(tiered.broker, "paid", isolation_level="read_committed")[-3:]] == [0, 1, 2]
 

@@ -106,7 +106,7 @@ def test_copy_error_is_reported_with_its_start_and_cleared_afterwards(cli: Cli, 
         return found
 
     tiered.manifest(topic).rename(folder / "away")
-    (folder / "manifest").mkdir()  # whatever its rights: no file can take its place
+    (folder / "manifest").mkdir()  # regardless of its rights: no file can replace it
     try:
         tiered.produce(topic)
         until(lambda: row()["copying"]["error"], "copying fails")

@@ -111,7 +111,7 @@ def test_an_explicit_commit_contains_the_record_in_hand(bootstrap: str, new_name
 
 
 class Member:
-    """A consumer in a thread, with what its callbacks were called with."""
+    """A consumer in a thread, with the arguments of its callbacks."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, protocol: Protocol, strategy: str) -> None:
         self.seen: list[int] = []

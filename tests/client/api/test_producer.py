@@ -56,16 +56,16 @@ def created(bootstrap: str, topic: str, partitions: int = 1) -> str:
 
 
 def test_a_record_keeps_key_headers_and_timestamp(bootstrap: str, new_name: NewName) -> None:
-    topic, timestamp = created(bootstrap, new_name()), datetime(2026, 11, 19, tzinfo=UTC)
+    topic, moment = created(bootstrap, new_name()), datetime(2026, 11, 19, tzinfo=UTC)
     with Producer(bootstrap, compression_type="zstd") as producer:
-        delivery = producer.send(topic, "value", "key", headers={"trace": b"1"}, timestamp=timestamp)
+        delivery = producer.send(topic, "value", "key", headers={"trace": b"1"}, timestamp=moment)
         found = delivery.result(30)
         assert delivery.done
         assert delivery.result() == found
     assert (found.topic, found.partition, found.offset) == (topic, 0, 0)
     (record,) = records_in(bootstrap, topic, 1)
     assert (record.key, record.value, record.headers) == (b"key", b"value", (("trace", b"1"),))
-    assert record.timestamp == found.timestamp == int(timestamp.timestamp() * 1000)
+    assert record.timestamp == found.timestamp == int(moment.timestamp() * 1000)
 
 
 def test_keys_go_to_the_partitions_of_kafkas_clients(bootstrap: str, new_name: NewName) -> None:

@@ -86,7 +86,7 @@ def test_position_continues_after_used_offsets(
 
 
 class Running:
-    """A member in a task of its own: each must go on while the others wait for it."""
+    """A member in a separate task: it must run while others wait for it."""
 
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self._arguments = (bootstrap, group, topic)
@@ -124,7 +124,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(
         await async_until(lambda: len(first.partitions) == 4)
         await first.stop()
         assert {int(value or b"") for value in first.seen + second.seen} == set(range(20))
-        assert len(first.seen + second.seen) == 20  # what was used was committed before it was given up
+        assert len(first.seen + second.seen) == 20  # progress was committed before the partition was revoked
 
     asyncio.run(main())
 

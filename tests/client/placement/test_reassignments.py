@@ -26,9 +26,7 @@ def test_a_cluster_is_laid_out_and_moves_to_where_things_are_end_at_once(
             await client.topics([name])
             tp = TopicPartition(name, 1)
             layout = await describe_layout(client)
-            async with asyncio.timeout(
-                10
-            ):  # Apache Kafka tells of a new topic a moment after it has answered
+            async with asyncio.timeout(10):  # Apache Kafka reports a new topic a moment after its response
                 while tp not in layout.assignment or not layout.sizes:
                     layout = await describe_layout(client)
             (broker,) = layout.brokers

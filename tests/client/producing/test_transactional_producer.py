@@ -104,7 +104,7 @@ def test_with_v1_the_epoch_rises_after_a_request_without_an_answer_and_only_then
 
 
 def test_a_producer_that_was_replaced_does_not_take_its_id_back_when_it_raises_the_epoch() -> None:
-    """What it has read is out of date: it must begin again."""
+    """Its state is outdated: it must initialize again."""
     with broker_with(0) as (broker, proxy):
         topic = broker.create_topic()
 
@@ -126,7 +126,7 @@ def test_a_producer_that_was_replaced_does_not_take_its_id_back_when_it_raises_t
 
 
 def test_a_transaction_for_another_process_begins_under_an_epoch_without_late_requests() -> None:
-    """A late AddPartitionsToTxn would open the transaction once more, after the other process has committed it."""
+    """A late AddPartitionsToTxn would reopen the transaction after the other process has committed it."""
     with proxied_broker() as (broker, proxy):
         topic = broker.create_topic()
 

@@ -25,7 +25,7 @@ FETCH = 1
 
 
 class Broker:
-    """Answers the exchange; the first session is over at once, and those after it have no end."""
+    """Answers the exchange; the first session expires immediately, later ones never."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []

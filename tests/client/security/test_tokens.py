@@ -26,7 +26,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Server:
-    """An endpoint on this machine, and the requests that it got: method, path, and whether a secret came along."""
+    """An endpoint on this machine, with its requests: method, path, and whether a secret was sent."""
 
     def __init__(self, answer: Answer, context: ssl.SSLContext | None = None) -> None:
         requests: list[tuple[str, str, bool]] = []
@@ -124,7 +124,7 @@ def test_redirect_is_not_followed_and_the_secret_is_not_forwarded(status: int) -
 
 
 def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte comes in time, but not all of them."""
+    """Each byte arrives in time, but not all of them."""
     monkeypatch.setattr(tokens, "ENDPOINT_TIMEOUT", 0.5)
     disconnected = threading.Event()
 

@@ -93,6 +93,6 @@ def test_a_letter_without_an_origin_is_sent_back_only_to_a_topic_that_is_named()
 
 
 def test_committed_offsets_of_others_are_limited_to_the_partition_size() -> None:
-    """Whoever may commit for the group could else take all memory of who looks at it."""
+    """Any client that may commit for the group could otherwise exhaust the reader's memory."""
     redriven = RedrivenOffsets.read(2, "0-99999999999999 ² 1-x 7-3 " + "9" * 4000, 10)
     assert redriven.beyond == set(range(2, 10))

@@ -17,7 +17,7 @@ some = st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=4, unique=True
 
 
 class Sessions(RuleBasedStateMachine):
-    """A model of what the sessions were told."""
+    """A model of the sessions' messages."""
 
     sessions: Bundle[int] = Bundle("sessions")
 

@@ -51,7 +51,7 @@ def test_a_registration_reads_like_one_of_kafka(root: str) -> None:
 
 
 def test_a_restart_that_is_faster_than_the_old_session_takes_over_its_node(root: str) -> None:
-    """After kill -9 the old session lives on for its timeout. Who has the data folder knows that its owner is dead."""
+    """After kill -9 the old session lasts for its timeout. The owner of the data folder knows that it is dead."""
 
     async def scenario() -> None:
         async with (
@@ -221,7 +221,7 @@ def test_of_many_candidates_one_is_elected(root: str) -> None:
 
 
 def test_deleting_the_controller_node_makes_for_another_election(root: str) -> None:
-    """What people who know Kafka do to move the controller."""
+    """The usual way to move Kafka's controller."""
 
     async def scenario() -> None:
         async with member(root, 1) as one:

@@ -126,7 +126,7 @@ def test_requests_have_a_time_limit_while_there_is_no_link(zookeeper: ZooKeeperP
 
 
 def test_time_counts_while_the_machine_is_suspended(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """time.monotonic stands still meanwhile, and ZooKeeper ends the session."""
+    """time.monotonic does not advance meanwhile, and ZooKeeper ends the session."""
     boot_clock = time.clock_gettime
 
     async def scenario() -> None:
@@ -139,7 +139,7 @@ def test_time_counts_while_the_machine_is_suspended(root: str, monkeypatch: pyte
 
 
 def test_isolated_broker_expires_by_its_own_clock(zookeeper: ZooKeeperProcess, root: str) -> None:
-    """kazoo calls a session lost only when a server says so: behind a link that passes nothing on, nobody does."""
+    """kazoo reports a lost session only after a server's response, which a frozen link never delivers."""
 
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:

@@ -109,7 +109,7 @@ def test_a_zombie_controller_is_refused(root: str) -> None:
 
 
 def test_reelected_controller_continues(root: str) -> None:
-    """It remembers what its last write was bound to, which is over: that must not hold it up for ever."""
+    """Its last conditional write has expired and must not block it."""
 
     async def scenario() -> None:
         async with member(root, 1) as one:
@@ -176,7 +176,7 @@ def test_a_controller_that_is_cut_off_gives_up_its_write(zookeeper: ZooKeeperPro
 def test_records_written_while_a_broker_was_down_are_caught_up(
     zookeeper: ZooKeeperProcess, root: str
 ) -> None:
-    """Watches that fired meanwhile are gone."""
+    """Watches that fired meanwhile are lost."""
 
     async def scenario() -> None:
         with Proxy(zookeeper.host, zookeeper.port) as proxy:

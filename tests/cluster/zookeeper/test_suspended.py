@@ -100,7 +100,7 @@ def produce(connection: RawConnection, acks: int) -> int:
 
 
 def high_watermark(connection: RawConnection) -> int:
-    """As a reader sees it, who is given records up to there."""
+    """As seen by a reader, who gets records up to there."""
     topics = [FetchTopic(topic=TOPIC, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])]
     answer: Any = connection.ask(FetchRequest(max_wait_ms=0, topics=topics), 11)
     partition = answer.responses[0].partitions[0]
@@ -137,7 +137,7 @@ def test_led_partitions_are_served_during_a_link_failure_until_the_session_may_h
         until(lambda: pair.leader.broker.is_fenced)
         for acks in (LEADER, ALL):
             assert produce(connection, acks) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        with connected(pair.follower) as other:  # who leads now, and has all that was acknowledged
+        with connected(pair.follower) as other:  # the current leader, with all acknowledged records
             until(lambda: produce(other, LEADER) == ErrorCode.NONE)
             until(lambda: high_watermark(other) >= 11)
 
@@ -152,11 +152,11 @@ def test_no_isr_is_changed_while_the_link_of_the_controller_is_down(pair: Pair) 
         partition = pair.leader.broker.replicas.find(TOPIC, 0)
         assert partition is not None
         connection.send(frame_of(a_record(ALL), 9))
-        until(lambda: partition.proposal is not None)  # the leader wants to go on without it
+        until(lambda: partition.proposal is not None)  # the leader wants to continue without it
         assert pair.link is SessionState.SUSPENDED
         assert pair.state() == before
         assert partition.state == before
-        assert partition.log.high_watermark == 1  # it counts, as long as nobody has decided otherwise
+        assert partition.log.high_watermark == 1  # it counts until another decision
         pair.proxy.heal()
         assert connection.receive() is not None
         assert pair.state().isr == (1,)

@@ -114,7 +114,7 @@ def cut_before(handler: _Handler, body: bytes) -> bool:
 
 
 def cut_after(handler: _Handler, body: bytes) -> bool:
-    """The request is carried out, and nobody learns of it."""
+    """Execute the request, but drop the response."""
     handler.carry_out(body)
     return cut_before(handler, body)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 LARGEST = 900_000  # of a schema; the registry takes a megabyte
-MAX_RECORDS = 4_000_000  # of a body, decompressed: what the gateway takes by default
+MAX_RECORDS = 4_000_000  # of a decompressed body: the default limit of the HTTP source
 TYPES = ("AVRO", "JSON", "PROTOBUF")
 
 

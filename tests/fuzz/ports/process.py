@@ -43,7 +43,7 @@ tokens: [{{name: fuzz, digest: "{digest}", role: admin}}]
 
 @dataclass(frozen=True)
 class Case:
-    """What a client sends over one connection, or over many."""
+    """Data sent by a client over one or many connections."""
 
     name: str
     pieces: Sequence[bytes]
@@ -95,7 +95,7 @@ class Port:
         self._process.wait()
 
     def reset(self) -> None:
-        """From here on costs are counted; what has been begun is done first."""
+        """Reset the costs after pending work has completed."""
         deadline = time.monotonic() + HUNG_SECONDS
         while self._turned()["waiting"] and time.monotonic() < deadline:
             time.sleep(QUIET_SECONDS)
@@ -152,7 +152,7 @@ class Port:
             raise Hung(f"another client is not served: {answer[:60]!r}")
 
     def _check_service_soon(self) -> None:
-        """A server that has a thousand connections to look at may refuse another one for a moment."""
+        """A server with a thousand connections may reject another one for a moment."""
         deadline = time.monotonic() + CROWDED_SECONDS
         while True:
             try:
@@ -200,7 +200,7 @@ class Port:
 
 
 def _read(client: socket.socket) -> bytes:
-    """The head of an answer, or what there is of it when the connection ends."""
+    """The head of a response, or its received part."""
     received = b""
     poll = select.poll()
     poll.register(client, select.POLLIN)

@@ -119,7 +119,7 @@ class Requests:
     # -- how a body is sent -------------------------------------------------------------------------
 
     def _coded(self, body: bytes) -> tuple[bytes, bytes]:
-        """The header of the coding, and the body: sometimes not what the header says."""
+        """The coding header and the body, which sometimes does not match it."""
         coding = self._source.random()
         if not body or coding < 0.6:
             return b"", body

@@ -61,7 +61,7 @@ class PortRun:
         self._case = Case("nothing yet", [])
 
     def run(self, cases: int, seconds: float = float("inf")) -> PortFindings:
-        """At least a few cases, however slow the machine is."""
+        """Run at least a few cases, even on a slow machine."""
         _allow_many_files()
         deadline = time.monotonic() + seconds
         while self.findings.cases < cases and (

@@ -46,7 +46,7 @@ class Stopwatch:
 
 
 class Complaints(logging.Handler):
-    """Tracebacks, and lines with what a client has made up."""
+    """Tracebacks, and lines with client text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Control:
             for question in questions:
                 answer = {b"ping\n": self._ping, b"reset\n": self._reset, b"stats\n": self._stats}[question]()
                 self._channel.sendall(json.dumps(answer).encode() + b"\n")
-        os._exit(0)  # the fuzzer has gone
+        os._exit(0)  # the fuzzer has exited
 
     def _ping(self) -> dict[str, Any]:
         """Does the loop still turn, and has it anything to do?"""
@@ -114,7 +114,7 @@ class Control:
 
 
 def mutate() -> None:
-    """Bodies that do harm, by what they say: the fuzzer must notice."""
+    """Bodies that trigger defects, to test the fuzzer."""
     from barnabas.web import asgi
 
     read = asgi.read_body

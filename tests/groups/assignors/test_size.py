@@ -15,7 +15,7 @@ MEMBERS, TOPICS = 100, 300
 
 
 class Counting(Set[Uuid]):
-    """A subscription that counts how often it is looked at or walked through."""
+    """A subscription that counts its lookups and iterations."""
 
     def __init__(self, topics: Set[Uuid]) -> None:
         self._topics = frozenset(topics)

@@ -52,7 +52,7 @@ def pair(simulation: Simulation) -> list[str]:
 
 
 def reasons(simulation: Simulation) -> list[str]:
-    """What the log says about why there was each generation."""
+    """Logged reasons of each generation."""
     log = simulation.log
     data = memoryview(content(log.read(0, 1 << 20, log.log_end_offset)))
     return [
@@ -156,7 +156,7 @@ def test_the_longest_rebalance_timeout_of_the_members_counts(simulation: Simulat
 
 def test_a_pending_member_holds_up_the_others_until_its_session_is_over(simulation: Simulation) -> None:
     leader, _ = pair(simulation)
-    simulation.join(join_request(GROUP, **TIMES))  # is given an id, and never comes back
+    simulation.join(join_request(GROUP, **TIMES))  # gets an id and never returns
     simulation.leave(leader)
     follower = next(iter(simulation.group.members))
     rejoined = simulation.join(join_request(GROUP, follower, **TIMES))

@@ -42,7 +42,7 @@ class Consumer:
 
 @dataclass
 class Generation:
-    """What clients were told of one generation."""
+    """Responses to clients about one generation."""
 
     leader: str
     protocol: str
@@ -266,7 +266,7 @@ class GroupOfClients(RuleBasedStateMachine):
         assert (committed.offset if committed else None) == self.last_commit
 
     def teardown(self) -> None:
-        """Nobody waits forever: when all timeouts are over, every request has an answer."""
+        """All requests are answered after all timeouts."""
         self.simulation.files.heal()
         for client in self.clients:
             client.is_silent = True

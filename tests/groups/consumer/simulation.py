@@ -98,7 +98,7 @@ class ConsumerSimulation(Simulation):
         return self.say(beat(GROUP, member, epoch, topic_partitions=reported(held), **fields))
 
     def commits(self, member: str, epoch: int, tp: TopicPartition, version: int = 9) -> ErrorCode:
-        """What a commit would be answered with."""
+        """Result of a commit."""
         try:
             check = self.shard.check_commit(GROUP, Committer(member, None, epoch, version))
             check(tp, topic_id(tp.topic))
@@ -120,7 +120,7 @@ class ConsumerSimulation(Simulation):
 
 
 def view(group: object) -> dict[str, Any] | None:
-    """All of a consumer group that comes out of its records."""
+    """Replayed state of a consumer group."""
     if not isinstance(group, ConsumerGroup):
         return None
     return {

@@ -41,7 +41,7 @@ def joining(group: str, member: str, *topics: str, **fields: Any) -> ConsumerGro
 
 
 class ConsumerTalk(Talk):
-    """A member's last answer tells what it has; `stay` reports it as a client would."""
+    """A member's last response has its assignment; `stay` reports it as a client does."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -68,12 +68,12 @@ class ConsumerTalk(Talk):
             self._held[answer.member_id] = answer.assignment.topic_partitions
 
     async def stay(self, group: str, member: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """What a member says that has done what it was told to do."""
+        """Heartbeat of a member that has reconciled."""
         request = beat(group, member, self._epochs[member], topic_partitions=self._held[member], **fields)
         return await self.say(request)
 
     async def nod(self, group: str, member: str) -> ConsumerGroupHeartbeatResponse:
-        """The short heartbeat of a member that has nothing to say."""
+        """The short heartbeat of an unchanged member."""
         return await self.say(beat(group, member, self._epochs[member]))
 
     async def quietly_until(

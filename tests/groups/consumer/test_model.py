@@ -26,7 +26,7 @@ SUBSCRIPTIONS: st.SearchStrategy[tuple[list[str], str]] = st.one_of(
 
 
 class Consumer(ModelClient):
-    """It consumes what it holds."""
+    """Consumes its assigned partitions."""
 
     EXPECTED_ERRORS = frozenset(
         {
@@ -51,7 +51,7 @@ class Consumer(ModelClient):
         received = told(response)
         if received is not None:
             self.assigned = received
-            # With nothing to give up, what is new can be consumed at once.
+            # Without partitions to revoke, new ones can be consumed immediately.
             if all(indexes <= received.get(topic, set()) for topic, indexes in self.holds.items()):
                 self.holds = {topic: set(indexes) for topic, indexes in received.items()}
 

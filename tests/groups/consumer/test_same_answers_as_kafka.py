@@ -105,7 +105,7 @@ async def handing_over(talk: ConsumerTalk) -> None:
     await talk.say(joining("two", "b", "orders", "bills"))
     await talk.describe_shares("two")
     await talk.nod("two", "b")
-    await talk.nod("two", "a")  # told to give up half
+    await talk.nod("two", "a")  # must revoke half
     await talk.nod("two", "b")
     await talk.describe_shares("two")
     await talk.stay("two", "a")  # has given it up
@@ -172,7 +172,7 @@ async def offsets_with_epochs(talk: ConsumerTalk) -> None:
     await talk.nod("offsets", "a")
     await talk.stay("offsets", "a")
     for partition in range(3):
-        await commit("a", 1, 9, partition)  # an old epoch, for what it has had since then
+        await commit("a", 1, 9, partition)  # an old epoch, for partitions owned since then
         await commit("a", 2, 9, partition)
     await fetch("a", 1)
     delete = OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(0)])
@@ -378,7 +378,7 @@ async def written(address: str) -> list[str]:
 
 def test_the_records_are_the_same(addresses: tuple[str, str]) -> None:
     expected, ours = (asyncio.run(written(address)) for address in addresses)
-    # Kafka writes an empty generation when a group is first heard of.
+    # Kafka writes an empty generation for a new group.
     expected = [record for record in expected if "generation=0" not in record]
     assert sorted(ours) == sorted(expected)
     assert len(ours) > 30

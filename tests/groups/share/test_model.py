@@ -122,7 +122,7 @@ class ShareMembers(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Everybody who thinks that it is a member goes on; then all must be in order."""
+        """All known members continue; then the group must be consistent."""
         for _ in range(3):
             self.simulation.clock.advance(INTERVAL_MS)
             for name in list(self.epochs):

@@ -51,7 +51,7 @@ class StreamsSimulation(ConsumerSimulation):
         return response
 
     def arrive(self, member: str, **fields: Any) -> StreamsGroupHeartbeatResponse:
-        """A member joins, in a process of its own unless told otherwise."""
+        """A member joins, by default in a new process."""
         known = {
             "rebalance_timeout_ms": REBALANCE_MS,
             "topology": word_count(),
@@ -72,7 +72,7 @@ class StreamsSimulation(ConsumerSimulation):
     def commit_of(
         self, member: str, epoch: int, topic: str, partition: int = 0, *, in_transaction: bool = False
     ) -> ErrorCode:
-        """What a commit would be answered with."""
+        """Result of a commit."""
         committer = Committer(member, None, epoch, 9, in_transaction)
         try:
             self.shard.check_commit(GROUP, committer)(TopicPartition(topic, partition), topic_id(topic))
@@ -100,7 +100,7 @@ def owned(tasks: StreamsTasks) -> dict[str, Any]:
 
 
 def assigned(response: StreamsGroupHeartbeatResponse) -> StreamsTasks | None:
-    """The tasks that an answer tells of, if it does."""
+    """Tasks in a response, if any."""
     if response.active_tasks is None:
         return None
     assert response.standby_tasks is not None
@@ -116,7 +116,7 @@ def statuses(response: StreamsGroupHeartbeatResponse) -> list[StreamsStatus]:
 
 
 def seen_in(group: object) -> dict[str, Any] | None:
-    """All of a streams group that comes out of its records."""
+    """Replayed state of a streams group."""
     if not isinstance(group, StreamsGroup):
         return None
     return {

@@ -122,7 +122,7 @@ def test_description_is_deleted_with_its_group(simulation: StreamsSimulation) ->
 
 
 def test_only_members_describe_the_topology_that_the_group_has(simulation: StreamsSimulation) -> None:
-    assert describe(simulation)[0] is ErrorCode.UNKNOWN_MEMBER_ID  # the group is gone: rejoin
+    assert describe(simulation)[0] is ErrorCode.UNKNOWN_MEMBER_ID  # the group is deleted: rejoin
     simulation.arrive("a")
     assert describe(simulation, "stranger")[0] is ErrorCode.UNKNOWN_MEMBER_ID
     assert describe(simulation, epoch=1)[0] is ErrorCode.INVALID_REQUEST
@@ -134,9 +134,9 @@ def test_only_members_describe_the_topology_that_the_group_has(simulation: Strea
 def test_oversized_message_is_rejected_without_a_retry() -> None:
     simulation = of_version_one(streams_description_max_bytes=50)
     epoch = simulation.arrive("a").member_epoch
-    code, reason = describe(simulation)
+    code, why = describe(simulation)
     assert code is ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
-    assert "more than 50 (barnabas.streams.topology.description.max.bytes)" in reason
+    assert "more than 50 (barnabas.streams.topology.description.max.bytes)" in why
     assert not simulation.beat("a", epoch).topology_description_required
 
 
@@ -177,12 +177,12 @@ def offsets(text: str, offset: int) -> list[TaskOffset]:
 def test_tasks_of_a_new_group_are_assigned_to_members_with_their_state() -> None:
     simulation = of_version_one()
     simulation.overrides["streams.initial.rebalance.delay.ms"] = "3000"
-    own, others = "0-2 1-0 1-2", "0-0 0-1 1-1"
-    first = simulation.arrive("a", task_offsets=offsets(own, 70)).member_epoch
+    mine, others = "0-2 1-0 1-2", "0-0 0-1 1-1"
+    first = simulation.arrive("a", task_offsets=offsets(mine, 70)).member_epoch
     second = simulation.arrive("b", task_offsets=offsets(others, 70) + offsets("1-0", 20)).member_epoch
     simulation.clock.advance(3000)
     simulation.machine.run_soon()
-    assert assigned(simulation.beat("a", first)) == role(own)
+    assert assigned(simulation.beat("a", first)) == role(mine)
     assert assigned(simulation.beat("b", second)) == role(others)
     simulation.check_that_replay_equals_memory()
 

@@ -149,7 +149,7 @@ TestStreamsGroupModel = StreamsGroupModel.TestCase
 
 
 def test_thread_keeps_its_tasks_until_it_has_revoked() -> None:
-    """The model itself: a client does not drop tasks by hearing that it shall."""
+    """Test of the model: a client keeps tasks until it revokes them."""
     thread = Thread("a", "p")
     thread.has = thread.told = StreamsTasks(frozenset({StreamsTask("0", 0)}))
     thread.hear(

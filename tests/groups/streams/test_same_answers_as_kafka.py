@@ -65,7 +65,7 @@ ALL_OF_BOTH = [TaskIds("0", [0, 1, 2]), TaskIds("1", [0, 1, 2])]
 
 
 class StreamsTalk(Talk):
-    """Error messages are compared as well: every one of them is shown to whoever runs the application."""
+    """Error messages are compared, too: applications show them to users."""
 
     async def ask(self, request: Message, version: int, connection: BrokerConnection | None = None) -> Any:
         answer = await super().ask(request, version, connection)
@@ -103,7 +103,7 @@ class StreamsTalk(Talk):
         await self.ask(StreamsGroupDescribeRequest(list(groups), True), 0)
 
     async def create(self, **topics: int) -> None:
-        """Kafka's coordinator hears of topics later than its clients: wait until a new group sees them."""
+        """Kafka's coordinator learns of topics later than clients: wait until a new group sees them."""
         connection = await self.open()
         wanted = [CreatableTopic(name, count, 1) for name, count in topics.items()]
         await connection.send(CreateTopicsRequest(wanted), 7)
@@ -115,7 +115,7 @@ class StreamsTalk(Talk):
         await async_until(are_seen)
 
     async def _probe(self, *topics: str) -> StreamsGroupHeartbeatResponse:
-        """What a group of its own is told, which then goes again."""
+        """Response to a temporary group."""
         connection = self._connections[0]
         probe = StreamsGroupHeartbeatRequest(
             group_id="probe",
@@ -137,7 +137,7 @@ class StreamsTalk(Talk):
 
     async def configure(self, group: str, **settings: str) -> None:
         await self.ask(setting_of_group(group, **settings), 1)
-        # Kafka's coordinator hears of it later, and of a setting that can be seen in answers after that.
+        # Kafka's coordinator learns it later, and a setting visible in responses after that.
         interval = 6000 + len(self.heard)
         shown = setting_of_group("probe", streams_heartbeat_interval_ms=str(interval))
         await self._connections[0].send(shown, 1)
@@ -323,7 +323,7 @@ async def a_topic_that_cannot_be_created(talk: StreamsTalk) -> None:
     first = await talk.join("in-vain", topology=sent_topology(requested))
 
     async def is_told() -> bool:
-        """The answer that tells is the one compared: the failure is forgotten after a while, on both sides."""
+        """Compare the first response with the failure: both sides forget it after a while."""
         request = StreamsGroupHeartbeatRequest("in-vain", "a", first.member_epoch)
         answer = await talk._connections[0].send(request, 0)
         response = [(one.status_code, one.status_detail) for one in answer.status or ()]

@@ -78,7 +78,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def outcome(broker: EmbeddedBroker, name: str, version: int) -> tuple[bytes, dict[str, float]]:
-    """The answer and what was counted."""
+    """Response and counters."""
     wanted, options = CASES[name]
     if version < 7:
         options = {key: value for key, value in options.items() if key != "session_id"}
@@ -150,7 +150,7 @@ def cut(broker: EmbeddedBroker, topic: str) -> None:
         connection.ask(DeleteRecordsRequest([wanted], 5_000), 1)
 
 
-# What happens while a fetch of three partitions waits, at the end of the first, of so many bytes.
+# Events during a waiting fetch of three partitions, at the end of the first.
 WAITS: dict[str, tuple[list[Event], int]] = {
     "a record": ([produced(0)], 1),
     "records in two partitions": ([produced(2), produced(1, 3)], 100),

@@ -125,7 +125,7 @@ def test_another_source_topic_or_leader_epoch_is_refused(target: Target) -> None
 
 
 def test_an_epoch_whose_batches_are_all_deleted_is_cut(target: Target) -> None:
-    """Else the mirror would be told of it, and ask for a cut, for ever."""
+    """Otherwise the mirror would request a truncation indefinitely."""
     target.create()
     target.raise_epoch(9)
     assert target.append(batch(0, 5, 8)).last_epoch == 8
@@ -227,7 +227,7 @@ def tiny_batches(size: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A process of its own, whose memory and work are nobody else's."""
+    """A separate process with its own memory and CPU time."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as running:
         with Target(running.port) as target:
             target.create()

@@ -271,12 +271,12 @@ def forget(mirrors: Mirrors) -> None:
 
 
 def stay_silent(mirrors: Mirrors) -> None:
-    """Markers are written, and nobody hears of them."""
+    """Markers are written without notification."""
     mirrors._ask_controller = lambda message: asyncio.Event().wait()
 
 
 def tell_of_one(mirrors: Mirrors) -> None:
-    """The controller hears of one partition."""
+    """The controller is notified of one partition."""
     ask, described = mirrors._ask_controller, list[Any]()
 
     async def once(message: Any) -> Any:

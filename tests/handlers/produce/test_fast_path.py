@@ -67,7 +67,7 @@ def broken(records: bytes) -> bytes:
 
 
 def cut(frame: bytes, count: int) -> bytes:
-    """The same with so many bytes less, and a length that says so."""
+    """The same frame, truncated, with a matching length."""
     return struct.pack(">i", len(frame) - 4 - count) + frame[4:-count]
 
 
@@ -166,7 +166,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(broker: EmbeddedBroker, name: str, version: int) -> Outcome:
-    """What a case leaves behind, without what differs between two brokers."""
+    """Observable state after a case, without differences between brokers."""
     topic = created(broker, f"{''.join(filter(str.isalpha, name))}-{version}")
     before = counted(broker)
     answers = answers_to(CASES[name](topic, version), topic, broker.port)
@@ -181,7 +181,7 @@ def created(broker: EmbeddedBroker, name: str, **configs: str) -> Topic:
 
 
 def answers_to(frames: list[bytes], topic: Topic, port: int) -> list[bytes | None]:
-    """On one connection, as long as it is there; None stands for its end."""
+    """On one connection; None for its end."""
     answers: list[bytes | None] = []
     connection = RawConnection(port)
     for frame in frames:
@@ -198,14 +198,14 @@ def answers_to(frames: list[bytes], topic: Topic, port: int) -> list[bytes | Non
 
 THE_END = struct.pack(
     ">ihhih", 10, ApiKey.API_VERSIONS, 0, 99, -1
-)  # answered behind what acks=0 does not answer
+)  # answered after acks=0, which has no response
 
 
 COUNTED = re.compile("requests_total|seconds_count.*Produce|(bytesin|messagesin)_total|batches_")
 
 
 def counted(broker: EmbeddedBroker) -> dict[str, float]:
-    """Requests, what came in, and what was refused."""
+    """Requests, received bytes and rejections."""
     values = broker.broker.metrics.snapshot()
     return {name: value for name, value in values.items() if COUNTED.search(name)}
 

@@ -58,7 +58,7 @@ def ask(cluster: Brokers, message: Message, version: int, principal: Principal |
 
 
 def known(cluster: Brokers, condition: Any) -> None:
-    """Wait until the broker that forwarded knows what the controller has decided."""
+    """Wait until the forwarding broker has the controller's decision."""
     cluster.run(bystander(cluster).metadata.until(condition))
 
 

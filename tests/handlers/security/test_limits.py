@@ -110,7 +110,7 @@ def test_a_rule_with_the_words_of_a_filter_is_refused(broker: EmbeddedBroker, wr
 
 @contextmanager
 def one_entry(broker: EmbeddedBroker) -> Iterator[None]:
-    """Of the metadata log: what it says is there after a crash, or nothing of it."""
+    """Metadata entries are atomic across a crash."""
     before = broker.broker.image.offset
     yield
     assert broker.broker.image.offset == before + 1

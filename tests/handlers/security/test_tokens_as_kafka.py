@@ -59,7 +59,7 @@ def describing(*owners: str) -> Message:
 
 
 async def story(ask: Ask) -> list[Any]:
-    """What is asked of tokens, and what is answered."""
+    """Token requests and their responses."""
     answers: list[Any] = []
     secrets: list[bytes] = []
 
@@ -196,7 +196,7 @@ async def told_to(plain: int, secured: int) -> list[Any]:
 
 
 async def until_all_is_known(admin: BrokerConnection, number: int) -> None:
-    """A broker of Kafka hears of decisions after the answer, but in order: it knows what was before an ACL it shows."""
+    """A Kafka broker applies decisions after the response, but in order: a visible ACL implies earlier ones."""
     name = f"barrier-{number}"
     acl = AclCreation(ResourceType.TOPIC, name, 3, "User:nobody", "*", Operation.READ, 3)
     answer = await admin.send(CreateAclsRequest([acl]), 3)

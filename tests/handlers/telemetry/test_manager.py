@@ -51,7 +51,7 @@ class Telemetry:
         attributes: Attributes = JAVA,
         sender: TelemetryClient | None = None,
     ) -> ClientInstance:
-        """On a connection of its own unless one is given."""
+        """On a separate connection by default."""
         return self.manager.get(sender or self.connect(), instance_id, attributes)
 
     def push(
@@ -182,7 +182,7 @@ def test_more_points_than_allowed_are_too_large() -> None:
 
 
 def test_push_without_a_subscription_must_ask_again() -> None:
-    """INVALID_REQUEST, or taking it, would be for ever and for nothing."""
+    """INVALID_REQUEST, or accepting it, would repeat indefinitely."""
     telemetry = Telemetry()
     telemetry.subscribe()
     client = telemetry.get()
@@ -245,7 +245,7 @@ def test_clients_and_series_are_bounded() -> None:
     assert telemetry.push(first, many) is ErrorCode.NONE
     assert (len(telemetry.manager.series), telemetry.manager.series.dropped) == (4, 6)
     for _ in range(LIMITS.clients):
-        telemetry.get()  # each on a connection of its own
+        telemetry.get()  # each on a separate connection
     assert (len(telemetry.manager), telemetry.manager.forgotten) == (LIMITS.clients, 1)
     assert not telemetry.shown(), "the one that was silent longest made room, with its series"
 

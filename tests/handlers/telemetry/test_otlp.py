@@ -42,7 +42,7 @@ def test_unknown_fields_are_skipped() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x0a\x05ab",  # shorter than it says
+        b"\x0a\x05ab",  # shorter than its length field
         b"\xff" * 20,  # a number without an end
         b"\x0b",  # a group, which protobuf 3 does not have
         metrics_data(field(1, b"\xff\xfe") + field(5, point(1))),  # a name that is no text

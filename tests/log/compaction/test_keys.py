@@ -112,7 +112,7 @@ def test_records_are_kept_by_key(
 def test_runs_of_equal_records_are_recorded_like_others(
     kinds: list[tuple[bytes | None, bytes | None]], lengths: list[int], step: int
 ) -> None:
-    """Parts of a batch that look alike, of any length, with anything in between."""
+    """Similar parts of a batch of any length, with anything in between."""
     records = [
         Record(0, step * number, key, value)
         for (key, value), length in zip(kinds * 4, lengths, strict=False)
@@ -160,7 +160,7 @@ def test_malformed_records_end_in_one_of_two_errors(records: list[Record], data:
 
 
 def assert_ends_well_or_in(read: Callable[[], object], *errors: type[Exception]) -> None:
-    """Damage may go unnoticed here; any other error lets the test fail."""
+    """Damage may be undetected here; other errors fail the test."""
     with suppress(*errors):
         read()
 

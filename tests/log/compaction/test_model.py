@@ -34,7 +34,7 @@ RETENTION = CONFIG.delete_retention_ms
 
 
 class CompactionMachine(RuleBasedStateMachine):
-    """`written` holds every record by offset; `outcome` says of offsets in transactions how those ended."""
+    """`written` has every record by offset; `outcome` the outcome of transactional offsets."""
 
     @initialize()
     def start(self) -> None:

@@ -117,7 +117,7 @@ def batches(folder: Path, below: int) -> list[tuple[BatchHeader, list[Record]]]:
 
 
 def _comparable(header: BatchHeader) -> BatchHeader:
-    """Without what depends on the moment (the delete horizon) or on the compressor."""
+    """Without values that depend on time (the delete horizon) or the compressor."""
     return header._replace(length=0, crc=0, base_timestamp=0)
 
 

@@ -81,7 +81,7 @@ def test_power_may_be_lost_at_every_step_of_a_handover(way: str) -> None:
 
 
 def test_checkpoints_still_cover_a_partition_that_is_closed() -> None:
-    """Without its folder it would otherwise look like a new one."""
+    """Otherwise it would look like a new one without its folder."""
     fs = FaultyFileSystem()
     logs = filled(fs)
     close_one(logs)
@@ -96,7 +96,7 @@ def test_checkpoints_still_cover_a_partition_that_is_closed() -> None:
 
 
 def test_entries_of_a_released_partition_are_those_of_its_next_process() -> None:
-    """What this process has kept of it, also in a job that has not run yet, would make a newer log look damaged."""
+    """Entries kept by this process, including pending jobs, would make a newer log look damaged."""
     logs = filled(FaultyFileSystem())
     close_one(logs)
     late = logs.checkpoint_job_of(logs.dirs[0])
@@ -159,7 +159,7 @@ def test_damage_is_found_at_the_opening_and_noted_next_to_that_of_others() -> No
 
 
 def test_a_new_log_inherits_no_offsets_that_another_process_has_written() -> None:
-    """The entry is not ours, so our last checkpoint, without it, must not count as written."""
+    """The entry is another process's, so our last checkpoint, without it, must not count as written."""
     fs = FaultyFileSystem()
     logs = filled(fs)
     logs.checkpoint()

@@ -56,7 +56,8 @@ def test_a_log_is_there_again_after_a_clean_stop(tmp_path: Path) -> None:
 
 
 def test_a_cut_below_the_log_start_leaves_nothing_that_a_kill_would_bring_back() -> None:
-    """A log start is checkpointed late, and a kill forgets it: what was deleted and cut must be gone from the file."""
+    """A log start is checkpointed late, and a kill loses it: deleted and truncated records must be removed from the
+    file."""
     fs = FaultyFileSystem()
     logs, _ = loaded(fs)
     logs.loss_is_reported()
@@ -96,7 +97,7 @@ def test_boot_id_distinguishes_a_kill_from_a_crash_without_the_marker(
 
 
 def test_crash_is_detected_again_until_the_controller_knows_it(tmp_path: Path) -> None:
-    """Killed before it could tell that power was lost, a broker must not start as if it had only been killed."""
+    """Killed before it reported a power failure, a broker must not start as if it had only been killed."""
     first = manager(tmp_path, boot="boot-1")
     first.load(expect_all)
     first.loss_is_reported()
@@ -300,7 +301,7 @@ def test_a_new_partition_does_not_inherit_the_recovery_point_of_a_deleted_one() 
 def test_logs_that_are_cut_together_are_noted_together(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whoever returns after it led a thousand partitions may have to cut them all."""
+    """A broker that led a thousand partitions may have to truncate them all when it returns."""
     logs = manager(tmp_path)
     logs.load(expect_all)
     many = [logs.create(TopicPartition("orders", index), TOPIC_ID, LogConfig()) for index in range(20)]
@@ -323,6 +324,6 @@ def test_logs_that_are_cut_together_are_noted_together(
         log.truncate_to(2)
     assert written.count("recovery-point-offset-checkpoint") == 1
     for log in many:
-        log.truncate_to(1)  # foreseen by nobody: each must be noted before it is cut
+        log.truncate_to(1)  # unplanned: each must be recorded before it is truncated
     assert written.count("recovery-point-offset-checkpoint") == 21
     logs.close(clean=False)

@@ -23,7 +23,7 @@ OTHER = TopicPartition("orders", 1)
 
 
 def started(tmp_path: Path, dirs: int = 1, expected: bool = True, boot: str = "boot") -> LogManager:
-    """A manager that has opened what is there; its topic belongs here if it is `expected`."""
+    """A manager that has opened the existing logs; `expected`: its topic belongs here."""
     folders = [str(tmp_path / f"disk-{number}") for number in range(dirs)]
     config = BrokerConfig.load({"log.dirs": ",".join(folders), "barnabas.disk.reserve.bytes": "0"})
     logs = LogManager(LocalFileSystem(), folders, ManualClock(NOW), config, boot_id=lambda: boot)
@@ -253,7 +253,7 @@ def test_a_log_that_was_moved_and_then_lost_is_missed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("until", range(2, 8))
 def test_a_log_that_is_lost_while_it_moves_is_missed(tmp_path: Path, until: int, clean: bool) -> None:
-    """The old folder is not used in its place: it lacks what was written since."""
+    """The old folder is not used instead: it lacks later records."""
     logs = filled(tmp_path, dirs=2)
     moved(logs, until)
     log = logs.get(PARTITION)
@@ -295,7 +295,7 @@ def test_a_log_that_may_be_in_a_dir_that_is_offline_is_not_called_missing(tmp_pa
     Path(other.folder).unlink()
     os.rename(f"{tmp_path}/away", other.folder)
     logs = started(tmp_path, dirs=2)
-    assert list(logs.damaged) == [PARTITION]  # what was noted has been kept
+    assert list(logs.damaged) == [PARTITION]  # entries were kept
     logs.close()
 
 

@@ -154,7 +154,7 @@ def test_power_may_be_lost_at_every_step_of_a_move(scenario: Callable[[Scene], N
 
 
 def check(scene: Scene, fs: FaultyFileSystem, boot: str, where: str) -> None:
-    """It is in one place, with everything that was synced; a move that was under way can be finished."""
+    """It is in one dir with all synced records; an unfinished move can be completed."""
     logs = started(fs, boot)
     assert not logs.damaged, where
     log = get(logs)
@@ -282,7 +282,7 @@ def test_a_copy_without_its_partition_is_set_aside(scene: Scene) -> None:
     scene.fs.remove_tree("/a/orders-0")
     for folder in ("/a", "/b"):
         for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-            scene.fs.remove(f"{folder}/{checkpoint}")  # nothing says that there were records
+            scene.fs.remove(f"{folder}/{checkpoint}")  # no checkpoint has records
     logs = started(scene.fs)
     assert logs.get(PARTITION) is None
     assert [name.endswith(names.STRAY_FOLDER) for name in scene.fs.list("/b") if "orders" in name] == [True]

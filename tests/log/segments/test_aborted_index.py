@@ -80,7 +80,7 @@ def test_any_numbers_are_encoded_as_in_kafka_and_only_overlaps_are_found(
 
 
 class Counting(list):  # type: ignore[type-arg]
-    """Counts how many of its elements are looked at."""
+    """Counts accesses to its elements."""
 
     looked_at = 0
 
@@ -112,7 +112,7 @@ def in_transaction(log: Log, producer_id: int, sequence: int, value: bytes = b"x
 
 
 def visible(log: Log, size: int = 1 << 20) -> Iterator[bytes]:
-    """Values that a consumer shows, with the broker's word of what was aborted, from start to end."""
+    """Values visible to a consumer with the broker's aborted transactions."""
     offset = log.log_start_offset
     while offset < log.last_stable_offset:
         data, aborted = log.read_committed(offset, size)

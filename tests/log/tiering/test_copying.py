@@ -90,7 +90,7 @@ def test_nothing_is_given_that_is_not_flushed_or_not_committed() -> None:
 
 
 def test_segments_sealed_and_unflushed_before_a_restart_are_flushed_for_copying() -> None:
-    """Nothing is appended any more, so no roll asks for it. The simulator found it (seed 20)."""
+    """Without further appends no roll requests the flush. Found by the simulator (seed 20)."""
     scene = TieredScene()
     scene.logs.housekeeping(NOW)
     scene.log.lower_recovery_point(0)

@@ -110,7 +110,7 @@ def test_a_follower_leaves_total_retention_to_its_leader() -> None:
 
 @pytest.mark.parametrize("settings", [{"retention_ms": DAY_MS}, {"retention_bytes": 0}])
 def test_a_leader_that_does_not_know_its_remote_segments_expires_nothing(settings: dict[str, int]) -> None:
-    """What is on its disk may be older than what is remote: records are backfilled."""
+    """Local records may be older than remote ones after a backfill."""
     scene = copied(**settings)
     scene.remote.is_known = False
     remote, scene.remote.segments = scene.remote.segments, []

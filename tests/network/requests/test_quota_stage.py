@@ -213,7 +213,7 @@ def test_a_request_in_parts_is_charged_for_all_of_them(broker: EmbeddedBroker) -
 
 
 def test_a_client_is_not_taken_for_a_broker_by_the_name_that_it_gives_itself(broker: EmbeddedBroker) -> None:
-    """On a listener that it shares with brokers, where nobody authenticates."""
+    """On an unauthenticated listener shared with brokers."""
     with brokers_let_in(broker), counting(broker) as quotas, RawConnection(broker.port) as connection:
         connection.send(frame_of(of_records(1000), 9, client_id="barnabas-broker-2"))
         assert connection.receive() is not None
@@ -221,7 +221,7 @@ def test_a_client_is_not_taken_for_a_broker_by_the_name_that_it_gives_itself(bro
 
 
 def test_requests_of_brokers_are_not_counted(broker: EmbeddedBroker) -> None:
-    """As with Kafka: a replica that fetches, and requests that nobody else sends."""
+    """As with Kafka: replica fetches, and broker-only requests."""
     replicas = a_fetch()
     replicas.replica_id = 2
     ids = AllocateProducerIdsRequest(2, 7)

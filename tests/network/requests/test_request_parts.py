@@ -36,7 +36,7 @@ GROUPS = cut_at(
 
 
 class Asked:
-    """What handlers need of a request."""
+    """Request attributes used by handlers."""
 
     context, connection, is_large, is_abandoned = SELF, None, False, False
     answered_nothing = False
@@ -60,7 +60,7 @@ def shape(topics: Any) -> list[tuple[str, list[int]]]:
 
 
 def echo(broker: list[int], request: Any, message: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Answers with what was asked for; `broker` notes how many partitions each part had."""
+    """Echoes the request; `broker` records the number of partitions per part."""
     broker.append(sum(len(topic.partitions) for topic in message.topics))
     return ListOffsetsResponse(
         topics=[

@@ -40,7 +40,7 @@ class Noted(StageCompletion):
 
 
 class Noting:
-    """Notes what passes; answers itself if it is to refuse."""
+    """Records calls; answers itself to reject."""
 
     def __init__(self, log: list[str], name: str, *, refuses: bool = False) -> None:
         self.log, self.name, self.refuses = log, name, refuses

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class FlakyWebhook:
-    """Answers with `answers` first, one each time, then takes what comes."""
+    """Returns `answers` first, then succeeds."""
 
     def __init__(self) -> None:
         self.answers: list[int] = []
@@ -41,7 +41,7 @@ class FlakyWebhook:
 
     @property
     def told(self) -> list[list[tuple[str, str]]]:
-        """Of each call that was taken, the ids and what became of them."""
+        """Ids and outcome of each accepted call."""
         return [[(alarm["id"], alarm["status"]) for alarm in call] for call in self.heard]
 
 

@@ -92,7 +92,7 @@ def test_old_window_is_ignored() -> None:
 
 @given(st.lists(st.floats(0, 20), max_size=30), st.integers(0, 40), st.integers(0, 30))
 def test_batches_make_no_difference(values: list[float], hold: int, cut: int) -> None:
-    """State handed from batch to batch tells the same story as one batch."""
+    """State passed between batches has the same result as a single batch."""
     complete = PipelineAlarm(rule(f"{hold}s")).take(windows(*values))
     first = PipelineAlarm(rule(f"{hold}s"))
     events = first.take(windows(*values)[:cut])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def mounted(session: SparkSession, name: str, folder: Path) -> str:
-    """`viewfs`: Hadoop's own file system of mounted file systems. What opens paths by itself finds nothing there."""
+    """`viewfs`: Hadoop's file system of mounted file systems. Direct access to paths finds nothing there."""
     folder.mkdir()
     session._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{name}.link./lake", f"file://{folder}")
     return f"viewfs://{name}/lake"

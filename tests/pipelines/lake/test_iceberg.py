@@ -79,7 +79,7 @@ def test_files_of_an_attempt_that_was_killed_are_removed_by_the_next(
 
 
 def test_replaced_driver_cannot_commit_the_work_of_its_successor(spark: SparkSession, lake: Lake) -> None:
-    """It has written its files and looked into the table, and then it sleeps while the other one takes the batch."""
+    """It has written its files and read the table, then sleeps while the other driver commits the batch."""
     first, second = hours(spark, 0), hours(spark, 0, start=100)
     sleeper = IcebergWriter(spark, lake, (), "query-1")
     sleeper(first, 0)
@@ -112,7 +112,7 @@ def test_hours_that_no_longer_grow_get_fewer_files_in_one_step(spark: SparkSessi
     assert compactor.run() == 0
     assert file_count(spark, lake.path) == 3
     assert keys_of(spark, lake) == before
-    writer(hours(spark, 2, start=900), 3)  # what was there is still known
+    writer(hours(spark, 2, start=900), 3)  # earlier batches are still known
     assert keys_of(spark, lake) == before
 
 
@@ -132,7 +132,7 @@ def test_files_of_a_merge_that_was_killed_are_removed(
     assert len(list(data.glob("merge-*"))) == 1
     compactor = compactor_of(spark, lake, rule)
     compactor.remove_abandoned_files()
-    assert len(list(data.glob("merge-*"))) == 1  # who was killed might only be asleep, and commit it
+    assert len(list(data.glob("merge-*"))) == 1  # a killed driver might be suspended, and commit it
     assert compactor.run() == 1
     assert len(list(data.glob("merge-*"))) == 1  # the new one
     assert not list((data / NOTES).glob("merge-*"))

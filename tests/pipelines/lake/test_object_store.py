@@ -84,9 +84,7 @@ def test_a_text_is_replaced_by_one_put_and_never_missing(folder: HadoopFolder) -
 def test_store_without_conditional_writes_is_rejected_with_a_message(
     spark: SparkSession, folder: HadoopFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        HadoopFolder, "_has_conditions", False
-    )  # as S3A itself says of stores where it is turned off
+    monkeypatch.setattr(HadoopFolder, "_has_conditions", False)  # as reported by S3A for stores without it
     with pytest.raises(PipelineError, match="Use a store with conditional writes"):
         LakeWriter(spark, Lake(path=folder.url), ["date", "hour"], "query-1")
 
@@ -124,7 +122,7 @@ def test_of_two_drivers_that_write_one_batch_one_wins_and_the_other_stops(
     with ThreadPoolExecutor(2) as threads:
         for number in range(2):
             ends = list(threads.map(lambda writer, number=number: write(writer, number), writers))
-            # Who comes late finds the batch decided, as after a crash, and finishes it; who comes too late stops.
+            # A late driver finds the batch decided, as after a crash, and finishes it; a later one stops.
             assert [end for end in ends if "Another run of this pipeline has written" not in end] != []
     assert keys_in(spark, folder) == once(0, 1)
 
@@ -141,7 +139,7 @@ def test_file_that_a_suspended_driver_restores_after_a_merge_is_removed(
     compactor = Compactor(spark, folder, Compaction(files=2, after="1 hour"))
     assert compactor.run() == 1
     copied = next(file.name for file in folder.below("_copy").all_files())
-    folder.move(f"_copy/{copied}", first)  # the end of a copy that was asked for before the merge
+    folder.move(f"_copy/{copied}", first)  # the end of a copy started before the merge
     assert keys_in(spark, folder) != once(0, 1, 2)
     assert compactor.run() == 0
     assert keys_in(spark, folder) == once(0, 1, 2)

@@ -20,7 +20,7 @@ def write(folder: Path, name: str, *ids: int) -> None:
 
 
 def start(spark: SparkSession, folder: Path) -> StreamingQuery:
-    """A stream with a state: what it has seen it does not let pass again."""
+    """A stateful stream that drops known values."""
     checkpoint, lake = str(folder / "checkpoint"), Lake(path=f"file://{folder}/table")
     events = spark.readStream.schema("id INT, time TIMESTAMP").json(str(folder / "input"))
     new = events.withWatermark("time", "1 hour").dropDuplicates(["id"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 
 RULE = Compaction(files=2, after="1 hour")
 ROWS = 6
-LATER = 3  # batches of one hour; the one after them is in a later hour, so that theirs no longer grows
+LATER = 3  # batches of one hour; the next one is in a later hour, so that this hour is complete
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def compactor_of(spark: SparkSession, lake: Lake) -> Compactor:
 
 
 def keys_in(lake: Lake) -> Counter[str]:
-    """What a reader finds that knows nothing of us."""
+    """Keys found by a plain reader."""
     folder = lake.path.removeprefix("file://")
     table = pyarrow.dataset.dataset(folder, format="parquet", partitioning="hive").to_table()
     return Counter(table["key"].to_pylist())

@@ -87,14 +87,14 @@ def funnel_of(visits: list[Visit]) -> list[tuple[int, int, int, int, float | Non
 
 
 class LateEvents(NamedTuple):
-    """Events that come when the watermark is known, in the windows that it decides about."""
+    """Events at a known watermark, in windows that depend on it."""
 
     watermark: int
     all: list[Event]
 
     @classmethod
     def around(cls, watermark: int, guest: str) -> "LateEvents":
-        """`guest` is somebody whose visit is not over."""
+        """`guest` has an open visit."""
         made = [
             {"time": watermark, "visitor": guest, "kind": "view", "page": "/hats"},
             {"time": watermark - 1, "visitor": "late-1", "kind": "order", "page": "/bags", "amount": 10.1},
@@ -129,10 +129,10 @@ def test_every_event_is_counted_as_plain_python_counts_it(
     newest = max(events, key=lambda event: event["time"])
     events.append({**newest, "time": newest["time"] // MINUTE * MINUTE + MINUTE, "visitor": "on the minute"})
     late = LateEvents.around(events[-1]["time"] - LATENESS, newest["visitor"])
-    # A last event, hours later, closes the visits before it; a broken one goes to the dead letters.
+    # A last event, hours later, closes earlier visits; an invalid one becomes a dead letter.
     last = {**events[0], "id": "last", "time": newest["time"] + 3 * HOUR, "visitor": "the last one"}
     broken = Generated(TOPIC, None, BAD_VALUE, START)
-    # Times that no timestamp can hold, or that would close every window for the events that are still to come.
+    # Times outside of the timestamp range, or that would close every window for later events.
     impossible = [{**events[0], "time": time} for time in (2**63 - 1, END_OF_CENTURY, -1)]
     half = {**events[0], "amount": "a lot"}  # all of an event but for one field
     wrong = [Generated(TOPIC, "x", json.dumps(event).encode(), START) for event in (*impossible, half)]
@@ -174,7 +174,7 @@ def test_every_event_is_counted_as_plain_python_counts_it(
     )
     assert sorted(tuple(row) for row in funnel.collect()) == funnel_of(visits)
 
-    # What was left out is told: the late events are in windows and keys of their own, so each of them is a row.
+    # Late events are counted: each has a separate window and key, so each is a row.
     assert {name: flow.late for name, flow in runner.flows.items()} == {
         "traffic": len(late.all) - len(late.in_time(MINUTE)),
         "pages": 1,

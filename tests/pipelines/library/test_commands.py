@@ -38,7 +38,7 @@ Step = Callable[[], None]
 
 @pytest.fixture
 def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command with Spark's session of the tests instead of one of its own."""
+    """Run the command in the tests' Spark session."""
 
     @contextmanager
     def session(*arguments: Any, **options: Any) -> Iterator[SparkSession]:
@@ -48,7 +48,7 @@ def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
-    """The command in this process; `then` runs beside it in a thread, and ends it with SIGTERM."""
+    """Run the command in this process; `then` runs in a thread, and ends it with SIGTERM."""
     options = [text for name, value in bench.settings.items() for text in ("-X", f"{name}={value}")]
     command = ["pipeline", "run", str(bench.folder), "-b", bench.servers, *options, *arguments]
     problems: list[BaseException] = []
@@ -56,7 +56,7 @@ def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
     def beside(step: Step) -> None:
         try:
             step()
-        except BaseException as problem:  # told by the test, not by the thread
+        except BaseException as problem:  # by the test, not by the thread
             problems.append(problem)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -77,7 +77,7 @@ def run(bench: Workbench, *arguments: str, then: Step | None = None) -> Result:
 
 
 class Webhook:
-    """A server of somebody's who wants to know of alarms."""
+    """A webhook server for alarms."""
 
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
@@ -107,7 +107,7 @@ class Webhook:
 
 @pytest.fixture
 def own_broker() -> Iterator[EmbeddedBroker]:
-    """Topics of results have fixed names: others look at theirs."""
+    """Result topics have fixed names, which other tests use."""
     with EmbeddedBroker() as broker:
         yield broker
 
@@ -120,7 +120,7 @@ def webhook() -> Iterator[Webhook]:
 
 
 def metric(port: int, name: str, flow: str) -> float:
-    """What Prometheus would find; 0 while nobody answers."""
+    """Value of a Prometheus metric; 0 while the endpoint is down."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
@@ -143,7 +143,7 @@ def test_a_continuous_run_serves_metrics_and_calls_the_webhook(
     bench.reload()
     incident = Incident("checkout", 2 * MINUTE, 4 * MINUTE)
     made = [record for record, _ in zip(records(3, START, 5.0, (incident,)), range(2_000), strict=False)]
-    # The minute after the incident is not closed by what comes until then.
+    # Later events do not close the minute after the incident.
     alarmed = next(index for index, record in enumerate(made) if record.time > START + 5.5 * MINUTE)
     port = free_port()
     seen: dict[str, float] = {}

@@ -51,7 +51,7 @@ GOOD = b'{"order": 7, "customer": "c1", "amount": 1.5, "time": 1}'
 
 @pytest.fixture
 def _in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command with Spark's session of the tests instead of one of its own."""
+    """Run the command in the tests' Spark session."""
 
     @contextmanager
     def session(*arguments: Any, **options: Any) -> Iterator[SparkSession]:

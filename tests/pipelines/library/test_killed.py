@@ -30,7 +30,7 @@ from tests.support.waiting import still_running, until
 
 TIMEOUT = 240
 COUNT = 800  # the first two hundred of `enrich` are its customers
-PER_SECOND = 5.0  # all within the watermark: however the batches fall, nothing is late
+PER_SECOND = 5.0  # all within the watermark: nothing is late with any batching
 INPUTS = {
     "activity": (activity.TOPIC,),
     "operations": (operations.TOPIC,),
@@ -39,7 +39,7 @@ INPUTS = {
     "enrich": (enrich.ORDERS, enrich.CUSTOMERS),
 }
 ICEBERG = "warehouse as iceberg"
-# A state, a join with one, and files: what a checkpoint has to keep in step. The others are made of the same parts.
+# A stateful query, a stateful join, and files: everything in a checkpoint. Other templates combine these.
 KEEPING_STATE = ("activity", "enrich", "warehouse")
 FIRST_RESULTS = {
     "activity": "activity.traffic",
@@ -58,7 +58,7 @@ Made = list[Generated]
 def test_templates_go_on_after_kill_9_and_take_each_record_once(
     spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    """All in one process: what costs most is to start it."""
+    """All in one process, because starting it is expensive."""
     with EmbeddedBroker() as broker:
         benches = _templates(names, tmp_path, broker.bootstrap_servers)
         made = {name: bench.generate(COUNT, per_second=PER_SECOND) for name, bench in benches.items()}
@@ -77,7 +77,7 @@ def test_templates_go_on_after_kill_9_and_take_each_record_once(
 def _templates(names: tuple[str, ...], folder: Path, servers: str) -> dict[str, Workbench]:
     settings = {
         "warehouse": {warehouse.TOPIC: "to-parquet"},  # `enrich` reads orders too
-        "logs": {"logs.idle": "1 day"},  # however long the test is away, no entry is over because of it
+        "logs": {"logs.idle": "1 day"},  # no entry times out during a pause of the test
     }
     benches = {
         name: Workbench(name, folder / name, servers, settings.get(name, {}))
@@ -107,8 +107,8 @@ def _run_and_kill(servers: str, benches: dict[str, Workbench], made: dict[str, M
                 _first_result(name, bench), tail, TIMEOUT, meanwhile=still_running(running, tail), every=0.2
             )
         for name, bench in benches.items():
-            bench.send(made[name][COUNT // 2 :])  # so that something is under way
-        time.sleep(1.0)  # anywhere in their work will do: what is asserted holds at every moment
+            bench.send(made[name][COUNT // 2 :])  # so that work is in progress
+        time.sleep(1.0)  # at any time: the assertions always hold
     finally:
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
@@ -141,7 +141,7 @@ def _check_warehouse(bench: Workbench, made: Made) -> None:
 def _check_iceberg(session: SparkSession, bench: Workbench, made: Made) -> None:
     rows = rows_of(session, f"file://{bench.folder}/warehouse")
     assert (len(rows), len({(row["partition"], row["offset"]) for row in rows})) == (len(made), len(made))
-    assert not {"date", "hour"} & set(rows[0])  # Iceberg knows the hour by itself
+    assert not {"date", "hour"} & set(rows[0])  # Iceberg derives the hour
 
 
 def _check_enrich(bench: Workbench, made: Made) -> None:
@@ -150,7 +150,7 @@ def _check_enrich(bench: Workbench, made: Made) -> None:
 
 
 def _check_logs(bench: Workbench, made: Made) -> None:
-    """Each entry and each letter that plain Python finds, once; test_logs compares what is in them."""
+    """Each entry and dead letter of the plain Python reference, once; test_logs compares their content."""
     sent = stored_in(bench.servers, "app.logs")
     expected = Expected(sent)
     places = Counter((row["partition"], row["offset"]) for row in written(bench))

@@ -23,7 +23,7 @@ LONGEST = "\x01" * 1000  # that passes the rules, and takes six bytes a characte
 
 @pytest.fixture
 def servers() -> Iterator[str]:
-    """Of a broker of its own, because topics of results have fixed names."""
+    """A separate broker, because result topics have fixed names."""
     with EmbeddedBroker() as broker:
         yield broker.bootstrap_servers
 

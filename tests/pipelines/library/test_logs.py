@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(300)  # a busy machine
 
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)"
-# How each application writes an entry: time, level, and what becomes its message.
+# Entry formats of the applications: time, level and message.
 FORMS = {
     "shop/web-0": (rf"(\S+) {LEVEL} (.*)", r"\3"),
     "shop/web-1": (rf"(\S+ \S+) \[main\] {LEVEL}  (.*)", r"[main] \3"),
@@ -45,7 +45,7 @@ class Letter(NamedTuple):
 
 
 class Expected:
-    """What plain Python makes of the lines of a topic: `entries` that are over, those that are `open`, and letters."""
+    """Reference result of the lines of a topic: complete `entries`, `open` ones, and dead letters."""
 
     def __init__(self, records: list[Stored]) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -161,7 +161,7 @@ def letters_in(bench: Workbench) -> list[Letter]:
 
 
 def send_strange_lines(bench: Workbench) -> None:
-    """What generated files do not have: one file in two partitions, any bytes as keys, headers, large lines."""
+    """Lines missing in generated files: one file in two partitions, arbitrary keys, headers, large lines."""
     begin = b"2026-01-01T00:00:00.000Z INFO "
     producer = Producer({"bootstrap.servers": bench.servers})
     for partition in (0, 1):
@@ -190,7 +190,7 @@ def send_strange_lines(bench: Workbench) -> None:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Workbench]:
-    """With a broker of its own, because topics of results have fixed names; two hundred bytes are a long entry."""
+    """With a separate broker, because result topics have fixed names; two hundred bytes are a long entry."""
     limits = {"logs.max.lines": str(MAX_LINES), "logs.max.bytes": str(MAX_BYTES)}
     with EmbeddedBroker() as broker:
         bench = Workbench(
@@ -221,7 +221,7 @@ def test_lines_become_entries_as_plain_python_joins_them(spark: SparkSession, be
 def test_the_last_entry_of_a_file_is_over_when_the_file_has_fallen_silent(
     spark: SparkSession, bench: Workbench
 ) -> None:
-    """Lines of other files make Spark look at the clock, in runs that end when they have read what is there."""
+    """Lines of other files make Spark check timers, in runs that end at the end of input."""
     begin = b"2026-01-01T00:00:00.000Z INFO "
     rounds = [
         {b"silent": begin + b"a", b"slow": begin + b"b"},

@@ -41,7 +41,7 @@ def test_services_and_alarms_are_as_plain_python_finds_them(
     bench.create_inputs(TOPIC)
     made = [record for record, _ in zip(records(3, START, 5.0, (INCIDENT,)), range(4_500), strict=False)]
     reports = [json.loads(record.value or b"") for record in made]
-    # The last report comes an hour later: the minutes before it are closed.
+    # The last report is an hour later: earlier minutes are closed.
     last = {**reports[0], "time": START + 60 * MINUTE}
     bench.send(made)
     bench.run(spark)

@@ -39,7 +39,7 @@ def results(bench: Workbench) -> dict[str, list[str]]:
 
 
 def hit_rate(guesses: dict[str, list[str]], before: Seen, after: Seen) -> float:
-    """Of visitors that later look at something new, those to whom it was recommended."""
+    """Share of visitors with new views who were recommended the viewed item."""
     new = {visitor: items - before[visitor] for visitor, items in after.items() if visitor in before}
     requested = {visitor: items for visitor, items in new.items() if items}
     return sum(bool(items & set(guesses.get(visitor, ()))) for visitor, items in requested.items()) / len(
@@ -48,7 +48,7 @@ def hit_rate(guesses: dict[str, list[str]], before: Seen, after: Seen) -> float:
 
 
 def most_popular(before: Seen) -> dict[str, list[str]]:
-    """What most visitors have seen, without what one has seen oneself: the usual beginning."""
+    """Baseline: the most viewed items, without those already viewed."""
     ranked = [item for item, _ in Counter(item for items in before.values() for item in items).most_common()]
     return {visitor: [item for item in ranked if item not in items][:10] for visitor, items in before.items()}
 
@@ -101,7 +101,7 @@ def test_second_run_writes_changes_and_removes_deleted_entries(spark: SparkSessi
     count = len(list(bench.read(RESULTS)))
     bench.run(spark)
     assert len(list(bench.read(RESULTS))) == count
-    bench.settings = {**bench.settings, "recommend.days": "-1"}  # what is from tomorrow on
+    bench.settings = {**bench.settings, "recommend.days": "-1"}  # dated from tomorrow on
     bench.reload()
     bench.run(spark)
     assert results(bench) == {}

@@ -112,7 +112,7 @@ def test_records_arrive_byte_for_byte_and_stay_so_when_files_are_merged(
 
 
 def check_documented_queries(spark: SparkSession, path: Path) -> None:
-    """Those of the page, over this table: they run, and find what the page says."""
+    """The queries of the page run on this table with the documented results."""
     page = (PROJECT_ROOT / "docs" / "pipelines" / "warehouse.md").read_text()
     texts, orders, latest = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     spark.read.parquet(str(path)).createOrReplaceTempView("events")

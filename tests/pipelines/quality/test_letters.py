@@ -25,7 +25,7 @@ PLAIN = {"key": "binary", "value": "binary", "topic": "string", "partition": "in
         # Fields of a typed value may have any name.
         ({"key": "string", "value": "string", "offset": "bigint", "_topic": "string"}, {"topic": "_topic"}),
         ({"_key": "binary", "_value": "binary", "key": "int"}, {"key": "_key", "value": "_value"}),
-        # `from_json` beside the columns of the record, or fields that are called as those are.
+        # `from_json` next to record columns, or fields with the same names.
         ({**PLAIN, "_corrupt_record": "string"}, {part: part for part in PLAIN}),
         ({"key": "string", "value": "string", "_corrupt_record": "binary"}, {}),
     ],

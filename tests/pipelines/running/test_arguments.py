@@ -62,7 +62,7 @@ def send():
 
 
 def described(runner: Runner) -> tuple[dict[str, str], dict[str, str]]:
-    """What Spark says of the table `warm`: types, and comments of columns."""
+    """Types and column comments of the table `warm` in Spark."""
     found = {row[0]: row for row in runner.session.sql("DESCRIBE EXTENDED warm").collect()}
     return {name: row[1] for name, row in found.items()}, {name: row[2] for name, row in found.items()}
 

@@ -94,7 +94,7 @@ def topic_of(runner: Runner) -> str:
 
 
 def committed(servers: str, group: str, topic: str) -> list[int]:
-    """What another client finds, partition by partition."""
+    """Committed offsets by partition, read by another client."""
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, index) for index in range(2)])
     admin = AdminClient({"bootstrap.servers": servers})
     found = admin.list_consumer_group_offsets([wanted])[group].result(TIMEOUT)
@@ -102,7 +102,7 @@ def committed(servers: str, group: str, topic: str) -> list[int]:
 
 
 def joined(servers: str, group: str, topic: str) -> Consumer:
-    """A member of a group: nobody else may commit for the group while it is there."""
+    """An active group member, which prevents commits of others."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "latest"})
     consumer.subscribe([topic])
     until(consumer.assignment, "the member did not join", TIMEOUT, meanwhile=lambda: consumer.poll(0.1))
@@ -154,7 +154,7 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     }
     assert committed(servers, "shop.fast", topic) == [10, 15]
     assert committed(servers, "shop.slow", topic) == [10, 10]
-    assert committed(servers, "somebody's", topic) == [-1001, -1001]  # refused, and the flow went on
+    assert committed(servers, "somebody's", topic) == [-1001, -1001]  # rejected, and the flow continued
     assert "the progress of group somebody's could not be committed" in caplog.text
     values = pipeline_registry("shop", lambda: first.flows.values()).snapshot()
     for name, lag in described(servers, topic, "shop.fast", "shop.slow").items():
@@ -164,7 +164,7 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
     member.close()
     first.close()
     assert committed(servers, "shop.slow", topic) == [10, 10]
-    # As if the last run had been killed before it could tell: `fast` has nothing to read, and tells it all the same.
+    # As if the last run had been killed before reporting: `fast` has nothing to read, and still reports.
     admin = AdminClient({"bootstrap.servers": servers})
     admin.delete_consumer_groups(["shop.fast"])["shop.fast"].result(TIMEOUT)
     second = runner()
@@ -178,14 +178,14 @@ def test_each_flow_over_one_topic_has_a_group_with_its_own_lag(
 
 
 class TwoClusters:
-    """The flow `there` has a topic with 5 records in each of 2 partitions; nobody answers the flow `away`."""
+    """The flow `there` has a topic with 5 records in each of 2 partitions; the broker of the flow `away` is silent."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self.servers, self.topic = broker.bootstrap_servers, broker.create_topic(partitions=2)
         for partition in range(2):
             produce(self.servers, self.topic, [b"order"] * 5, partition=partition)
         self.clock = ManualClock()
-        self.silent = socket.create_server(("127.0.0.1", 0))  # takes connections, and says nothing
+        self.silent = socket.create_server(("127.0.0.1", 0))  # accepts connections and is silent
         flows = {"there": self.servers, "away": f"127.0.0.1:{self.silent.getsockname()[1]}"}
         self.groups = FlowGroups(
             {name: (f"{self.topic}.{name}", [self._source(servers)]) for name, servers in flows.items()},
@@ -200,7 +200,7 @@ class TwoClusters:
         return {Place(self.topic, index): offset for index in range(2)}
 
     def commit(self, flow: str, offset: int, *, last: bool = False) -> list[int]:
-        """What the group of the flow `there` has afterwards."""
+        """Committed offsets of the flow `there` afterwards."""
         self.groups.commit(flow, self.reached(offset), last=last)
         return committed(self.servers, f"{self.topic}.there", self.topic)
 

@@ -27,7 +27,7 @@ FAR = 1 << 60
 def columns_of(
     data: bytes, first: int = 0, until: int = FAR, aborted: Sequence[tuple[int, int]] = ()
 ) -> list[Record]:
-    """What the columns say, as records."""
+    """The columns as records."""
     planned = plan_batches(memoryview(data), first, until, tuple(aborted))
     found = []
     for piece in decode(planned, EVERYTHING, first, until):

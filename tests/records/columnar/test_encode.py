@@ -37,7 +37,7 @@ def encode(batch: pa.RecordBatch, partitions: int = 1, limit: int = 1_000_000, *
 
 
 def read(blocks: list[Block]) -> dict[int, list[Record]]:
-    """What the reader of records finds, by partition."""
+    """Records by partition, read by the record reader."""
     found: dict[int, list[Record]] = defaultdict(list)
     for block in blocks:
         data = memoryview(block.seal())
@@ -144,7 +144,7 @@ def test_a_sealed_batch_names_its_producer() -> None:
     header = read_header(block.seal(7, 3, 40, transactional=True))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 40)
     assert header.is_transactional
-    assert not read_header(block.seal()).is_transactional  # sealed anew, by another producer
+    assert not read_header(block.seal()).is_transactional  # sealed again by another producer
 
 
 def test_one_record_makes_a_block_of_its_own() -> None:

@@ -40,7 +40,7 @@ def test_a_password_is_known_again_and_not_shown() -> None:
     for mechanism in ScramMechanism:
         one, other = (new_credential(mechanism, "ein Paßwort") for _ in range(2))
         assert one.iterations == MIN_ITERATIONS
-        assert one != other  # each has a salt of its own
+        assert one != other  # each has a separate salt
         assert matches(one, mechanism, "ein Paßwort")
         assert not matches(one, mechanism, "ein Passwort")
         assert repr(one) == "ScramCredential(iterations=4096)"

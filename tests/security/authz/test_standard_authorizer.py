@@ -235,7 +235,7 @@ def longest_step(steps: Steps[None]) -> float:
 
 
 def shortest(measure: Callable[[], float]) -> float:
-    """Of a few attempts: a collection of garbage in between is not what is measured."""
+    """Minimum of several attempts, which excludes garbage collection."""
     return min(measure() for _ in range(5))
 
 

@@ -92,7 +92,7 @@ def test_cve_2026_33557_and_cve_2021_22160_only_algorithms_of_the_list_count(alg
 
 
 def test_cve_2026_110985_a_public_key_is_no_secret() -> None:
-    """Who knows the public key cannot sign with it, even where the owner of the broker has made the list longer."""
+    """A public key must not work as an HMAC secret, even if the algorithm list was extended."""
     header = encoded(json.dumps({"alg": "HS256", "kid": "rsa"}).encode())
     signed = f"{header}.{encoded(json.dumps(claims()).encode())}"
     mac = hmac.digest(RSA.public_pem(), signed.encode(), "sha256")

@@ -7,8 +7,8 @@ import pytest
 from barnabas.security.authn.credentials import SecuritySettingError
 from barnabas.security.tls.mapping_rules import MappingRules, NoRuleAppliesError
 
-# The example of Kafka's documentation, and those of KIP-371 and KAFKA-9066. What comes of them was said by
-# SslPrincipalMapper of Apache Kafka 4.3.1.
+# The examples of Kafka's documentation, KIP-371 and KAFKA-9066, with the results of SslPrincipalMapper of Apache Kafka
+# 4.3.1.
 DOCUMENTED = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, "
     "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L, "

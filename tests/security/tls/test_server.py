@@ -97,7 +97,7 @@ def test_pkcs12_is_read_with_its_password_and_with_no_other(tmp_path: Path) -> N
 
 @requires_java
 def test_jks_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
-    """The command is taken out of the sentence and carried out, for a key with a password of its own."""
+    """Run the command from the error message, for a key with a separate password."""
     store = tmp_path / "of a broker.jks"
     making = [
         "keytool",

@@ -17,7 +17,7 @@ READY = "Ctrl-C stops it."
 
 
 class IngestProcess:
-    """`barnabas ingest ...` as a process of its own."""
+    """`barnabas ingest ...` as a separate process."""
 
     def __init__(self, bootstrap: str, *arguments: str) -> None:
         self._command = [sys.executable, "-m", "barnabas", "ingest", *arguments, "-b", bootstrap]

@@ -122,7 +122,7 @@ class Log:
         self._file = self.path.open("ab", buffering=0)
 
     def write(self, count: int) -> None:
-        """Some lines come in two parts, some are long."""
+        """Some lines are written in two parts, some are long."""
         for _ in range(count):
             line = b"line %d %s\n" % (self.written, b"x" * self.chance.choice((5, 80, 200, 9000)))
             cut = self.chance.randrange(len(line)) if self.chance.random() < 0.2 else 0
@@ -139,7 +139,7 @@ class Log:
                 self.write(1)
                 time.sleep(0.001)
             assert rotating.returncode == 0, rotating.communicate()
-            self.write(3)  # to the renamed file: nobody has told the program yet
+            self.write(3)  # to the renamed file: the program is not signalled yet
         else:
             subprocess.run(command, env={"PATH": SERVERS}, check=True, capture_output=True)
         if self.kind != "copytruncate":
@@ -174,7 +174,7 @@ def prove(kind: str, rotations: int) -> bool:
         for killer in killers:
             killer.end()
         _wait(lambda: len(seen.numbers) >= log.written)
-        time.sleep(2)  # what would come twice comes now
+        time.sleep(2)  # duplicates would appear now
         seen.end()
         for number in [number for number, locations in seen.locations.items() if len(locations) > 1][:SHOWN]:
             sys.stderr.write(f"{number} came twice: {seen.locations[number]}\n")

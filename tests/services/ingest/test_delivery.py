@@ -17,7 +17,7 @@ from tests.support.topics import read_committed
 
 
 def lines(topic: str, start: int, end: int) -> Collected:
-    """A batch for each line, so that each is a request of its own; and the position behind them."""
+    """A batch per line, so that each is a separate request; and the next position."""
     found = Collected(positions={"file": str(end).encode()})
     tp = TopicPartition(topic, 0)
     found.batches = [block_of(tp, Record(0, 0, None, b"line %d" % line)) for line in range(start, end)]

@@ -319,7 +319,7 @@ def test_a_broker_that_dies_in_the_middle_loses_and_doubles_nothing(tmp_path: Pa
 
 
 def _post_until(http: HttpSource, stop: threading.Event, accepted: list[int], first: int) -> None:
-    """Without keys: what was refused for certain is sent again."""
+    """Without keys: definitely rejected records are sent again."""
     number = first
     while not stop.is_set():
         answer = post(http, number)
@@ -328,7 +328,7 @@ def _post_until(http: HttpSource, stop: threading.Event, accepted: list[int], fi
             number += 4
         else:
             assert "nothing was written" in answer.json()["message"]
-            time.sleep(0.05)  # as Retry-After says, and sooner
+            time.sleep(0.05)  # sooner than Retry-After
 
 
 def test_a_token_is_needed_where_there_are_tokens(embedded: EmbeddedBroker, tmp_path: Path) -> None:

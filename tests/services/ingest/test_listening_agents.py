@@ -23,7 +23,7 @@ CLIENTS = 4
 
 
 class Poster(threading.Thread):
-    """Posts numbers, each until it is accepted, under a key of its own."""
+    """Posts numbers with idempotency keys, each until it is accepted."""
 
     def __init__(self, url: str, first: int) -> None:
         super().__init__(daemon=True)
@@ -45,13 +45,13 @@ class Poster(threading.Thread):
             try:
                 answer = requests.post(self._url, json=[number, -number - 1], headers=key, timeout=30)
             except requests.RequestException:
-                time.sleep(0.02)  # nobody is there
+                time.sleep(0.02)  # no server
                 continue
             if answer.status_code == 200:
                 self.replays += "Idempotent-Replay" in answer.headers
                 return
             assert answer.status_code in (429, 503), answer.text
-            time.sleep(0.02)  # as Retry-After says, and sooner
+            time.sleep(0.02)  # sooner than Retry-After
 
 
 def test_requests_with_idempotency_keys_are_written_once_despite_kills(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_port_that_is_taken_is_named(embedded: EmbeddedBroker) -> None:
 
 
 def test_an_agent_without_the_right_to_write_is_refused(tmp_path: Path) -> None:
-    """Whoever may post: the agent's own principal writes."""
+    """The agent's principal writes for all clients."""
     settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     settings["super.users"] = "User:boss"
     users = {"boss": "secret", "guest": "secret"}

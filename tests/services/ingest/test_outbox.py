@@ -26,7 +26,7 @@ def test_counters_of_another_process_are_ignored() -> None:
 
 @given(st.lists(st.sampled_from(["send", "commit", "lost", "unanswered"]), max_size=40))
 def test_every_record_arrives_once_despite_failures(steps: list[str]) -> None:
-    """`lost`: the transaction is aborted; `unanswered`: it is committed, and the agent is not told."""
+    """`lost`: the transaction is aborted; `unanswered`: it is committed without a response."""
     outbox: Outbox[int] = Outbox()
     stored: dict[str, bytes] = {}
     written: list[int] = []

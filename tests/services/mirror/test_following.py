@@ -249,7 +249,7 @@ METADATA = ("__barnabas_metadata", "__cluster_metadata-0", "meta.properties", "b
 
 
 def restore(kept: Path, data: Path) -> None:
-    """The logs of a backup, under metadata of now: epochs go on, as after an unclean election."""
+    """Logs from a backup with current metadata: epochs increase, as after an unclean election."""
     for child in data.iterdir():
         if child.is_dir() and child.name == "logs":
             restore(kept / "logs", child)
@@ -279,7 +279,7 @@ def check_truncation(source: BrokerProcess | ApacheKafka, folder: Path, target: 
         assert ends(target, name) == [30]
     produce(source_servers, name, [f"other-{n}" for n in range(5)])
     with MirrorThread(source_servers, target, settings(name, following=Following(truncation=True))):
-        # It is still FAILED in the metadata: the person who allows it resumes it.
+        # It is still FAILED in the metadata until an operator resumes it.
         async def go_on(client: Client) -> None:
             await resume(client, await mirrors_of(client, "src", name))
 

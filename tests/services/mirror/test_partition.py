@@ -136,7 +136,7 @@ def test_following_a_gap_begins_behind_it() -> None:
         b"\xff" * 100,
         batch(7)[:16] + b"\x01" + batch(7)[17:],  # magic 1
         batch(0, 2),  # before the position, wholly
-        batch(7, epoch=2),  # an epoch that goes back
+        batch(7, epoch=2),  # a decreasing epoch
         batch(7) + batch(7),
     ],
 )

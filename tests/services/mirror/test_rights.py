@@ -148,7 +148,7 @@ def binding(topic: str, user: str, *, prefixed: bool = False, denied: bool = Fal
 def test_acls_of_topics_that_are_not_mirrored_stay_unchanged(
     new_name: Callable[[], str], rest: bytes | None
 ) -> None:
-    """Whoever may write `__barnabas_mirror` must not choose which ACLs are deleted, nor end the mirror."""
+    """Clients with write access to `__barnabas_mirror` must not select ACLs to delete, nor stop the mirror."""
     name, guards = new_name(), {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     precious = [
         binding("secrets", "mallory", denied=True),

@@ -25,7 +25,7 @@ def ref_chain(levels: int = 40) -> Pair:
 
 
 def deep_names(depth: int = 50, length: int = 6_000, leaves: int = 4_000) -> Pair:
-    """350 KB: names of a whole path are repeated for each of many leaves."""
+    """350 KB: full path names repeated for many leaves."""
 
     def schema(leaf: str) -> Any:
         node: Any = {"properties": {f"p{at}": {"type": leaf} for at in range(leaves)}}

@@ -45,7 +45,7 @@ def peak_bytes() -> int:
 
 
 class Others:
-    """Another client, which asks for as long as the first one waits."""
+    """Another client that sends requests while the first one waits."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -122,7 +122,7 @@ def test_a_list_of_all_schemas_is_given_in_short_steps(registry_broker: Embedded
                 key = {"keytype": "SCHEMA", "subject": f"s{at}", "version": 1, "magic": 1}
                 value = {"subject": f"s{at}", "version": 1, "id": at + 1, "schema": f"{text}{at}"}
                 server.store.state.replay(json.dumps(key).encode(), json.dumps(value).encode())
-            await asyncio.sleep(0)  # ends the step that has made them
+            await asyncio.sleep(0)  # ends the step that created them
             steps.restart()
 
             def ask() -> int:

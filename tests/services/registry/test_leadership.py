@@ -62,7 +62,7 @@ async def register(server: RegistryServer, subject: str, schema: str) -> int:
 
 
 async def agreed(servers: list[RegistryServer]) -> RegistryServer:
-    """The one that leads, once all say the same."""
+    """The common leader of all registries."""
 
     def leading() -> list[RegistryServer]:
         leaders = {one.store.leadership.leader for one in servers if one.store.leadership}
@@ -111,7 +111,8 @@ def test_a_forwarded_registration_has_its_guid_too(broker: EmbeddedBroker) -> No
 
 
 def test_a_leader_that_was_replaced_cannot_write(broker: EmbeddedBroker) -> None:
-    """Both believe to lead. The older one is fenced, reads what the newer wrote, and goes on above it."""
+    """Both consider themselves leader. The older one is fenced, reads the newer one's records, and continues after
+    them."""
 
     async def work() -> None:
         async with registries(broker, 2, "fencing") as servers:
@@ -119,9 +120,7 @@ def test_a_leader_that_was_replaced_cannot_write(broker: EmbeddedBroker) -> None
             other = next(one for one in servers if one is not leader)
             first = await register(leader, "a", enum(1))
             assert other.store.leadership is not None
-            other.store.leadership.leader = (
-                other.identity
-            )  # what a network that is cut in two makes it believe
+            other.store.leadership.leader = other.identity  # as during a network partition
             second = await register(other, "b", enum(2))
             third = await register(leader, "c", enum(3))
             assert first < second < third
@@ -265,7 +264,7 @@ def test_records_that_cannot_be_understood_are_skipped(broker: EmbeddedBroker) -
 def test_a_record_that_the_state_stumbles_over_is_logged_and_skipped(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever it is: no program that may write to the topic ends the registry with it."""
+    """Any record: no writer of the topic can stop the registry with it."""
     replay = RegistryState.replay
 
     def stumble(state: RegistryState, key: bytes, value: bytes, producer_id: int) -> None:
@@ -295,7 +294,7 @@ def test_a_task_that_dies_ends_the_registry(broker: EmbeddedBroker, monkeypatch:
         await server.start()
         try:
             await agreed([server])
-            monkeypatch.setattr(server.store.reader, "_wake", None)  # nothing that anybody expects to fail
+            monkeypatch.setattr(server.store.reader, "_wake", None)  # an unexpected failure
             with pytest.raises(AssertionError, match="follows its topic"):
                 await register(server, "a", enum(1))
             async with asyncio.timeout(60):

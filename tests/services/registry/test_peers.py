@@ -37,7 +37,7 @@ ANNOUNCEMENT_KEY = b'{"magic":0,"keytype":"NOOP"}'
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[EmbeddedBroker]:
-    """Mallory may do what many clusters allow everybody: READ all groups; and, which is worse, write to all topics."""
+    """Mallory has common rights: READ on all groups; and, worse, write to all topics."""
     settings = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}
     rights = {
         (ResourceType.GROUP, WILDCARD): (Operation.READ,),

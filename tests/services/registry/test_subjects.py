@@ -170,7 +170,7 @@ def test_compatibility_is_checked_at_the_subjects_level(rest: Rest) -> None:
     assert rest.put("/config/levels", {"compatibility": "FORWARD"}).body == {"compatibility": "FORWARD"}
     assert rest.post(path, body).body == {"is_compatible": True, "messages": []}
     assert rest.get("/config/levels").body == {"compatibilityLevel": "FORWARD"}
-    deleted = rest.delete("/config/levels").body  # what was there, and Karapace's key: what holds now
+    deleted = rest.delete("/config/levels").body  # existing records, and Karapace's key: the current state
     assert deleted == {"compatibilityLevel": "FORWARD", "compatibility": "BACKWARD"}
     assert rest.get("/config/levels?defaultToGlobal=true").body == {"compatibilityLevel": "BACKWARD"}
     assert rest.put("/config", {"compatibility": "SIDEWAYS"}).code == 42203

@@ -78,10 +78,8 @@ class Cluster:
 
 
 class Driver:
-    """One driver process: it runs batch after batch, one step at a time, as Spark would.
-
-    `checkpoint` is Spark's commit log, which survives the driver and is shared by who comes after it.
-    """
+    """One driver process: it runs batches step by step, like Spark. `checkpoint` is Spark's commit log, which
+    survives the driver and is shared by its successors."""
 
     def __init__(
         self,
@@ -135,7 +133,7 @@ class Driver:
                 yield
 
     def _known(self) -> tuple[str, tuple[TaskTransaction, ...]]:
-        """What the tasks of a batch that have ended well tell who aborts it."""
+        """Results of completed tasks for the abort of a batch."""
         return (self.name if self._parts else "", tuple(self._parts))
 
     def _batch(self, number: int) -> Iterator[None]:

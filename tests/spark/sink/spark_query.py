@@ -36,7 +36,7 @@ class SabotagedSource(DefaultSource):
         super().__init__(settings)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        # Not in __init__: Spark pickles the source, so that most processes never see it made.
+        # Not in __init__: Spark pickles the source, so most processes never construct it.
         install(self._fault)
         return super().streamWriter(schema, overwrite)
 
@@ -44,7 +44,7 @@ class SabotagedSource(DefaultSource):
 def start_query(
     spark: SparkSession, folder: Path, options: Mapping[str, str], expression: str = "value"
 ) -> Any:
-    """To the end of what is there, or until it fails."""
+    """To the end of the input, or until it fails."""
     stream = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1)
     rows = stream.text(str(folder / "in")).repartition(2).selectExpr(f"{expression} value")
     writer = rows.writeStream.format("sabotaged" if "fault" in options else "barnabas")

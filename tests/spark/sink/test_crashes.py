@@ -35,7 +35,7 @@ PLACES = [
     "after CommitParts",
     "after done",
 ]
-# The first batch is the driver's own and takes one transaction, in the second one it stands in for one of the tasks.
+# The driver writes the first batch itself in one transaction; in the second one it replaces a task.
 HANDED_OVER_PLACES = ["before done", "after done", "after StoreBatch"]
 
 
@@ -72,7 +72,7 @@ class Query:
         assert code == 0, errors
 
     def wait_until_timed_out(self) -> None:
-        """Until the broker has aborted what the dead driver left open."""
+        """Until the broker has aborted transactions of the dead driver."""
         until(lambda: not open_transactions(self.bootstrap, sink_of(self.topic)), seconds=SECONDS)
 
     def check(self) -> None:

@@ -82,7 +82,7 @@ def test_leader_without_a_known_end_is_asked_again(
 
 
 def test_ledger_ahead_of_its_topic_starts_over(broker: EmbeddedBroker) -> None:
-    """The topic was deleted and made anew."""
+    """The topic was deleted and recreated."""
 
     async def read() -> tuple[int, int]:
         async with Client(broker.bootstrap_servers) as client:

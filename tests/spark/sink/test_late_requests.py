@@ -23,7 +23,7 @@ SINK, QUERY, START = "orders", "query", "start"
 
 
 def rows(topic: str, batch: int) -> tuple[Block, ...]:
-    """A block for each row, so that each is a request of its own."""
+    """A block per row, so that each is a separate request."""
     tp = TopicPartition(topic, 0)
     return tuple(block_of(tp, Record(0, 0, None, b"%d-%d" % (batch, row))) for row in range(3))
 

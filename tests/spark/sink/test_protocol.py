@@ -41,7 +41,7 @@ BATCHES = 3
 
 
 class World:
-    """A cluster, Spark's checkpoint, and drivers that come and go."""
+    """A cluster, Spark's checkpoint, and drivers."""
 
     def __init__(self, inline: bool) -> None:
         self.cluster = Cluster()
@@ -111,7 +111,7 @@ def test_two_drivers_may_die_one_after_the_other_at_any_two_steps(inline: bool) 
 
 
 def test_a_driver_that_was_replaced_may_wake_up_at_any_step(inline: bool) -> None:
-    """The first stops at one step, another comes as far as some step, the first goes on to its end."""
+    """The first stops at one step, another runs up to some step, then the first continues to its end."""
     total = count_steps(inline)
     for first in range(total):
         for second in range(0, total + 20, 2):
@@ -180,7 +180,7 @@ def test_a_query_comes_back_after_another_one_has_had_the_sink(inline: bool) -> 
 
 
 def test_reader_of_another_run_under_an_old_claim_claims_again_before_it_gives_up() -> None:
-    """Spark plans in one process and commits in another: this one has not seen its query come back."""
+    """Spark plans in one process and commits in another: this one does not know of the new run."""
     program = commit(Batch(1, "query", run=3))
     assert next(program) == ClaimSink(fresh=False)
     assert program.send(None) == Read()
@@ -229,7 +229,7 @@ def test_two_queries_with_the_same_owner_are_distinguished_by_their_start(
         stopped += sum(isinstance(driver.failure, SupersededError) for driver in drivers)
         starts = [state.start for state in cluster.states if state.start]
         changes = sum(before != after for before, after in itertools.pairwise(starts))
-        assert changes <= 1  # nobody takes it back
+        assert changes <= 1  # never reverted
         for query, log in logs.items():
             again = Driver(cluster, f"again {query}", log, BATCHES, inline, query, "one")
             again.run()
@@ -263,7 +263,7 @@ def test_run_without_open_transactions_continues() -> None:
 def test_late_attempt_cannot_change_the_output_of_another(
     inline: bool, late_attempt_of: tuple[int, int]
 ) -> None:
-    """It goes on after any step of the driver, as far as any of its own steps; then the driver dies, or goes on."""
+    """It continues after any step of the driver, up to any step; then the driver dies or continues."""
     total = count_steps(inline)
     for steps in range(total):
         for late_steps in range(1, 5):
@@ -360,7 +360,7 @@ def test_a_batch_of_which_a_part_was_committed_stops_the_query_and_is_named() ->
     until_decided(world, committed=1)
     (late,) = world.cluster.open_transactions()
     world.cluster.time_out(late)
-    for _ in range(2):  # and stops it again, until somebody says what is to be done
+    for _ in range(2):  # and stops again until the policy is set
         driver = world.start()
         driver.run()
         assert isinstance(driver.failure, TornBatchError)

@@ -68,7 +68,7 @@ class KilledQuery:
 
     @property
     def batches_of_spark(self) -> list[str]:
-        """What Spark's own commit log says."""
+        """Spark's commit log."""
         commits = self.folder / "checkpoint" / "commits"
         return sorted(file.name for file in commits.glob("[0-9]*"))
 

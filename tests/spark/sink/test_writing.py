@@ -148,7 +148,7 @@ class Query:
         return self._folder / "checkpoint"
 
     def run(self, expression: str = "value", **more: str) -> None:
-        """To the end of what is there, or until it fails."""
+        """To the end of the input, or until it fails."""
         start_query(self._spark, self._folder, {**self._target, **more}, expression).awaitTermination()
 
     def forget_last_commit(self) -> None:
@@ -220,7 +220,7 @@ def test_a_query_that_comes_back_after_another_one_of_its_sink_id_writes_no_batc
 def test_first_of_two_queries_that_share_a_sink_without_checkpoint_stops_with_an_error(
     spark: SparkSession, target: Options, tmp_path: Path
 ) -> None:
-    """Their checkpoints are Spark's affair then, and nothing tells the sink's processes which of them they serve."""
+    """Their checkpoints are Spark's then, and the sink's processes cannot distinguish them."""
     writers = {}
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

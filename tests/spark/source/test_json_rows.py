@@ -48,7 +48,7 @@ OTHERS = (
 )  # fmt: skip
 TOKENS = (*NUMBERS, *TEXTS, *TIMES, *OTHERS)
 
-# Documents that are odd as a whole.
+# Documents that are unusual at the top level.
 WHOLE = (
     b"", b" ", b"null", b"1", b'"f"', b"[]", b'[{"f":1}]', b"{", b'{"f":1', b'{"f":1,}', b'{"f":01}', b'{"f":+1}',
     b'{"f":1} x', b'{"f":1}{"f":2}', b'{"f":1,"f":2}', b'{"f":1}\n', b'\n{ "f" :\t1 }', b'{"F":1}', b"{'f':1}",
@@ -57,18 +57,18 @@ WHOLE = (
 )  # fmt: skip
 
 
-# Where we differ on purpose (docs/pipelines/source.md). `from_json` writes numbers and objects anew for a STRING; here
-# they stay as they are written.
+# Deliberate differences (docs/pipelines/source.md). `from_json` re-encodes numbers and objects for a STRING; here they
+# are unchanged.
 REWRITTEN = {
     "-0", "1e3", "1E-2", "1.5e2", "1e400", "-1e400", "1e-400", '{"a": 1, "b": 2.50}', '{"b": {"c": 1}}',
 }  # fmt: skip
-# What is no JSON does not fit.
+# Invalid JSON does not match.
 STRICTER = (
     b"", b" ", b'{"f":1} x', b'{"f":1}{"f":2}', b"{'f':1}", b'{"f":NaN}', b'{"f":Infinity}', rb'{"first":"\ud800"}',
 )  # fmt: skip
 OTHERWISE = {
     ("128", "TINYINT"),  # -128 there
-    ("9223372036854775807", "TIMESTAMP"),  # a second before 1970 there: it goes around the end of what fits
+    ("9223372036854775807", "TIMESTAMP"),  # a second before 1970: it wraps around
     ('"1"', "DATE"),  # a day after the first of January 1970 there
     ('"2026-11-16T01:02:03+19:00"', "TIMESTAMP"),  # no zone of Java
 }

@@ -142,7 +142,7 @@ def test_stream_continues_at_its_position(broker: EmbeddedBroker) -> None:
 
 
 def test_a_first_batch_run_again_after_a_restart_is_the_same(broker: EmbeddedBroker) -> None:
-    """Spark asks for the initial offset anew then, and with `latest` that is another one by now."""
+    """Spark requests the initial offset again, and `latest` differs by then."""
     topic = broker.create_topic()
     first = stream_reader(broker.bootstrap_servers, subscribe=topic, startingOffsets="latest")
     query = Query(first)
@@ -155,7 +155,7 @@ def test_a_first_batch_run_again_after_a_restart_is_the_same(broker: EmbeddedBro
 
 
 def test_an_empty_first_batch_run_again_after_a_restart_loses_nothing(broker: EmbeddedBroker) -> None:
-    """Spark has written its end down; what it asks for as the start lies behind that by now."""
+    """Spark has recorded its end; the requested start is after it by now."""
     topic = broker.create_topic()
     produce(broker.bootstrap_servers, topic, numbered(5))
     first = stream_reader(broker.bootstrap_servers, subscribe=topic, startingOffsets="latest")
@@ -275,7 +275,7 @@ def test_recreated_topic_is_another_topic(broker: EmbeddedBroker) -> None:
     recreate(broker, topic)
     produce(
         broker.bootstrap_servers, topic, numbered(8, 1000)
-    )  # more than before: offsets alone would not tell
+    )  # more than before: offsets alone would not show it
 
     with pytest.raises(DataLossError, match="born-twice was deleted and recreated"):
         strict.next_batch()
@@ -325,7 +325,7 @@ def test_an_unreachable_broker_is_named() -> None:
 
 
 def test_a_broker_that_is_away_for_a_while_is_waited_for() -> None:
-    """The driver asks on, and a task that has begun goes on: nothing is read twice or left out."""
+    """The driver retries and a running task continues: nothing is read twice or skipped."""
     with EmbeddedBroker() as broker:
         topic = broker.create_topic()
         produce(broker.bootstrap_servers, topic, [b"x" * 1000] * 3000)

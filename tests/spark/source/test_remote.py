@@ -124,7 +124,7 @@ def read(options: dict[str, str]) -> Rows:
 
 
 def everything(tiers: Tiers, topic: str, **options: str) -> Rows:
-    """From the broker: what is in the store is all below the active segments."""
+    """From the broker: the store has everything below the active segments."""
     reader = batch_reader(tiers.broker.bootstrap_servers, subscribe=topic, **options)
     return rows_of(reader, reader.partitions())
 
@@ -139,7 +139,7 @@ def test_rows_are_those_that_a_broker_gives(tiers: Tiers, topic: str) -> None:
     assert read(tiers.options(topic)) == expected
     many = reader_of(tiers.options(topic, minPartitions="7"))
     tasks = [pickle.loads(pickle.dumps(task)) for task in many.partitions()]
-    # Spark's rule, over what is in the store: where both partitions have as much, each half of seven is rounded up.
+    # Spark's rule, applied to the store: with equal partitions, each half of seven is rounded up.
     sizes = Counter(row[0] for row in expected)
     assert len(tasks) == sum(round(7 * size / len(expected)) for size in sizes.values())
     assert rows_of(many, tasks) == expected

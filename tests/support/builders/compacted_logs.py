@@ -89,7 +89,7 @@ def batches(log: Log, upper: int | None = None) -> Iterator[Read]:
 
 
 def records(log: Log) -> list[Record]:
-    """All records of a reader who does not care about transactions."""
+    """All records of a read_uncommitted reader."""
     return [record for read in batches(log) if not read.header.is_control for record in read.records]
 
 
@@ -111,7 +111,7 @@ def committed(log: Log) -> list[Record]:
 
 
 def final_values(found: list[Record]) -> dict[bytes | None, bytes]:
-    """What a table that is fed with these records holds in the end."""
+    """Final content of a table of these records."""
     table: dict[bytes | None, bytes] = {}
     for record in found:
         if record.value is None:

@@ -10,7 +10,7 @@ POLICY = ControllerPolicy()
 
 
 def cluster_of(count: int) -> MetadataImage:
-    """Brokers 1 to `count`, all up, each on a machine of its own."""
+    """Brokers 1 to `count`, all up, each on a separate machine."""
     image = EMPTY_IMAGE
     for broker_id in range(1, count + 1):
         deltas, _ = register(image, Registration(broker_id, host=f"host-{broker_id}"), POLICY)

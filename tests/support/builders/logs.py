@@ -121,7 +121,7 @@ def managed(
 def loaded(
     fs: FileSystem, config: LogConfig | None = None, *, boot: str = "boot-1"
 ) -> tuple[LogManager, LoadReport]:
-    """A manager that has opened what is on disk, every partition with this config."""
+    """A manager that has opened the existing logs, every partition with this config."""
     logs = managed(fs, boot=boot)
     return logs, logs.load(lambda partition, topic_id: config or LogConfig())
 

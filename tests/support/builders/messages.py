@@ -99,7 +99,7 @@ def _element_values(kind: Any, version: int) -> st.SearchStrategy[Any]:
 
 
 def encode_response(correlation_id: int, api_key: int, version: int, message: Message) -> list[Any]:
-    """The frame of a response; brokers write theirs in `network/requests/routes`."""
+    """The frame of a response; brokers build theirs in `network/requests/routes`."""
     parts = encode_parts(message, version)
     tags = bytes(response_header_version(api_key, version))
     size = RESPONSE_START.size - 4 + len(tags) + sum(map(len, parts))

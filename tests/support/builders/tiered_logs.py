@@ -40,7 +40,7 @@ class Remote:
         return iter(self.segments)
 
     def copy(self, log: Log, count: int = 1 << 30) -> None:
-        """Copy the next sealed segments, and tell the log."""
+        """Copy the next sealed segments, and notify the log."""
         following = log.segments[1:]
         for segment, after in list(zip(log.segments, following, strict=False)):
             if segment.base_offset >= self.end and count:

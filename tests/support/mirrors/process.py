@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class MirrorProcess:
-    """`lines` is everything that it has said."""
+    """`lines` is its complete output."""
 
     def __init__(self, source: str, target: str, *arguments: str) -> None:
         self._command = [
@@ -146,7 +146,7 @@ def all_batches(bootstrap: str, topic: str) -> list[bytes]:
 
 
 class MirrorThread:
-    """A mirror in this process, for tests that look into it."""
+    """A mirror in this process, for access to its state."""
 
     def __init__(
         self, source: str, target: str, settings: MirrorSettings, security: ClientSecurity = PLAINTEXT

@@ -24,7 +24,7 @@ def batch(base: int, count: int = 1, epoch: int = 0, **more: Any) -> bytes:
 
 
 class Target:
-    """Asks one broker."""
+    """Sends requests to one broker."""
 
     def __init__(self, port: int) -> None:
         self.connection = RawConnection(port)

@@ -15,7 +15,7 @@ DEFAULT_LIBS = PROJECT_ROOT / ".cache" / f"spark-kafka-{CONNECTOR_VERSION}" / "l
 
 
 def connector_jars() -> list[Path]:
-    """All of them, or none: a session without them still runs what is ours."""
+    """All of them, or none: a session without them still runs our sources."""
     return sorted(Path(os.environ.get("SPARK_KAFKA_LIBS") or DEFAULT_LIBS).glob("*.jar"))
 
 

@@ -31,7 +31,7 @@ Pod = dict[str, Any]
 
 
 class ContainerFile:
-    """What a kubelet needs of an image: the entry point, and where its files come from."""
+    """Parts of an image used by the kubelet: entry point and files."""
 
     def __init__(self, path: Path, others: dict[str, Path]) -> None:
         """`others` are files that the reader adds to the folder of the container file."""

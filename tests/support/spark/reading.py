@@ -12,10 +12,10 @@ from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 from tests.support.waiting import until
 
 DEADLINE = 60.0
-# Spark waits ten seconds for a Python runner, whatever else the machine has to do.
+# Spark waits ten seconds for a Python runner, regardless of the load.
 LATE_RUNNER = "connect back"
 ATTEMPTS = 3
-NOW = int(time.time()) * 1000  # retention would remove what is older than a week
+NOW = int(time.time()) * 1000  # retention would remove records older than a week
 
 
 def produce(
@@ -50,7 +50,7 @@ def dots(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query that has run its first batch. It is started anew if its runner was late."""
+    """A query that has run its first batch; restarted if its runner was late."""
     for _ in range(ATTEMPTS):
         query = start()
         _wait_for_the_first_batch(query)
@@ -67,7 +67,7 @@ def _wait_for_the_first_batch(query: StreamingQuery) -> None:
 
 
 def run_to_end(start: Callable[[], StreamingQuery]) -> None:
-    """Everything that is available now. The query is started anew if its runner was late."""
+    """Everything available now. The query is restarted if its runner was late."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             assert start().awaitTermination(int(DEADLINE) * 4)

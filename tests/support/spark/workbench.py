@@ -71,7 +71,7 @@ class Workbench:
         assert producer.flush(TIMEOUT) == 0
 
     def send_aborted(self, records: Iterable[Generated]) -> None:
-        """Nobody who reads what is committed may see them."""
+        """Invisible to read_committed readers."""
         producer = Producer(
             {"bootstrap.servers": self.servers, "transactional.id": f"aborted-{self.template}"}
         )
@@ -91,7 +91,7 @@ class Workbench:
             future.result(TIMEOUT)
 
     def run(self, session: SparkSession) -> Runner:
-        """Everything that is there now; the runner, to look at what it has done."""
+        """Process everything available; return the runner."""
         runner = Runner(self.files, session, alarm_listener=self.alarms.extend)
         runner.prepare()
         try:

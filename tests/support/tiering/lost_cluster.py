@@ -56,7 +56,7 @@ ACCOUNTS, KEYS = 1000, 20
 
 @dataclass
 class Store:
-    """Where it is, and what it needs."""
+    """Its URL and options."""
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Store:
 
 @dataclass
 class Lost:
-    """What the cluster was when it was lost."""
+    """State of the cluster at its loss."""
 
     image: MetadataImage
     tiered_ends: dict[tuple[str, int], int]
@@ -148,7 +148,7 @@ def read(broker: EmbeddedBroker, topic: str, partition: int = 0, **settings: str
 
 
 def lose_cluster(store: Store, folder: Path) -> Lost:
-    """Make a cluster of one node with all that can come back, and lose it."""
+    """Create a cluster of one node with all restorable state, and lose it."""
     with EmbeddedBroker(store.settings, data_dir=folder) as broker:
         broker.create_topic("clicks", partitions=PARTITIONS, configs=TIERED)
         broker.create_topic("payments", configs=TIERED)
@@ -205,7 +205,7 @@ def _administer(broker: EmbeddedBroker) -> None:
 
 
 def _commit(broker: EmbeddedBroker) -> dict[int, int]:
-    """One group stands in the middle, and at the very end, which is not copied."""
+    """One group is in the middle, and one at the end, which is not copied."""
     wanted = {0: 700, 1: RECORDS}
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": GROUP})
     consumer.commit(
@@ -241,7 +241,7 @@ def _is_written(store: Store, broker: EmbeddedBroker) -> bool:
 
 
 def check_restored(lost: Lost, broker: EmbeddedBroker) -> None:
-    """All that was copied is there, and the cluster goes on."""
+    """All copied records exist, and the cluster continues."""
     image = broker.broker.image
     assert image.cluster_id == lost.image.cluster_id
     assert image.incarnation > lost.image.incarnation
@@ -273,7 +273,7 @@ def check_accounts(broker: EmbeddedBroker) -> None:
 
 
 def committed_offsets(broker: EmbeddedBroker) -> dict[int, int]:
-    """As kafka-python sees them; it does not wait by itself until there is a coordinator."""
+    """Read with kafka-python, which does not wait for a coordinator."""
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     errors = (NotCoordinatorError, CoordinatorLoadInProgressError, CoordinatorNotAvailableError)
     try:

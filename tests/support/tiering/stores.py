@@ -45,7 +45,7 @@ def moto_server(environment: Mapping[str, str] | None = None) -> Iterator[dict[s
         port = next(
             int(found[1]) for line in server.stderr if (found := re.search(r"127\.0\.0\.1:(\d+)", line))
         )
-        # It writes a line for every request, and would wait for ever once the pipe is full.
+        # It logs every request, and would block once the pipe is full.
         draining = threading.Thread(target=server.stderr.read, daemon=True)
         draining.start()
         make_bucket(port, BUCKET)
@@ -85,7 +85,7 @@ def folder_store(folder: Path) -> MakeStore:
 
 
 def bucket_store(options: dict[str, str]) -> MakeStore:
-    """Each test has a prefix of its own."""
+    """Each test has a separate prefix."""
     return lambda: open_store(f"s3://{BUCKET}/{uuid.uuid4().hex}", options)
 
 

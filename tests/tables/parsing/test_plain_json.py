@@ -39,7 +39,7 @@ DOCUMENTS = (
 
 
 def alone(schema: pa.Schema, values: pa.Array) -> Parsed:
-    """What is read without the loop."""
+    """Result without the loop."""
     return halving(_json_parser(schema), _json_row_parser(schema), FEW)(values)
 
 

@@ -42,7 +42,7 @@ def snapshot(*producers: ProducerState) -> bytes:
 
 
 async def copy(bench: Bench, base: int, data: bytes, end: int, producers: bytes, **fields: Any) -> None:
-    """As `Bench.copy`, with producers of its own."""
+    """As `Bench.copy`, with separate producers."""
     segment = sealed(base, end, data, **fields)._replace(producers=producers)
     await bench.copy_sealed(segment)
 
@@ -66,8 +66,8 @@ def test_it_may_begin_behind_any_segment(tmp_path: Path) -> None:
 
 
 def test_behind_a_cut_segment_the_producers_are_those_at_the_cut(tmp_path: Path) -> None:
-    """1 goes on before and behind the cut, 2 has begun a transaction below it that was aborted behind, 3 one that was
-    committed, 4 has begun and ended one below."""
+    """Producer 1 continues across the cut, 2 started a transaction below it that was aborted after it, 3 one that
+    was committed, 4 started and ended one below."""
     before = ProducerState(1)
     before.bump_epoch(0)
     data = b"".join(

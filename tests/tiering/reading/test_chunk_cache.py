@@ -34,14 +34,14 @@ def chunk(number: int) -> RemoteChunk:
 
 
 class AllIsKept(Reuse):
-    """All logs are read more than once: chunks come to the disk."""
+    """All logs are read repeatedly: chunks are cached on disk."""
 
     def keeps(self, chunk: RemoteChunk) -> bool:
         return True
 
 
 class Downloads:
-    """Where the chunks come from: each GET waits until it is let go, if that is wanted."""
+    """Source of the chunks: each GET can be held until it is released."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -196,7 +196,7 @@ def test_downloads_wait_while_neither_disk_nor_memory_has_room(tmp_path: Path) -
             assert cache.waiting == 2
             held.clear()
             gc.collect()
-            await cache.load(chunk(11))  # whoever comes next sees to it
+            await cache.load(chunk(11))  # the next reader retries
             await asyncio.gather(reader, other)
 
     run(test())
@@ -303,7 +303,7 @@ def test_files_of_an_earlier_process_are_removed(tmp_path: Path) -> None:
             assert on_disk(tmp_path) == 0
             await cache.load(chunk(1))
             for path in (tmp_path / "cache").iterdir():
-                path.unlink()  # somebody tidies up: what is open stays
+                path.unlink()  # external cleanup: open files stay
             assert cache.find(chunk(1)) is not None
 
     run(test())
@@ -389,7 +389,7 @@ def test_disk_space_is_reserved_before_the_object_is_requested(tmp_path: Path) -
 
 
 async def read_through(cache: ChunkCache, numbers: Iterable[int]) -> None:
-    """As one reader does who comes along, and goes on."""
+    """Read like one sequential reader."""
     for number in numbers:
         assert (await cache.load(chunk(number))).read(SIZE, 0) == contents(number)
         cache.note_end(chunk(number))
@@ -428,7 +428,7 @@ def test_a_log_that_is_read_again_comes_to_the_disk_until_that_is_of_no_use(tmp_
             assert on_disk(tmp_path) == 3 * SIZE
             await read_through(cache, [6, 7])  # as the third one does: from the disk
             assert downloads.asked[7:] == [6, 7]
-            await read_through(cache, range(10, 20))  # nobody else does
+            await read_through(cache, range(10, 20))  # no other reader
             assert cache.used == on_disk(tmp_path) == 4 * SIZE
             assert cache.memory.used == 2 * SIZE, "the disk is left alone again"
 

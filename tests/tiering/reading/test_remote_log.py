@@ -80,7 +80,7 @@ class Bench:
         return FOLDER.key(self.manifest.entries[number].key)
 
     async def read_all(self, start: int, end: int, max_bytes: int = 700) -> bytes:
-        """As a consumer does: what is cut off at the end is asked for again."""
+        """Read like a consumer: truncated batches are requested again."""
         data = b""
         while start < end:
             found = (await self.log.read(start, max_bytes)).data
@@ -125,7 +125,7 @@ def test_any_offset_is_found_in_the_batch_that_holds_it(tmp_path: Path, batch: i
     async def test(bench: Bench) -> None:
         await bench.copy(30, 90, data=batches(30, 90, batch))
         for offset in range(30, 90):
-            found = await bench.log.read(offset, 1)  # the first batch is whole, even so
+            found = await bench.log.read(offset, 1)  # the first batch is complete nevertheless
             assert isinstance(found.data, FileSlice)
             ((_, header),) = iterate_headers(found.data.read())
             assert header.base_offset <= offset <= header.last_offset
@@ -207,7 +207,7 @@ def test_a_reader_of_committed_data_learns_of_aborted_transactions_that_touch_it
         first = await bench.log.read(0, 300, committed=True)
         assert first.aborted == [(8, 2), (7, 3)]
         last = await bench.log.read(95, 300, committed=True)
-        assert last.aborted == [(9, 80)]  # its marker lies in a later segment
+        assert last.aborted == [(9, 80)]  # its marker is in a later segment
         assert (await bench.log.read(0, 300)).aborted == []
 
     running(tmp_path, test)
@@ -220,7 +220,7 @@ def test_very_many_aborted_transactions_make_the_slice_short_and_the_list_too(tm
         await bench.copy(0, 100, aborted=encode_aborted(aborted))
         found = await bench.log.read(0, 1 << 20, committed=True)
         assert isinstance(found.data, FileSlice)
-        assert found.aborted == []  # no batch of theirs is in it
+        assert found.aborted == []  # it has no batch of them
 
     running(tmp_path, test)
 
@@ -413,7 +413,7 @@ def test_indexes_in_memory_are_bounded(tmp_path: Path) -> None:
 
 
 def test_manifest_requested_before_a_leader_change_is_ignored() -> None:
-    """What an unclean election has cut would be read from it."""
+    """It would read records that an unclean election has cut."""
 
     async def scenario() -> None:
         store = MemoryObjectStore()

@@ -48,7 +48,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Bench:
-    """Segments in a store, and what readers of them were told is lost."""
+    """Segments in a store, and losses reported to readers."""
 
     def __init__(self) -> None:
         self.store = MemoryObjectStore()

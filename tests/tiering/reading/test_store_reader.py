@@ -12,7 +12,7 @@ from barnabas.tiering.stores.store import MissingObjectError, StoreUnavailableEr
 
 
 class Script:
-    """A store that answers as a test says."""
+    """A store with scripted responses."""
 
     def __init__(self, *answers: bytes | Exception | None) -> None:
         self.answers = list(answers)

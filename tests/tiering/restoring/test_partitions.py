@@ -61,7 +61,7 @@ def test_the_first_missing_object_cuts(number: int) -> None:
         manifest = await take(store, found, 1)
         assert (manifest.tiered_end, manifest.incarnation) == (5 * number, 1)
         assert manifest == manifest_in(store)
-        # What lies behind is not deleted: an object that comes later may still be wanted.
+        # Later objects are not deleted: a missing object may be restored.
         assert len(segments(store)) == 7
 
     run(scenario())

@@ -13,7 +13,7 @@ PAGE = 10
 
 
 class Feed:
-    """`/feed?after=N` answers with up to ten orders above N, and with where to go on; `/list?since=N` with N too."""
+    """`/feed?after=N` returns up to ten orders above N, and the next cursor; `/list?since=N` includes N."""
 
     def __init__(self) -> None:
         self.orders: list[Any] = []

@@ -82,7 +82,7 @@ def test_request_interrupted_at_any_step_returns_each_row_once(
         one.incoming.passed = lambda now, step=step: dying(now) if now == step else None  # type: ignore[misc]
         with pytest.raises(KeyboardInterrupt):
             one.fetch()
-        feed.add({"id": number + 10, "name": "b"})  # a page that is asked for again is longer
+        feed.add({"id": number + 10, "name": "b"})  # a page requested again is longer
         again = feeder(spark, tmp_path, feed)
         while again.fetch():
             pass

@@ -10,7 +10,7 @@ from tests.support.databases.postgres import PostgresServer
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[str]:
-    """Its name; a slot belongs to a database and goes with it."""
+    """Name of a new database; its slots are deleted with it."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     postgres.new_database(name)
     yield name

@@ -29,7 +29,7 @@ def settings(url: str, tables: str = "public.orders,public.lines", **more: Any) 
 
 
 class Engine:
-    """One process that runs a query; `step` is told the name of what was just done."""
+    """One process that runs a query; `step` gets the name of each completed step."""
 
     def __init__(
         self, folder: Path, chosen: PostgresSettings, step: Callable[[str], None] = lambda _: None
@@ -98,13 +98,13 @@ class Engine:
 
 
 def delivered(folder: Path) -> list[dict[str, Any]]:
-    """What the sink has, in order."""
+    """Rows in the sink, in order."""
     batches = sorted((folder / "sink").glob("*"), key=lambda path: int(path.name))
     return [row for path in batches for row in json.loads(path.read_text())]
 
 
 def run_until(folder: Path, chosen: PostgresSettings, last_step: int) -> None:
-    """Kills itself at a step; 0 lets it end."""
+    """Kills itself at a step; 0 runs to the end."""
     steps = iter(range(1, 1 << 30))
 
     def step(name: str) -> None:

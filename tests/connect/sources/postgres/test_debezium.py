@@ -28,7 +28,7 @@ Event = tuple[str, str, Any, Any, Any]
 
 
 def config(port: int, database: str) -> dict[str, str]:
-    """Values as text or JSON, all tables into one topic, truncations too: what can be compared with ours."""
+    """Text or JSON values, all tables in one topic, truncations included: comparable with ours."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "plugin.name": "pgoutput",
@@ -69,7 +69,7 @@ def theirs(servers: str) -> list[Event]:
 
 
 def _row(row: dict[str, Any] | None) -> Any:
-    """JSON is a text to Debezium; what is large and did not change has a word of its own."""
+    """Debezium sends JSON as text, and a placeholder for unchanged large values."""
     if row is None:
         return None
     known = {name: one for name, one in row.items() if one != UNAVAILABLE}

@@ -128,7 +128,7 @@ def slot_position(shop: Connection) -> int:
 
 
 class TestStops:
-    """What would lose changes in silence stops the connector, with a sentence that says what to do."""
+    """Conditions that would silently lose changes stop the connector with a remedy."""
 
     @pytest.fixture
     def begun(self, tmp_path: Path, shop: Connection, chosen: PostgresSettings) -> Path:

@@ -147,7 +147,7 @@ def _key(table: str, text: str) -> dict[str, int]:
 def folded(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """The tables as the last change of each key leaves them: table -> key -> row."""
     tables: dict[str, dict[str, dict[str, Any]]] = {"orders": {}, "lines": {}}
-    deleted: dict[str, Any] = {}  # by the change before: a row whose key changes keeps what is large
+    deleted: dict[str, Any] = {}  # from the previous change: a row with a changed key keeps large values
     for row in rows:
         table = tables[row["table"]]
         if row["op"] == "t":

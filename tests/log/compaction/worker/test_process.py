@@ -193,7 +193,7 @@ def test_a_program_that_is_no_worker_is_a_failed_job(log: Log) -> None:
 
 
 def test_exit_code_of_a_dying_process_is_its_own(log: Log) -> None:
-    """The end of its output is seen before it has an exit code; whoever kills it then loses the code."""
+    """The end of output precedes the exit code; killing it in between loses the code."""
 
     async def use() -> None:
         dying = WorkerProcess(

@@ -84,7 +84,7 @@ def shown(users: StoredUsers, name: str) -> tuple[bytes, int]:
 
 
 def test_every_broker_gives_an_unknown_user_the_same_salt_also_after_a_restart() -> None:
-    """A second answer, by another broker, must not tell that the first was made up."""
+    """A different response of another broker must not reveal that the user is unknown."""
     backwards = dict(reversed(CREDENTIALS.items()))
     first, second = (
         StoredUsers(lambda kept=kept: kept, decoy_key=lambda: b"k" * 32)  # type: ignore[misc]

@@ -26,7 +26,7 @@ NAMES = {role.name.lower(): role for role in Role}
 
 
 def with_roles(**others: Any) -> AccessSettings:
-    """A stranger is logged in and has no role."""
+    """One user without a role is included."""
     users = dict.fromkeys([*NAMES, NOBODY], _HASH)
     grants = [Grant(role, (name,), tokens=(name,)) for name, role in NAMES.items()]
     tokens = [ApiToken(name, digest_of(token_of(name))) for name in users]

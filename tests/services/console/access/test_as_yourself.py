@@ -127,7 +127,7 @@ def test_changes_are_made_by_the_visitor_and_refused_without_the_right(
 def test_console_acts_with_the_rights_of_the_user(
     broker: EmbeddedBroker, security: ClientSecurity, console: RunningConsole
 ) -> None:
-    """It is a super user here; what it asks for a user, it asks as the user."""
+    """Its account is a super user here, but it acts with the user's rights."""
     allow(broker, security, ResourceType.TOPIC, "hers", Operation.READ)
     with logged_in(console, "alice", USERS["alice"]) as web:
         for path in ("/access/acls", "/access/users", "/access/quotas", "/access/may", "/audit"):

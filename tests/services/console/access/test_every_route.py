@@ -51,7 +51,7 @@ def console(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def until_seen(web: Web) -> None:
-    """Lists are made of samples: the first one must have been taken, or nothing could be left out of it."""
+    """Lists use samples: the first one must have been taken, or the test would prove nothing."""
     until(lambda: SECRET in web.api("/topics").text)
 
 

@@ -329,6 +329,6 @@ def test_a_stream_ends_with_the_session(console: RunningConsole, monkeypatch: py
         next(stream)
         gate_of(console).sessions.close(web.headers["Cookie"].partition("=")[2])
 
-        for _ in stream:  # what was on its way
+        for _ in stream:  # in-flight data
             pass
         assert web.api("/topics").status == 401

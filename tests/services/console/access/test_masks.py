@@ -129,7 +129,7 @@ def test_one_record_its_bytes_and_its_copies_are_no_way_around(reader: Web, cons
 
 
 def test_counts_include_only_visible_resources(reader: Web) -> None:
-    """A limit, where to go on, and the bytes that were read tell as much as rows do."""
+    """A limit, a cursor and the bytes read reveal as much as rows."""
     filters = [{"find": "4711-0815"}, {"find": "4711-0816"}]
     filters += [{"since": f"@{offset}", "until": f"@{offset + 1}"} for offset in range(3)]
     ends = [
@@ -164,7 +164,7 @@ def test_chart_has_no_curve_and_no_row_of_masked_values(reader: Web, admin: Web)
 
     assert not shows_a_secret(json.dumps(own))
     assert own["curves"] == []
-    assert len(own["newest"]) == 1  # the keys are masked, too: nobody is told how many there are
+    assert len(own["newest"]) == 1  # keys are masked, too: their number is hidden
     assert [curve["field"] for curve in complete["curves"]] == ["amount"]
     assert len(complete["newest"]) == 3
 

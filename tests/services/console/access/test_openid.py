@@ -47,7 +47,7 @@ class Browser:
             return error.code, error.read().decode()
 
     def log_in(self, url: str, name: str) -> tuple[int, str]:
-        """Until the provider asks no more."""
+        """Until the provider asks no more questions."""
         status, page = self.get(url)
         while "/interaction/" in self.url:
             action = re.search(r'action="([^"]+)"', page)
@@ -104,7 +104,7 @@ def test_the_login_page_leads_to_the_provider_and_asks_for_no_password(party: Pa
 
 
 def begun(party: Party) -> dict[str, str]:
-    """What the provider is asked, and the cookie that the browser keeps."""
+    """The authorization request, and the browser's cookie."""
     with party.console.web() as web:
         answer = web.ask("GET", "/login/oidc")
     query = urllib.parse.urlsplit(answer.headers["location"]).query

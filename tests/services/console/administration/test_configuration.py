@@ -62,7 +62,7 @@ def test_delta_contains_only_the_changes() -> None:
     assert [(each.name, each.before, each.after, each.is_reset) for each in found] == [("c", "3", "1", True)]
     assert spell(found) == "c"
 
-    # To say explicitly what the default says is a change: the default may change later.
+    # Setting the default value explicitly is a change: the default may change later.
     assert [each.name for each in difference(settings, {"b": "1"})] == ["b"]
 
 

@@ -30,13 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Pictures are made when they are asked for."""
+    """Screenshots are created only on request."""
     is_asked = config.getoption("--screenshots", default=False)
     return True if collection_path.name == "test_screenshots.py" and not is_asked else None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What pages weigh and when they are first painted, when only these tests are run."""
+    """Page weight and first paint, if only these tests are run."""
     passed = terminalreporter.stats.get("passed", [])
     figures = [value for report in passed for name, value in report.user_properties if name == "page"]
     for path, size, paint in sorted(figures, key=lambda figure: figure[1]):

@@ -22,7 +22,7 @@ TOPICS = ("orders", "payments", "clicks", "shipments", "app.logs")
 PARTITIONS = 4
 MINUTES = 120
 TIMEOUT = 30.0
-# How far behind each group is: a part of what the topic has.
+# Lag of each group as a share of the topic.
 GROUPS = {"billing": ("orders", 0.01), "warehouse": ("orders", 0.2), "fraud": ("payments", 0.05)}
 LINES = (
     "INFO order {n} placed by customer-{c}",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_PAGE = 60_000
 """Bytes as they are transferred, with everything that the page asks for."""
 
-# What stands in a path: hostile where Kafka allows it.
+# Path parameters: hostile where Kafka allows it.
 PARAMETERS = {
     "cluster": CLUSTER,
     "topic": hostile.HOSTILE,
@@ -33,10 +33,10 @@ PARAMETERS = {
     "transactional_id": hostile.IMAGE,
     "subject": hostile.SCRIPT,
 }
-# What a page wants to be asked.
+# Query parameters of a page.
 QUERIES = {
     "/goto": {"q": hostile.IMAGE},
-    "/api": {"q": "groups"},  # not all of it: axe-core looks at each line, here and of 300 settings
+    "/api": {"q": "groups"},  # partially: axe-core checks each line, here and of 300 settings
     "/brokers/{id}/config": {"q": "log.cleaner", "changes": "log.cleaner.threads=2"},
     "/topics/{topic}/config": {"changes": "retention.ms=5"},
     "/many-topics": {"topics": hostile.LONG, "do": "set", "changes": "retention.ms=5"},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 GOTO = f"/c/{CLUSTER}/goto?q=o"
-# Everything that can be clicked is reached by Tab, and what has the focus shows it. A dialog keeps the focus.
+# Tab reaches every clickable element, with a visible focus. Dialogs trap the focus.
 CONTROLS = "a[href], button, input, select, textarea, summary, [tabindex='0']"
 REACHED = """(controls) => {
     const root = document.querySelector("dialog:modal") ?? document;
@@ -40,7 +40,7 @@ def visit(chromium: Browser, hostile_console: RunningConsole) -> Iterator[Visit]
         yield visit
 
 
-# The others are the same parts of pages: `extended` goes through all of them.
+# Others consist of the same elements: `extended` covers all of them.
 EVERY_DAY = {
     "/",
     "/topics",

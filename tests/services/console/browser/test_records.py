@@ -35,7 +35,7 @@ def test_search_fills_the_page_and_continues_where_it_stopped(visit: Visit) -> N
     _open(visit, ORDERS, "?find=Oslo&limit=60")
     rows = visit.page.locator("#rows tr")
     assert rows.count() == 60
-    assert visit.page.locator("#timeline").is_visible()  # of what was found, by time
+    assert visit.page.locator("#timeline").is_visible()  # of the results, by time
     assert visit.page.locator("#timeline g rect").count() > 1
     visit.page.locator("#continue").click()
     visit.page.locator("#state", has_text="Everything was searched").wait_for()

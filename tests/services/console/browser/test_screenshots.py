@@ -58,7 +58,7 @@ def test_a_page_has_its_picture(chromium: Browser, shop_console: RunningConsole,
         visit.open(f"/c/{CLUSTER}{path}")
         if name == "records":
             visit.page.locator("main tbody tr").first.wait_for()
-        visit.page.wait_for_timeout(3_000)  # until curves are drawn and a search has read enough to look at
+        visit.page.wait_for_timeout(3_000)  # until charts are drawn and a search has results
         taken = visit.page.screenshot()
         small = base64.b64decode(_blank(chromium, taken))
     PICTURES.mkdir(parents=True, exist_ok=True)

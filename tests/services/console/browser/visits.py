@@ -22,7 +22,7 @@ WATCH = """
     addEventListener("securitypolicyviolation", (event) =>
         window.violations.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}`));
 """
-# Of a name that strangers chose, what would be left if it were markup or a script.
+# Remainder of a hostile name if it were parsed as markup or script.
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
 INJECTED = """() => ({
     ran: window.injected ?? null,
@@ -43,7 +43,7 @@ SIDEWAYS = """() => {
 
 
 class Visit:
-    """What a page of the console does in a browser. `page` is Playwright's."""
+    """Activity of a console page in a browser. `page` is Playwright's."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self.page, self.origin = page, origin
@@ -69,7 +69,7 @@ class Visit:
         self.settle()
 
     def settle(self) -> None:
-        """Until the page asks for nothing any more; streams go on."""
+        """Until the page sends no more requests; streams stay open."""
         deadline = time.monotonic() + TIMEOUT_S
         while self._waiting or time.monotonic() - self._last < QUIET_S:
             assert time.monotonic() < deadline, [request.url for request in self._waiting]
@@ -78,7 +78,7 @@ class Visit:
 
     @property
     def bytes(self) -> int:
-        """Of all that has come so far, as it was transferred; fonts come once, and no page waits for them."""
+        """Transferred bytes so far; fonts are loaded once, without blocking pages."""
         done = (request for request in self._done if request.resource_type != "font")
         return sum(request.sizes()["responseBodySize"] for request in done)
 
@@ -100,7 +100,7 @@ class Visit:
         return list(self.page.evaluate(SIDEWAYS))
 
     def accessibility(self, *rules: str) -> list[str]:
-        """What axe-core finds; with `rules` only these are asked."""
+        """Findings of axe-core; `rules` selects some."""
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate(AXE.read_text())
         only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
@@ -136,7 +136,7 @@ class Visit:
 def visiting(
     browser: Browser, origin: str, scheme: Scheme = "light", size: tuple[int, int] = DESKTOP
 ) -> Iterator[Visit]:
-    """With an empty cache, as of somebody who was never here."""
+    """With an empty cache, as on a first visit."""
     context = browser.new_context(
         color_scheme=scheme, reduced_motion="reduce", viewport={"width": size[0], "height": size[1]}
     )

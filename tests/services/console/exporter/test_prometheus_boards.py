@@ -113,7 +113,7 @@ def prometheus(folder: Path, targets: dict[str, dict[str, str]]) -> Iterator[Pro
         for address, labels in targets.items()
     ]
     for number, job in enumerate(jobs):
-        job["job_name"] = f"{job['job_name']}-{number}"  # the label says the rest
+        job["job_name"] = f"{job['job_name']}-{number}"  # the label has the rest
     (folder / "rules.yml").write_text(rules_file())
     settings = {
         "global": {"scrape_interval": "2s", "evaluation_interval": "2s"},
@@ -176,7 +176,7 @@ def produced(place: Place) -> dict[str, int]:
                 _commit(reader)
             time.sleep(0.1)
         producer.flush()
-        # The figures of the exporter are those of its last look, which is not longer ago than ten seconds.
+        # Exporter metrics are at most ten seconds old.
         _until_settled(place.prometheus, counts)
     return dict(counts)
 

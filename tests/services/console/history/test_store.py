@@ -105,7 +105,7 @@ def test_slot_unused_for_a_month_is_reused_for_another_series(path: Path) -> Non
     store = HistoryStore(path, most_series=2)
     store.record(NOW, {"a": 1.0, "b": 2.0})
     store.record(NOW + TICK, {"a": 1.0, "c": 3.0})
-    assert store.names("") == ["a", "b"]  # full: what came last is not recorded
+    assert store.names("") == ["a", "b"]  # full: the last one is not recorded
 
     later = NOW + 31 * 24 * HOUR_MS
     store.record(later, {"a": 1.0, "c": 3.0})

@@ -34,5 +34,5 @@ def write(bootstrap: str, topic: str, count: int, partition: int = 0, size: int 
 
 
 def look_anew(console: RunningConsole) -> None:
-    """Lists show what was seen up to ten seconds ago."""
+    """Lists show samples of the last ten seconds."""
     console.run(console.server.clusters[CLUSTER].sampler.refresh())

@@ -69,7 +69,7 @@ def member_of(group: str, bootstrap: str) -> Iterator[None]:
 
 
 def share(group: str, bootstrap: str) -> None:
-    """What was there is done, six records came afterwards, and nobody is in the group any more."""
+    """Earlier records are done, six new ones exist, and the group is empty."""
     set_group(bootstrap, group, share_auto_offset_reset="earliest")
     consumer = share_consumer(bootstrap, group, "orders")
     assert len(take(consumer, 30, lambda record: AcknowledgeType.ACCEPT)) == 30
@@ -92,7 +92,7 @@ def stream(group: str, bootstrap: str) -> None:
 
 
 def told_by_kafka(tool: str, bootstrap: str, group: str, *columns: str) -> Rows:
-    """What one of Kafka's tools says of a group; `columns` are those of the offset and of the lag."""
+    """Output of a Kafka tool for a group; `columns` are those of the offset and the lag."""
     done = run_tool(tool, "--bootstrap-server", bootstrap, "--describe", "--group", group).check()
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
     head = next(line for line in lines if "TOPIC" in line)

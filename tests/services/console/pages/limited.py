@@ -25,13 +25,13 @@ class Limited(AnonymousConsoleUser):
 
 
 class OnlyOne:
-    """A gate that lets in one user."""
+    """An authenticator that accepts one user."""
 
     def __init__(self, user: Limited) -> None:
         self._user = user
 
     def check(self, head: Head) -> None:
-        """Everybody."""
+        """Accept every user."""
 
     async def user(self, head: Head, match: ConsoleMatch) -> ConsoleUser:
         return self._user

@@ -27,7 +27,7 @@ def tool(bootstrap: str, name: str, *arguments: str) -> str:
 
 
 def own_setting(web: Web, topic: str, name: str, wanted: str | None) -> str | None:
-    """Once it is as wanted: Apache Kafka's broker hears of a change a moment after it was made."""
+    """The expected value: Apache Kafka's broker applies a change a moment later."""
 
     def look() -> str | None:
         found: str | None = web.api(f"/topics/{topic}").json["changed"].get(name)

@@ -124,7 +124,7 @@ def test_a_redrive_needs_the_topics_that_it_writes_to(
 def test_a_letter_that_names_a_record_of_a_topic_needs_read_on_that_topic(
     user: Limited, web: Web, console_broker: EmbeddedBroker
 ) -> None:
-    """Whoever can write a letter could else have any record copied by the console."""
+    """Otherwise a forged dead letter could make the console copy any record."""
     for name in ("dlq.forged", "mine.copies"):
         console_broker.create_topic(name, partitions=1)
     producer = confluent_kafka.Producer({"bootstrap.servers": console_broker.bootstrap_servers})

@@ -30,7 +30,7 @@ TOPICS = {"orders": 3, "letters": 1, "secret.pay": 1, **{f"crowd-{number}": 1 fo
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     async def fill(address: str) -> None:
-        # Not at import: a whole run reaches this module many minutes later, when the records would be outside of 15m.
+        # Not at import: a full run reaches this module much later, when the records would be outside of 15m.
         earlier = int(time.time() * 1000) - EARLIER_MS
         async with Client(address) as client:
             for name, partitions in TOPICS.items():

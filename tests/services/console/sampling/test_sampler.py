@@ -70,7 +70,7 @@ def test_rates_and_lag_come_from_two_refreshes(broker: EmbeddedBroker, tmp_path:
         assert second.topics[topic].rate_out == pytest.approx(2.6)
         assert second.groups["readers"].rate == pytest.approx(2.6)
         assert second.worst[topic].lag == 30
-        # Offset 30 lies at 40 % of the way from 10 to 60, and that way took ten seconds.
+        # Offset 30 is at 40 % of the range from 10 to 60, which took ten seconds.
         assert second.groups["readers"].lag_seconds == pytest.approx(6)
         assert {topic_series(topic, "in"), group_series("readers", "lag"), "cluster/in"} <= set(names)
         assert [value for value in curve.values if value] == [pytest.approx(5)]
@@ -168,7 +168,7 @@ def test_a_large_cluster_is_read_whole_and_holds_the_loop_for_moments_only() -> 
 
 
 async def with_turns(work: Callable[[], Awaitable[ClusterSnapshot]]) -> tuple[ClusterSnapshot, list[float]]:
-    """What the work returns, and the CPU seconds between turns of the loop meanwhile."""
+    """Result of the work, and CPU seconds between event loop iterations."""
     iterations: list[float] = []
 
     async def probe() -> None:

@@ -88,7 +88,7 @@ def orders(broker: EmbeddedBroker) -> str:
 
 @pytest.fixture(scope="package")
 def records(broker: EmbeddedBroker, orders: str) -> list[ConsumedRecord]:
-    """What a consumer of committed records gets."""
+    """Records of a read_committed consumer."""
     return [as_record(message) for message in poll_all(broker, orders, PARTITIONS)]
 
 

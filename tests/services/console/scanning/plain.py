@@ -11,7 +11,7 @@ from barnabas.services.console.scanning.model import Search
 
 
 def search_plainly(search: Search, records: Iterable[ConsumedRecord]) -> list[tuple[int, int]]:
-    """(partition, offset) of what matches, in the order of partitions and offsets."""
+    """(partition, offset) of matches, ordered by partition and offset."""
     where = Filter(search.where) if search.where else None
     return [
         (record.partition, record.offset)

@@ -113,7 +113,7 @@ steps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 
 def test_hits_are_given_out_in_the_order_of_time_and_each_once(
     steps: list[Any], newest: bool, limit: int
 ) -> None:
-    """Partitions are read in any order; what is given out early never has to be taken back."""
+    """Partitions are read in any order; early results are never revoked."""
     size = 20
     merge = HitMerge([Range(partition, 0, size) for partition in range(3)], newest_first=newest)
     at = dict.fromkeys(range(3), size if newest else 0)

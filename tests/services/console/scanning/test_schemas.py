@@ -45,7 +45,7 @@ def registry_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def topic(registry_broker: EmbeddedBroker) -> str:
-    """Avro, JSON Schema, Protobuf, plain JSON, and one whose schema nobody knows."""
+    """Avro, JSON Schema, Protobuf, plain JSON, and an unknown schema."""
     name = registry_broker.create_topic("registered", partitions=1)
     order = {"id": 7, "country": "DE"}
     producer = Producer({"bootstrap.servers": registry_broker.bootstrap_servers})

@@ -101,7 +101,7 @@ def test_an_agent_that_was_killed_is_lost(cli: Cli, tmp_path: Path, monkeypatch:
         agent.start()
         assert statuses(cli, servers, "a", lambda rows: bool(rows) and rows[0]["state"] == "running")
         agent.kill()
-        monkeypatch.setattr(reports, "LOST_AFTER", 0.01)  # nobody waits for three reports here
+        monkeypatch.setattr(reports, "LOST_AFTER", 0.01)  # without waiting for three reports
         assert {row["state"] for row in statuses(cli, servers, "a", lambda rows: True)} == {"lost"}
 
 

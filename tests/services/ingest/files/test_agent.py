@@ -21,7 +21,7 @@ BOUND = 128 * PIECE
 
 
 class AgentProcess(IngestProcess):
-    """`barnabas ingest files` as a process of its own."""
+    """`barnabas ingest files` as a separate process."""
 
     def __init__(self, bootstrap: str, topic: str, *arguments: str) -> None:
         super().__init__(bootstrap, "files", "--topic", topic, *arguments)
@@ -89,7 +89,7 @@ def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 
 def test_the_second_agent_of_a_name_takes_over(tmp_path: Path) -> None:
-    """The first one notices, begins again, and both would go on for ever: it gives up with a sentence."""
+    """Both would restart indefinitely: the first one detects it and stops with an error."""
     log, topic = tmp_path / "app.log", "logs"
     with EmbeddedBroker() as broker:
         agents = [

@@ -46,7 +46,7 @@ def _closed() -> Iterator[None]:
 
 
 class Reader:
-    """An agent without a broker: what it has committed survives `restart`."""
+    """An agent without a broker: committed state survives `restart`."""
 
     def __init__(self, *patterns: Path, **settings: object) -> None:
         self.now = 1000.0
@@ -72,7 +72,7 @@ class Reader:
         self.source.begin(self.stored, KnownTopics())
 
     def read(self, *, committed: bool = True) -> list[str]:
-        """What one look brings. Without a commit nothing of it counts."""
+        """Data of one poll. It counts only after a commit."""
         self.now += 1.0
         found: list[str] = []
         while not (collected := self.source.collect(ROOM)).is_empty or collected.unfinished:
@@ -183,7 +183,7 @@ def test_a_copied_and_truncated_file_loses_nothing(log: Path, pattern: str, rest
 def test_a_truncation_while_lines_become_batches_doubles_nothing(
     log: Path, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is remembered of the file are the bytes that were read, not those that are there by then."""
+    """The digest covers the bytes that were read, not the current content."""
     reader = Reader(Path(f"{log}*"))
     if known:
         log.write_text("zero\n")

@@ -48,7 +48,7 @@ def messages(broker: EmbeddedBroker, of: SyslogSource, count: int) -> list[Syslo
 
 @contextmanager
 def running(command: list[str], local: Path, environment: dict[str, str] | None = None) -> Iterator[None]:
-    """A daemon in the foreground that takes what local programs log."""
+    """A daemon in the foreground that receives local log messages."""
     log = local.with_suffix(".output")
     with log.open("wb") as output:
         process = subprocess.Popen(

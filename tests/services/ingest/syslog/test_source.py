@@ -150,7 +150,7 @@ def test_a_full_inbox_makes_tcp_wait_and_udp_drops_are_counted(
             sender.settimeout(0.5)
             sent, rest = _send_until_it_waits(sender, text)
             until(lambda: inbox.is_full, "the inbox is full")
-            assert inbox.size < 200_000 + 400_000  # what one read may bring
+            assert inbox.size < 200_000 + 400_000  # limit of one read
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
                 for _ in range(100):
                     datagrams.sendto(b"<13>u: " + text, address(syslog, "udp"))
@@ -174,7 +174,7 @@ def _numbers(found: list[Found]) -> list[int]:
 
 
 def _send_until_it_waits(sender: socket.socket, text: bytes) -> tuple[int, bytes]:
-    """How many messages there are, and what must still be sent of the last."""
+    """Number of messages, and the unsent rest of the last one."""
     for number in range(10_000):
         message = b"<13>a: n%d %s\n" % (number, text)
         try:

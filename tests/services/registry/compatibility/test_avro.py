@@ -23,7 +23,7 @@ from barnabas.services.registry.formats.parser import SchemaSyntaxError
 from barnabas.services.registry.limits import StepBudget
 
 STEPS = 10_000
-# Without bytes: the specification lets them be read as strings, which works for those that are UTF-8.
+# Without bytes: the specification lets them be read as strings, which works for UTF-8 only.
 PRIMITIVES = st.sampled_from(["boolean", "int", "long", "float", "double", "string"])
 DEFAULTS: dict[str, Any] = {
     "boolean": True,

@@ -54,7 +54,7 @@ def test_a_mirrored_topic_is_paused_resumed_and_failed_over(
             web.change(f"/mirrors/{topic}/restart").json["message"] == f"Mirroring of {topic} is restarted."
         )
         assert eventually(lambda: row(web, topic)["state"], lambda state: state == "ACTIVE") == "ACTIVE"
-        # Nobody has reported since it was asked for, so it may be behind.
+        # No report since the request, so it may be outdated.
         refused = web.change(f"/mirrors/{topic}/promote", confirm=topic, within=0)
         assert (refused.status, "nothing was promoted" in refused.json["error"]) == (502, True)
         assert web.change(f"/mirrors/{topic}/failover", confirm="other").status == 400
