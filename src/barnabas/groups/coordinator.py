@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -236,4 +237,6 @@ class GroupCoordinator:
         self, index: int, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[None]]
     ) -> None:
         """Run an operation without a request. If it cannot run now, the next coordinator runs it."""
-        self.runtime.write(index, partial(GroupShard.handle, group_id=group_id, operation=operation))
+        with suppress(KafkaError):
+            active = self.runtime.active_shard(index)
+            self.runtime.commit(active, active.shard.handle(group_id, operation))
