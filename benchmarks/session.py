@@ -17,6 +17,7 @@ from benchmarks.subjects.clusters import BarnabasCluster, Cluster, KafkaCluster
 from benchmarks.subjects.object_store import ObjectStore
 from benchmarks.subjects.rabbitmq import RabbitMq
 from benchmarks.subjects.secured import SECURED, Certificates, secured_barnabas, secured_kafka
+from benchmarks.subjects.slow_disk import SLOW, STALLING, on_slow_disk
 
 # Kafka acknowledges acks=all without fsync; the comparison uses the same guarantee.
 # Neither delays the first rebalance of a new group, which rows about groups would measure.
@@ -60,6 +61,8 @@ _KAFKA_SETTINGS: Mapping[str, Mapping[str, str]] = {
 }
 # Brokers with TLS and SASL listeners.
 _SECURED_KAFKA, _SECURED_BARNABAS = f"kafka-{SECURED}", f"barnabas-{SECURED}"
+# Brokers on a disk that delays their writes.
+_DISKS: Mapping[str, Mapping[str, str]] = {"slow-disk": SLOW, "stalling-disk": STALLING}
 NO_CONFIG: Mapping[str, str] = {}
 # Running for the whole session; others are stopped at the end of the row that needed them.
 _PERMANENT = ("kafka", "barnabas")
@@ -102,6 +105,12 @@ class Session:
     def new_broker(self, key: str) -> Broker:
         """A new broker of that kind, with an empty folder, not started."""
         folder = self._scratch / f"{key}-{next(self._numbers)}"
+        kind, _, disk = key.partition("-")
+        if disk in _DISKS:
+            environment = on_slow_disk(self._scratch, _DISKS[disk])
+            if kind == "kafka":
+                return apache_kafka(key, folder, {}, environment)
+            return barnabas(key, folder, NO_FSYNC, environment=environment)
         if key in _KAFKA_SETTINGS:
             return apache_kafka(key, folder, _KAFKA_SETTINGS[key])
         if key == _SECURED_KAFKA:

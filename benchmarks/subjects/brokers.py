@@ -47,10 +47,13 @@ class BarnabasProcess:
         profile_to: Path | None = None,
         source: Path | None = None,
         ports: Mapping[str, int] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._ports = ports or {PLAINTEXT: free_port()}
         self.port = self._ports[PLAINTEXT]
-        self._environment = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
+        self._environment = (
+            environment if source is None else {**(environment or os.environ), "PYTHONPATH": str(source)}
+        )
         self._data_dir = data_dir
         self._settings = settings
         self._profile_to = profile_to
@@ -202,8 +205,10 @@ def noted_offset(checkpoint: str, topic: str) -> int:
     return 0
 
 
-def apache_kafka(name: str, data_dir: Path, settings: Mapping[str, str]) -> Broker:
-    process = ApacheKafka(data_dir, heap=HEAP, settings=settings, flags=BROKER_FLAGS)
+def apache_kafka(
+    name: str, data_dir: Path, settings: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> Broker:
+    process = ApacheKafka(data_dir, heap=HEAP, settings=settings, flags=BROKER_FLAGS, environment=environment)
     return Broker(name, process, process.log_dir)
 
 
@@ -213,6 +218,8 @@ def barnabas(
     settings: Mapping[str, str],
     profile_to: Path | None = None,
     source: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Broker:
     """`source` is the `src` folder of another version."""
-    return Broker(name, BarnabasProcess(data_dir, settings, profile_to, source), data_dir)
+    process = BarnabasProcess(data_dir, settings, profile_to, source, environment=environment)
+    return Broker(name, process, data_dir)

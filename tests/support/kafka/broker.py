@@ -42,7 +42,9 @@ class ApacheKafka:
         settings: Mapping[str, str] | None = None,
         flags: tuple[str, ...] = SHORT_LIVED,
         features: Mapping[str, int] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = environment
         self.data_dir = data_dir
         self.port = port or free_port()
         self.log_dir = data_dir / "logs"
@@ -86,6 +88,7 @@ class ApacheKafka:
                 java_command("kafka.Kafka", str(self._properties), flags=self._flags),
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env=self._environment,
             )
 
     def wait_until_ready(self, timeout: float = 100) -> None:
