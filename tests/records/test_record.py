@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barnabas.common.errors import ErrorCode
 from barnabas.records.batch import HEADER_SIZE, TimestampType, crc_is_right, read_header
-from barnabas.records.builder import build_batch, encode_record, largest_encoded_size
+from barnabas.records.builder import build_batch, encode_record, encode_records, largest_encoded_size
 from barnabas.records.record import InvalidRecords, Record, iterate_records
 from barnabas.records.varints import varint
 from tests.support.builders.records import CODECS, EXAMPLES, NOW, batch_of, record_lists, with_header
@@ -53,6 +53,19 @@ def build_by(client: Any, records: list[Record], codec: int) -> bytes:
 def test_other_clients_read_our_batches_and_find_every_field(client: Any, codec: int) -> None:
     batch = build_batch(EXAMPLES, compression=codec)
     assert read_by(client, batch) == EXAMPLES
+
+
+@given(record_lists(), st.integers(-5, 10_000))
+def test_records_are_encoded_together_as_one_by_one(records: list[Record], passed: int) -> None:
+    plain = [
+        Record(0, NOW + passed, None if index % 3 else b"k" * index, b"v" * index) for index in range(200)
+    ]
+    long = [Record(0, NOW, None, b"v" * length) for length in (8100, 8200, 20_000)]
+    for some in (records, plain * 50, long, [Record(0, NOW, b"k", None)]):
+        one_by_one = [
+            encode_record(delta, record.timestamp - NOW, record) for delta, record in enumerate(some)
+        ]
+        assert encode_records(some, NOW) == b"".join(one_by_one)
 
 
 @pytest.mark.parametrize("codec", CODECS)

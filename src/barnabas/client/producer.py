@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from barnabas.client.cluster import Client
 from barnabas.client.errors import BufferFullError, ClientError
@@ -33,8 +33,6 @@ from barnabas.records.compression import CODEC_BY_NAME
 
 METADATA_MAX_AGE = 300.0  # Kafka's metadata.max.age.ms
 MAX_WAIT_SECONDS = 3600.0  # between two checks of an unlimited deadline
-
-new_record = tuple.__new__  # a named tuple's constructor costs another call
 
 Partitioner = Callable[[str, bytes | None, int], int | None]
 """Partition of a record by topic, key and partition count; None for the default."""
@@ -188,7 +186,8 @@ class Producer:
             return None
         self._check_open()
         batch, size = current[1], MAX_RECORD_OVERHEAD + len(value)
-        record = new_record(Record, (0, time.time_ns() // 1_000_000, None, value, ()))
+        # Not a Record: collections of garbage skip plain tuples, and would take half of the time of `send`.
+        record: Any = (0, time.time_ns() // 1_000_000, None, value, ())
         with self.lock:
             filled, buffered = batch.bytes + size, self._buffered + size
             if batch.ready or filled >= self.settings.batch_bytes or buffered > self.settings.buffer_bytes:

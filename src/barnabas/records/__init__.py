@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.records.blocks import LineEncoder as LineEncoder
     from barnabas.records.blocks import block_of as block_of
     from barnabas.records.builder import MAX_RECORD_OVERHEAD as MAX_RECORD_OVERHEAD
+    from barnabas.records.builder import TIMESTAMP as TIMESTAMP
     from barnabas.records.builder import assemble_batch as assemble_batch
     from barnabas.records.builder import build_batch as build_batch
     from barnabas.records.builder import build_batch_at as build_batch_at

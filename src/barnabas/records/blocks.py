@@ -26,7 +26,7 @@ from barnabas.records.batch import (
 from barnabas.records.builder import NO_LEADER_EPOCH, encode_headers, encode_record
 from barnabas.records.compression import Codec, compress
 from barnabas.records.record import Header, Record
-from barnabas.records.varints import varint
+from barnabas.records.varints import SMALL, small_varints, varint
 
 
 @dataclass(slots=True)
@@ -83,12 +83,12 @@ def block_of(tp: TopicPartition, record: Record) -> Block:
 
 # -- Lines of one file: equal key and headers; the last header is the line's file offset ---------------
 
-MAX_RECORDS = 8192
+MAX_RECORDS = SMALL
 """Maximum records per batch: a broker validates these in a few milliseconds."""
 RECORD_OVERHEAD = 48
 """Upper bound per record, without key, value and headers: lengths, deltas and the digits of the file offset."""
 
-_VARINTS = tuple(varint(number) for number in range(MAX_RECORDS))
+_VARINTS = small_varints()
 _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA = b"\x00\x00"
 _BEGINNINGS = tuple(length + _NO_ATTRIBUTES_NO_TIMESTAMP_DELTA for length in _VARINTS)
 """Encoded lengths by record length."""

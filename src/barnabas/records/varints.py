@@ -6,8 +6,11 @@ length of a null, is one byte).
 
 from __future__ import annotations
 
+from functools import cache
+
 _ONE_BYTE = tuple(bytes([value]) for value in range(128))
 _MAX = 10  # bytes of a 64-bit number
+SMALL = 8192
 
 
 def varint(value: int) -> bytes:
@@ -22,6 +25,12 @@ def varint(value: int) -> bytes:
         folded >>= 7
     encoded.append(folded)
     return bytes(encoded)
+
+
+@cache
+def small_varints() -> tuple[bytes, ...]:
+    """Encoded numbers by number: of lengths and deltas in usual batches."""
+    return tuple(varint(number) for number in range(SMALL))
 
 
 def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from barnabas.client.producing.batch_sender import BatchPosition
 from barnabas.common.errors import ErrorCode, KafkaError
 from barnabas.common.types import TopicPartition
-from barnabas.records import Block, Record
+from barnabas.records import TIMESTAMP, Block, Record
 
 # -- Partitioner, as Kafka's default -------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class RecordDelivery:
 
     def _delivered(self, appended: BatchPosition) -> Delivered:
         offset = appended.base_offset + self.index if appended.base_offset >= 0 else -1
-        given = self.batch.records[self.index].timestamp
+        given = self.batch.records[self.index][TIMESTAMP]
         timestamp = given if appended.log_append_time < 0 else appended.log_append_time
         return Delivered(self.batch.partition, offset, timestamp)
 
