@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,8 +165,18 @@ async def describe_configs(
 
 async def setting_of_topics(client: Client, names: Iterable[str], setting: str) -> dict[str, str | None]:
     """One setting of many topics, in one request. Topics deleted meanwhile are left out."""
+    return {
+        name: found.get(setting)
+        for name, found in (await settings_of_topics(client, names, [setting])).items()
+    }
+
+
+async def settings_of_topics(
+    client: Client, names: Iterable[str], settings: Sequence[str]
+) -> dict[str, dict[str, str | None]]:
+    """Some settings of many topics, in one request. Topics deleted meanwhile are left out."""
     resources = [
-        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[setting])
+        DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=list(settings))
         for name in names
     ]
     response: DescribeConfigsResponse = await client.send_to_any(DescribeConfigsRequest(resources=resources))
@@ -174,7 +184,7 @@ async def setting_of_topics(client: Client, names: Iterable[str], setting: str) 
     for result in response.results:
         if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise_for(result.error_code, result.error_message or "")
-            found[result.resource_name] = next((each.value for each in result.configs), None)
+            found[result.resource_name] = {each.name: each.value for each in result.configs}
     return found
 
 

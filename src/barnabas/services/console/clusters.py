@@ -12,7 +12,7 @@ from barnabas.client.schemas import RegistryAccount, discover_registry
 from barnabas.client.schemas.client import RegistryError
 from barnabas.common.safe_logging import rate_limited_logger
 from barnabas.services.console.administration.moving import Mover
-from barnabas.services.console.administration.rights import TieredTopics
+from barnabas.services.console.administration.rights import TieredTopics, TopicKeepings
 from barnabas.services.console.alarms.tracker import AlarmTracker
 from barnabas.services.console.exporter.lines import Exporter
 from barnabas.services.console.exporter.publishing import Publisher
@@ -43,6 +43,7 @@ class Cluster:
         self.mover = Mover(self.folder / "moves.json")
         self._read_only = console.read_only
         self.tiered = TieredTopics()
+        self.keepings = TopicKeepings()
         self.history = History(self.folder / "history.sqlite")
         self.sampler = Sampler(self.client, self.history)
         self.statuses = StatusBoard(self.client)

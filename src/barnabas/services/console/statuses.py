@@ -22,6 +22,9 @@ MAX_POINTS = 1440
 """Per flow: two hours at one report every five seconds."""
 MAX_TRENDS = 2000
 
+RATE_MS = 60_000
+"""Reports come every five seconds, batches of a pipeline every few seconds up to minutes."""
+
 FlowKey = tuple[str, str, str]
 """Kind, name and part."""
 
@@ -66,6 +69,20 @@ class StatusBoard:
 
     def trend(self, status: ProcessStatus, part: StatusPart) -> list[StatusPoint]:
         return list(self._trends.get((status.kind, status.name, part.name), ()))
+
+    def rate(self, status: ProcessStatus, part: StatusPart) -> float | None:
+        """Rows or records per second over the last minute; None if unknown."""
+        points = self._trends.get((status.kind, status.name, part.name))
+        if not points:
+            return None
+        since = points[-1].ms - RATE_MS
+        recent = [point for point in points if point.ms >= since]
+        for at, point in reversed(list(enumerate(recent))):
+            if point.rate is None:  # the first report, or a restart
+                recent = recent[at:]
+                break
+        seconds = (recent[-1].ms - recent[0].ms) / 1000
+        return (recent[-1].total - recent[0].total) / seconds if seconds > 0 else None
 
     async def refresh(self) -> None:
         try:

@@ -17,7 +17,8 @@ from barnabas.services.console.access.authenticators import MAX, Attempts, Login
 from barnabas.services.console.access.model import AccessSettings, Grant, LoginKind, LoginSettings, Role
 from barnabas.services.console.access.passwords import hash_of
 from barnabas.services.console.errors import TooManyError, UnauthorizedError
-from barnabas.services.console.scanning.worker.masking import HIDDEN, hide
+from barnabas.services.console.scanning.model import HIDDEN
+from barnabas.services.console.scanning.worker.masking import hide
 from barnabas.services.console.settings import ClusterSettings
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.access.people import CHEAP, PASSWORD, by_token, log_in, logged_in, with_roles

@@ -38,6 +38,9 @@ def bootstrap() -> Iterator[str]:
             await create_topic(
                 client, "_schemas", partitions=1
             )  # of a tool; brokers do not flag it as internal
+            compacted = {"cleanup.policy": "compact", "retention.ms": "1"}
+            await create_topic(client, "_compacted", partitions=1, configs=compacted)
+            await create_topic(client, "_kept", partitions=1, configs={"retention.ms": "86400000"})
             async with Producer(client) as producer:
                 for number in range(30):
                     await producer.send("orders", b"x" * 100, partition=number % 3)
@@ -93,6 +96,14 @@ def test_names_from_clients_are_escaped_everywhere(pages: Web) -> None:
         assert answer.status == 200, path
         assert "<script>alert" not in answer.text
     assert "&lt;script&gt;alert" in answer.text
+
+
+def test_a_list_of_topics_says_how_long_records_are_kept(pages: Web) -> None:
+    rows = {row["name"]: row for row in pages.api("/topics", internal="true", q="_").json["topics"]}
+    kept = {name: (row["kept_seconds"], row["tags"]) for name, row in rows.items()}
+    assert kept["_compacted"] == (-1, ["compacted"])
+    assert kept["_kept"] == (86_400, [])
+    assert "forever" in pages.get("/topics", internal="true", q="_comp").text
 
 
 def test_topics_are_listed_by_page_filtered_and_sorted(pages: Web) -> None:

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.services.console.scanning.model import Hit, RecordMask, Search
-from barnabas.services.console.scanning.worker.masking import HIDDEN, hide
+from barnabas.services.console.scanning.model import HIDDEN, Hit, RecordMask, Search
+from barnabas.services.console.scanning.worker.masking import hide
 from barnabas.testing import EmbeddedBroker
 from tests.services.console.scanning.conftest import Searcher
 

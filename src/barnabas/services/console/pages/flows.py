@@ -67,7 +67,7 @@ class Flow(msgspec.Struct):
     rows: float
     """Rows since the start of the run; records for agents."""
     rate: float | None
-    """Rows per second between the last two reports."""
+    """Rows per second in the last minute."""
     lag: int | None
     """Lag in records; in bytes for files."""
     late: float | None
@@ -268,7 +268,7 @@ def _find(board: StatusBoard, kind: Kind, name: str) -> ProcessStatus:
 
 
 def work_of(board: StatusBoard, status: ProcessStatus, *, with_curves: bool = False) -> Work:
-    flows = [_flow(status, part, board.trend(status, part), with_curves) for part in status.parts]
+    flows = [_flow(board, status, part, with_curves) for part in status.parts]
     lags = [flow.lag for flow in flows if flow.lag is not None]
     rates = [flow.rate for flow in flows if flow.rate is not None]
     return Work(
@@ -291,13 +291,13 @@ def work_of(board: StatusBoard, status: ProcessStatus, *, with_curves: bool = Fa
     )
 
 
-def _flow(status: ProcessStatus, part: StatusPart, points: Sequence[StatusPoint], with_curves: bool) -> Flow:
+def _flow(board: StatusBoard, status: ProcessStatus, part: StatusPart, with_curves: bool) -> Flow:
     found = Flow(
         part.name,
         status.state if status.state in ENDED else part.state,
         part.reason,
         rows_of(status, part),
-        None if status.state in ENDED or not points else points[-1].rate,
+        None if status.state in ENDED else board.rate(status, part),
         part.lag,
         part.counts.get("late"),
         part.counts,
@@ -308,6 +308,7 @@ def _flow(status: ProcessStatus, part: StatusPart, points: Sequence[StatusPoint]
         part.watermark,
     )
     if with_curves:
+        points = board.trend(status, part)
         found.rates = curve_of([(point.ms, point.rate) for point in points])
         found.lags = curve_of([(point.ms, point.lag) for point in points])
     return found

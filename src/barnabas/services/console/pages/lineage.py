@@ -131,8 +131,7 @@ class _Graph:
         self.statuses[key] = status
         self._found(key)
         for part in status.parts:
-            points = self._board.trend(status, part)
-            rate = points[-1].rate if points and status.state not in (*FAILED, "stopped") else None
+            rate = None if status.state in (*FAILED, "stopped") else self._board.rate(status, part)
             self.rates[key] = self.rates.get(key, 0.0) + (rate or 0.0)
             failed = status.state in FAILED or part.state in FAILED
             written = [part.name] if status.kind == "mirror" else part.topics

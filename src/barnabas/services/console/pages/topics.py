@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from barnabas.security.authz import Operation, ResourceType
+from barnabas.services.console.administration.rights import TopicKeeping
 from barnabas.services.console.alarms.conditions import LAG_SECONDS
 from barnabas.services.console.context import RequestScope
 from barnabas.services.console.errors import BadInputError
@@ -23,7 +24,7 @@ from barnabas.services.console.pages.list_parts import (
 )
 from barnabas.services.console.routes import NavigationEntry, Routes
 from barnabas.services.console.sampling.series import topic_series
-from barnabas.services.console.sampling.snapshot import ClusterSnapshot, TopicSample
+from barnabas.services.console.sampling.snapshot import SHARE, ClusterSnapshot, TopicSample
 
 routes = Routes()
 
@@ -59,6 +60,10 @@ class TopicRow(msgspec.Struct):
     """Name of that group."""
     dead: bool
     """True if the name is that of a topic of dead letters."""
+    kept_seconds: float | None
+    """Retention time; -1: forever; None: unknown."""
+    tags: list[str]
+    """compacted, tiered, share group."""
     spark: str
     """Records in over two hours, as the path of a 90 by 22 SVG."""
 
@@ -150,6 +155,13 @@ async def _rows(
     groups = {lag.group for lag in worst.values()}
     seen = await context.allowed(Operation.DESCRIBE, ResourceType.GROUP, groups)
     series = [topic_series(topic.name, "in") for topic in topics]
+    described = await context.allowed(
+        Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, [topic.name for topic in topics]
+    )
+    keepings = await context.cluster.keepings.among(context.client, described)
+    shared = {
+        read.topic for group in snapshot.groups.values() if group.type == SHARE for read in group.topics
+    }
     paths = await sparks(context.cluster.history, series, snapshot.taken_ms)
     rows = []
     for topic, name in zip(topics, series, strict=True):
@@ -163,7 +175,15 @@ async def _rows(
                 lag_seconds=lag.seconds if lag else None,
                 group=lag.group if lag else "",
                 dead=is_named_so(topic.name),
+                kept_seconds=keeping.seconds if (keeping := keepings.get(topic.name)) else None,
+                tags=_tags(keeping, is_shared=topic.name in shared),
                 spark=paths[name],
             )
         )
     return rows
+
+
+def _tags(keeping: TopicKeeping | None, *, is_shared: bool) -> list[str]:
+    tags = ["compacted"] if keeping is not None and keeping.is_compacted else []
+    tags += ["tiered"] if keeping is not None and keeping.is_tiered else []
+    return [*tags, *(["share group"] if is_shared else [])]

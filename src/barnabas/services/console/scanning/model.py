@@ -15,6 +15,9 @@ WHOLE_BYTES = 1 << 20
 """Values up to this size are shown in full; larger ones are truncated and can be downloaded."""
 CUT_BYTES = 64 << 10
 MAX_HITS = 10_000
+HIDDEN = "*****"
+"""Shown instead of a masked part."""
+HIDDEN_BYTES = HIDDEN.encode()
 
 
 class Decode(StrEnum):

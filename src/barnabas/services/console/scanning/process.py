@@ -152,10 +152,13 @@ class Pool(AsyncClosable):
         """Start all processes, so that the first search does not wait for their imports."""
         await asyncio.gather(*(process.start() for process in self.processes))
 
+    @property
+    def is_warm(self) -> bool:
+        return any(process.is_running for process in self.processes)
+
     def warm(self) -> None:
         """Start one process in the background unless one runs: the next search need not wait for its imports."""
-        is_warm = any(process.is_running for process in self.processes)
-        if not is_warm and (self._warming is None or self._warming.done()):
+        if not self.is_warm and (self._warming is None or self._warming.done()):
             self._warming = asyncio.get_running_loop().create_task(self._warm())
 
     async def _warm(self) -> None:

@@ -13,11 +13,14 @@ from contextlib import aclosing
 
 import msgspec
 
-from barnabas.client import Client
+from barnabas.client import Client, FetchSettings, fetch
 from barnabas.client.offsets import end_offsets
 from barnabas.client.schemas import NO_ACCOUNT, RegistryAccount
 from barnabas.common.regex import PatternError, compile_pattern
+from barnabas.common.types import TopicPartition
 from barnabas.filters import Filter, FilterError
+from barnabas.records import Record, iterate_records
+from barnabas.records.batch import iterate_headers
 from barnabas.services.console.errors import ResourceNotFoundError
 from barnabas.services.console.scanning.bounds import ScanBounds, find_bounds
 from barnabas.services.console.scanning.continuation import decode_positions, encode_positions
@@ -38,6 +41,7 @@ from barnabas.services.console.scanning.messages import (
 from barnabas.services.console.scanning.model import (
     MAX_HITS,
     RECORD_NOT_FOUND,
+    Decode,
     Hit,
     Hits,
     RawRecord,
@@ -51,12 +55,14 @@ from barnabas.services.console.scanning.model import (
     Skipped,
 )
 from barnabas.services.console.scanning.process import Pool, SearchProcess
+from barnabas.services.console.scanning.worker.showing import Viewer
 
 PROGRESS_SECONDS = 0.2
 ROWS_PER_SECOND = 50
 MAX_TEXT = 4096
 MAX_REPORTED = 200_000
 MAX_EXPORTED = 1_000_000
+SINGLE_BYTES = 2 << 20
 
 
 class Scanner:
@@ -90,10 +96,17 @@ class Scanner:
 
     async def record(self, client: Client, search: Search) -> Hit | None:
         """Return the record found by a search for one offset of one partition."""
+        if not self._pool.is_warm:
+            self.warm()
+            found = await read_single(client, search, has_registry=self._registry(client).is_located)
+            if found is not None:
+                return found
         async with aclosing(self.search(client, search)) as events:
             async for event in events:
                 if isinstance(event, Hits):
                     return event.rows[0]
+                if isinstance(event, ScanEnd) and event.reason == "budget":
+                    raise SearchFailedError("the record was not read in time; try again")
         return None
 
     async def tail(self, client: Client, search: Search) -> AsyncGenerator[Hits | Skipped, None]:
@@ -315,3 +328,40 @@ def check(search: Search, most: int = MAX_HITS) -> None:
             Filter(search.where)
         except FilterError as error:
             raise SearchError(str(error), "where") from error
+
+
+# -- One record without a search process, which takes a second to start: for a link to a record, opened first --
+
+
+async def read_single(client: Client, search: Search, *, has_registry: bool) -> Hit | None:
+    """The record at `first_offset`; None where a search process is needed: masks, schemas, transactions, gaps."""
+    offset = search.first_offset
+    if search.masks or search.decode is Decode.REGISTRY or offset is None:
+        return None
+    tp = TopicPartition(search.topic, search.partitions[0])
+    settings = FetchSettings(partition_bytes=SINGLE_BYTES, max_wait=0.0, isolation=1)
+    leader = await client.leader(tp)
+    (answer,) = await fetch(client, leader, {tp: offset}, settings)
+    if answer.error:
+        return None
+    record = await asyncio.to_thread(_record_at, answer.records, offset)
+    if record is None or (has_registry and (_is_framed(record.key) or _is_framed(record.value))):
+        return None
+    pairs = [{"key": name, "value": value} for name, value in record.headers]
+    row = {**record._asdict(), "headers": pairs}
+    return Viewer(search, None).hits([row], tp.partition)[0]
+
+
+def _record_at(records: memoryview, offset: int) -> Record | None:
+    for start, header in iterate_headers(records):
+        if header.next_offset > offset:
+            if header.is_control or header.is_transactional:
+                return None
+            batch = records[start : start + header.size]
+            return next((each for each in iterate_records(batch, header) if each.offset == offset), None)
+    return None
+
+
+def _is_framed(data: bytes | None) -> bool:
+    """Begins like the id of a schema."""
+    return data is not None and data[:1] == b"\0"

@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.records.columnar.decode import HEADERS, RecordColumns
-from barnabas.services.console.scanning.model import RecordMask
+from barnabas.services.console.scanning.model import HIDDEN, HIDDEN_BYTES, RecordMask
 
-HIDDEN = "*****"
-HIDDEN_BYTES = HIDDEN.encode()
 ANY, ANY_DEPTH = "*", "**"
 
 Path = tuple[str, ...]

@@ -12,8 +12,16 @@ import msgspec
 from barnabas.client import ClientError
 from barnabas.client.schemas import RegistryAccount, SchemaDecoder, plain
 from barnabas.client.schemas.client import PREFIX, NotFramedError, RegistryError, topic_of
-from barnabas.services.console.scanning.model import CUT_BYTES, WHOLE_BYTES, Decode, Hit, Search, ShownValue
-from barnabas.services.console.scanning.worker.masking import HIDDEN, HIDDEN_BYTES
+from barnabas.services.console.scanning.model import (
+    CUT_BYTES,
+    HIDDEN,
+    HIDDEN_BYTES,
+    WHOLE_BYTES,
+    Decode,
+    Hit,
+    Search,
+    ShownValue,
+)
 
 NULL = ShownValue("null")
 REGISTRY_TIMEOUT = 3.0

@@ -56,7 +56,8 @@ const clock = (seconds) => clockText(seconds).slice(0, 2).map(two).join(":");
 
 function times(chart, ticks) {
   const long = ticks.length > 1 && ticks[ticks.length - 1] - ticks[0] > 2 * 86400;
-  return ticks.map(long ? dayText : clock);
+  const brief = ticks.length > 1 && ticks[1] - ticks[0] < 60;
+  return ticks.map(long ? dayText : brief ? (seconds) => clockText(seconds).map(two).join(":") : clock);
 }
 
 function labelsOf(figure) {
@@ -170,7 +171,7 @@ function plot(figure, data) {
   const series = strokes.map((stroke, index) => ({ stroke, width: 1.75, points: { show: false }, ...(index ? {} : { fill: area(stroke) }) }));
   const limit = Number(figure.dataset.limit) || 0;
   figure.chart = new uPlot({
-    width: Math.max(place.clientWidth, 200), height: HEIGHT, legend: { show: false }, padding: [6, 8, 0, 0],
+    width: Math.max(place.clientWidth, 200), height: HEIGHT, legend: { show: false }, padding: [6, 24, 0, 0],
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
     scales: { y: { range: (chart, low, high) => [Math.min(0, low ?? 0), (Math.max(high ?? 0, high > limit / 3 ? limit : 0) || 1) * 1.08] } },
     axes: [
