@@ -148,7 +148,7 @@ class Producer:
             if delivery is not None:
                 break
             await self._wait_for_room(deadline)
-        if delivery.is_batch_ready:
+        if delivery.is_batch_ready or not delivery.index:
             await asyncio.sleep(0)  # yield, so that full batches are sent even if the caller never waits
         return delivery
 

@@ -90,7 +90,7 @@ class BlockingProducer:
         self._core = ProducerCore("Producer", bootstrap_servers, config, options)
         self._append = self._core.producer.append
         self._append_value = self._core.producer.append_value
-        self._is_plain = self._core.encode_key is None and self._core.encode_value is None
+        self._is_plain = self._core.encode_value is None
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +156,10 @@ class BlockingProducer:
         """
         if is_arrow(records):
             return self._run(self._send_rows(topic, records))
-        deliveries = [self._buffer(topic, *record_of(each)) for each in records]
+        if self._loop.is_lost:
+            self._loop.refuse()
+        append = self._core.append_value
+        deliveries = [append(topic, each) or self._buffer(topic, *record_of(each)) for each in records]
         self.flush()
         return self._run(delivered_runs(deliveries))
 

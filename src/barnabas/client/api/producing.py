@@ -172,6 +172,11 @@ class ProducerCore:
                 "Arrow columns are sent as they are: use a producer without serializers and schemas"
             )
 
+    def append_value(self, topic: str, value: Any) -> RecordDelivery | None:
+        """Add bytes to the batch that keyless records fill now, without waiting; None: use `enqueue`."""
+        is_plain = type(value) is bytes and self.encode_value is None
+        return self.producer.append_value(topic, value) if is_plain else None
+
     async def enqueue(self, topic: str, record: ProducerRecord) -> RecordDelivery:
         value, key, headers, timestamp, partition = record
         data, name = self.encoded(topic, value, key)
@@ -312,6 +317,10 @@ class AsyncProducer:
         partition: int | None = None,
     ) -> AsyncDelivery:
         """Buffer a record; waits for room in the buffer. Await the result for partition and offset."""
+        if key is None and headers is None and timestamp is None and partition is None:
+            added = self._core.append_value(topic, value)
+            if added is not None:
+                return AsyncDelivery(added)
         record = ProducerRecord(value, key, headers, timestamp, partition)
         return AsyncDelivery(await self._core.enqueue(topic, record))
 
@@ -325,7 +334,10 @@ class AsyncProducer:
         if is_arrow(records):
             blocks = await self._core.send_rows(topic, records)
             return merged([(block.partition, (await block).base_offset, block.count) for block in blocks])
-        deliveries = [await self._core.enqueue(topic, record_of(each)) for each in records]
+        deliveries = [
+            self._core.append_value(topic, each) or await self._core.enqueue(topic, record_of(each))
+            for each in records
+        ]
         await self.flush()
         return await delivered_runs(deliveries)
 
