@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,8 @@ class DevSession:
             kafka = str(self._endpoints[0].address)
             where = "" if kafka == DEFAULT_BOOTSTRAP else f" --bootstrap-server {kafka}"
             print(f"\n  barnabas consume {ORDERS}{where}")
-            print(f'  barnabas sql "select product, sum(amount) from {ORDERS} group by product"{where}')
+            if find_spec("duckdb") is not None:
+                print(f'  barnabas sql "select product, sum(amount) from {ORDERS} group by product"{where}')
         print(f"\nReady in {time.monotonic() - self._started:.1f} s. Press Ctrl-C to stop.")
         sys.stdout.flush()
 
