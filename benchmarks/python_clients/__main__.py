@@ -89,11 +89,14 @@ def page(results: Results, records: int, rounds: int, load: float) -> str:
             rates = results[job, client]
             lines.append(f"| {client} | {rates.per_cpu_second:,.0f} | {rates.per_second:,.0f} |")
         lines.append("")
-    lines += ["| target, per CPU second | measured | |", "|---|---|---|"]
+    lines += ["| target | per CPU second | | by the clock |", "|---|---|---|---|"]
     for job, subject, reference, target in TARGETS:
-        ratio = results[job, subject].per_cpu_second / results[job, reference].per_cpu_second
+        ours, theirs = results[job, subject], results[job, reference]
+        ratio, by_clock = ours.per_cpu_second / theirs.per_cpu_second, ours.per_second / theirs.per_second
         verdict = "met" if ratio >= target else "missed"
-        lines.append(f"| {job}: {subject} >= {target:g} x {reference} | {ratio:.2f} x | {verdict} |")
+        lines.append(
+            f"| {job}: {subject} >= {target:g} x {reference} | {ratio:.2f} x | {verdict} | {by_clock:.2f} x |"
+        )
     return "\n".join(lines) + "\n"
 
 
