@@ -28,8 +28,6 @@ from barnabas.client.placement import reassignments
 from barnabas.common.types import TopicPartition
 from tests.broker.processes.nodes import QUICK, Node, Traffic, create_topic, leaders
 
-TICKS = os.sysconf("SC_CLK_TCK")
-
 
 @contextmanager
 def node(count: int, *options: str) -> Iterator[Node]:
@@ -49,8 +47,15 @@ def pss_mb(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Of the threads that run now, to the nanosecond."""
+    return (
+        sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    )
+
+
+def wakeups(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("voluntary_ctxt")))
 
 
 def start() -> None:
@@ -182,7 +187,9 @@ def cpu(seconds: float = 6.0) -> None:
             producers = [_producer(started) for _ in range(4)]
             _requests(producers, 1.0)
             before = [cpu_seconds(pid) for pid in pids(started, count)]
+            woken = wakeups(started.supervisor_pid)
             sent = _requests(producers, seconds)
+            woken = wakeups(started.supervisor_pid) - woken
             used = [
                 after - then
                 for after, then in zip(map(cpu_seconds, pids(started, count)), before, strict=True)
@@ -190,7 +197,7 @@ def cpu(seconds: float = 6.0) -> None:
             share = used[0] / sum(used) if count > 1 else 0.0
             print(
                 f"cpu: N={count} {sent / seconds:.0f} requests/s, {sum(used) / sent * 1e6:.1f} us each, "
-                f"supervisor {share:.1%}",
+                f"supervisor {share:.2%}, {woken} wake-ups",
                 flush=True,
             )
 

@@ -15,7 +15,7 @@ SEEDS ?= 1-1000
 FUZZ  ?= --frames 1000000
 
 COUNTERPARTS := hostile fuzz fuzz-ports spark-oldest spark-clusters object-stores registry-clients registry-chaos hdfs mirrors connect-worker \
-    connect-counterparts prometheus-boards site otel-collector extended peers stream-processors endurance ingest-rotations packages
+    connect-counterparts prometheus-boards site otel-collector extended peers stream-processors endurance ingest-rotations packages node-processes node-chaos
 .PHONY: counterparts $(COUNTERPARTS) simulate chaos flume debezium-install mariadb-install opensearch-install object-stores-install packages-install
 counterparts: $(COUNTERPARTS)  #: all of these that `make test` leaves out, except simulate and chaos
 
@@ -33,6 +33,16 @@ fuzz: $(STAMP)  #: send a million extreme and damaged frames, timed (FUZZ="--min
 
 fuzz-ports: $(STAMP)  #: fuzz registry, console, exporter, metrics, HTTP ingest, syslog and statsd, two minutes each
 	$(BIN)/python -m tests.fuzz --port all --minutes 2
+
+# Client suites on a node with several processes; some look into the broker's memory and are left out.
+NODE_PROCESSES_TESTS ?= confluent kcat transactions_confluent groups_java consumer_groups aiokafka kafka_python groups_rebalances
+node-processes: bytecode kernels java-if-possible  #: clients on a node with two processes, folders through 1, 4, 8 processes and back, containers
+	NODE_PROCESSES=2 $(BIN)/pytest --numprocesses $(TEST_PROCESSES) $(NODE_PROCESSES_TESTS:%=tests/clients/test_%.py) \
+	    -k "not its_one_broker and not lists_brokers and not silent_transactional"
+	$(BIN)/pytest -m extended tests/broker/processes tests/clients/test_kafka_folders.py
+
+node-chaos: bytecode java-if-possible  #: faults of a node with several processes under Java and librdkafka (NODE_CHAOS="--minutes 30 --seed 1")
+	$(BIN)/python -m tests.chaos.processes $(NODE_CHAOS)
 
 # Longer variants of tests in `make test`, with the same requirements. Other tests with this mark have separate targets.
 EXTENDED ?= tests/chaos tests/cli tests/client tests/clients tests/groups tests/handlers tests/services/ingest tests/network tests/pipelines/library \

@@ -6,6 +6,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer, TopicPartition
 
+from barnabas.testing.client_settings import ClientSettings
 from tests.chaos import java
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.loads import PARTITIONS, Load
@@ -14,14 +15,19 @@ from tests.support.waiting import SECONDS, until
 
 
 def check(cluster: ChaosCluster, topic: str, load: Load) -> None:
-    found = read_all(cluster, topic)
-    for partition in range(PARTITIONS):
-        _check_partition(found[partition], load.acknowledged[partition], load, partition)
-    if load.client == java.CLIENT:
-        assert java.read_all(cluster.clients, topic) == found, "Kafka's consumer sees something else"
+    check_records(cluster.clients, topic, load)
     until(lambda: replicas_are_equal(cluster, topic), "all replicas hold the same bytes")
     if cluster.store is not None:
         check_tiers(cluster, topic)
+
+
+def check_records(clients: ClientSettings, topic: str, load: Load) -> None:
+    """Records are there as they were acknowledged, for both clients."""
+    found = read_all(clients, topic)
+    for partition in range(PARTITIONS):
+        _check_partition(found[partition], load.acknowledged[partition], load, partition)
+    if load.client == java.CLIENT:
+        assert java.read_all(clients, topic) == found, "Kafka's consumer sees something else"
 
 
 def _check_partition(found: list[int], acknowledged: list[int], load: Load, partition: int) -> None:
@@ -36,15 +42,15 @@ def _check_partition(found: list[int], acknowledged: list[int], load: Load, part
     assert found == sorted(found), f"partition {partition} is out of order"
 
 
-def read_all(cluster: ChaosCluster, topic: str) -> dict[int, list[int]]:
+def read_all(clients: ClientSettings, topic: str) -> dict[int, list[int]]:
     """All committed records by partition."""
-    return {partition: _read(cluster, topic, partition) for partition in range(PARTITIONS)}
+    return {partition: _read(clients, topic, partition) for partition in range(PARTITIONS)}
 
 
-def _read(cluster: ChaosCluster, topic: str, partition: int) -> list[int]:
+def _read(clients: ClientSettings, topic: str, partition: int) -> list[int]:
     consumer = Consumer(
         {
-            **cluster.clients.confluent,
+            **clients.confluent,
             "group.id": "checker",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,

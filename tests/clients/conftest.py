@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,11 @@ from barnabas.testing import EmbeddedBroker
 from tests.support.consumers import stop_all
 
 DEADLINE = 60.0  # machines that run all tests at once are slow
+
+PROCESSES = int(os.environ.get("NODE_PROCESSES", "1"))
+if PROCESSES > 1:  # `make node-processes` runs tests of this folder on nodes with several processes
+    assert EmbeddedBroker.__init__.__kwdefaults__ is not None
+    EmbeddedBroker.__init__.__kwdefaults__["processes"] = PROCESSES
 
 
 @pytest.fixture(scope="session")

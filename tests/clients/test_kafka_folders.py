@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from barnabas.cluster import METADATA_FOLDER
 from barnabas.testing import EmbeddedBroker
 from tests.support.kafka.broker import ApacheKafka
 from tests.support.programs import free_port
@@ -137,3 +139,49 @@ def test_a_folder_of_apache_kafka_is_served_with_identical_records(written: Writ
         assert admin.describe_configs([resource])[resource].result()["retention.ms"].value == "-1"
         assert "__cluster_metadata" not in admin.list_topics(timeout=60).topics
     assert {path.name: path.read_bytes() for path in metadata.iterdir() if path.is_file()} == before
+
+
+KEPT = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Files of the logs by partition."""
+    return {
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        for path in sorted(folder.glob("*-*/*"))
+        if path.suffix in KEPT and not path.parent.name.startswith("__cluster_metadata")
+    }
+
+
+@pytest.mark.extended  # fifteen starts; tests/broker/processes has a shorter one
+@pytest.mark.parametrize("ending", ["clean", "killed"])
+def test_a_folder_goes_through_any_number_of_processes_and_back(
+    written: Written, tmp_path: Path, ending: str
+) -> None:
+    """Kafka -> 1 -> 4 -> 8 -> 1 -> Kafka: transfers copy nothing and change no file of a log."""
+    folder = shutil.copytree(written.folders["clean"], tmp_path / "kafka" / "logs")
+    before = files_of(folder)
+    for count in (1, 4, 8, 1):
+        broker = EmbeddedBroker(data_dir=folder, processes=count).start()
+        try:
+            assert everything(broker.bootstrap_servers) == written.served
+            leaders = leader_counts(broker.bootstrap_servers)
+            assert len(leaders) == count
+            assert max(leaders.values()) - min(leaders.values()) <= 1
+        finally:
+            broker.kill() if ending == "killed" else broker.stop()
+        assert not list(folder.glob("*-stray"))
+        if ending == "clean":
+            assert files_of(folder) == before
+    with EmbeddedBroker(data_dir=folder):
+        pass  # the end state is compared after a stop in order, also if every step was killed
+    logs = {name: data for name, data in before.items() if name.endswith(".log")}
+    assert {name: data for name, data in files_of(folder).items() if name.endswith(".log")} == logs
+    shutil.rmtree(folder / METADATA_FOLDER)  # Kafka refuses folders that are no partitions
+    with ApacheKafka(tmp_path / "kafka", free_port(), heap="256m") as kafka:
+        assert everything(kafka.bootstrap_servers) == written.served
+
+
+def leader_counts(bootstrap: str) -> Counter[int]:
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics.values()
+    return Counter(partition.leader for topic in topics for partition in topic.partitions.values())

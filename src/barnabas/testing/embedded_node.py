@@ -104,6 +104,8 @@ class EmbeddedNode:
             return
         self._process.kill()
         self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.read()  # its end is the end of all processes, which share it
         self._close()
 
     def _pid(self, process: int) -> int:

@@ -46,22 +46,26 @@ def _is_free(port: int) -> bool:
 class Node:
     """`barnabas serve --processes N`. Keeps its ports and its folder over restarts."""
 
-    def __init__(self, data: Path, *options: str, ports: int = 4, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, data: Path, *options: str, ports: int = 4, host: str = "127.0.0.1", within: tuple[str, ...] = ()
+    ) -> None:
         self.data = data
         self.port = free_ports(ports)
+        self.bootstrap_host = "127.0.0.1"
         self.lines: list[str] = []
         self._host = host
+        self._within = within
         self._options = options
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.bootstrap_host}:{self.port}"
 
     def start(self, processes: int) -> Self:
         self.lines.clear()
         listen = f"{self._host}:{self.port}"
-        command = [sys.executable, "-m", "barnabas", "serve", "--processes", str(processes)]
+        command = [*self._within, sys.executable, "-m", "barnabas", "serve", "--processes", str(processes)]
         command += ["--data", str(self.data), "--listen", listen, *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()

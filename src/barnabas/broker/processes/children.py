@@ -15,7 +15,7 @@ from barnabas.common.safe_logging import safe_logger
 logger = safe_logger(__name__)
 
 FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
-LONG_ENOUGH = 60.0  # uptime after which the next fork is immediate again
+LONG_ENOUGH = 10.0  # uptime after which the next fork is immediate again
 TURN_AWAY_SECONDS = 2.0  # down for longer: its ports accept and close, so that clients look elsewhere
 ORDERLY_PAUSE = 1.0  # after an orderly stop of one process: the supervisor's own SIGTERM may be on its way
 
