@@ -11,9 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Consumer, Message, Producer, ShareConsumer, TopicPartition
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from barnabas import Admin
 from barnabas.testing import EmbeddedBroker
 from tests.support.brokers import BrokerProcess
 from tests.support.kafka.tools import run_tool
@@ -189,6 +198,35 @@ def test_dead_letters_that_could_not_be_written_before_a_restart_are_written_aft
         assert [message.value() for message in take(consumer, 1, accept)] == [b"good"]
         letters = read_all(broker.bootstrap_servers, "dlq.jobs", 2)
         assert {_headers(letter)["__dlq.errors.offset"] for letter in letters} == {b"0", b"1"}
+        consumer.close()
+
+
+def test_dead_letter_settings_change_while_broker_and_group_run() -> None:
+    with EmbeddedBroker() as broker, Admin(broker.bootstrap_servers) as admin:
+        bootstrap = broker.bootstrap_servers
+        broker.create_topic("jobs")
+        set_group(bootstrap, "crew", share_auto_offset_reset="earliest")
+        consumer = share_consumer(bootstrap, "crew", "jobs")
+        publish(bootstrap, "jobs", ["dropped"])
+        take(consumer, 1, lambda message: AcknowledgeType.REJECT)
+        with pytest.raises(KafkaException, match=r"must begin with 'dlq\.'"):
+            set_group(bootstrap, "crew", errors_deadletterqueue_topic_name="dead.jobs")
+        admin.alter_broker_configs(
+            None,
+            {
+                "errors.deadletterqueue.topic.name.prefix": "dead.",
+                "errors.deadletterqueue.auto.create.topics.enable": "true",
+            },
+        )
+        set_group(
+            bootstrap,
+            "crew",
+            errors_deadletterqueue_topic_name="dead.jobs",
+            errors_deadletterqueue_copy_record_enable="true",
+        )
+        publish(bootstrap, "jobs", ["bad"])
+        take(consumer, 1, lambda message: AcknowledgeType.REJECT)
+        assert [letter.value() for letter in read_all(bootstrap, "dead.jobs", 1)] == [b"bad"]
         consumer.close()
 
 
