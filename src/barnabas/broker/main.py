@@ -8,15 +8,18 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.companions import BrokerCompanion
 from barnabas.cluster.deltas import Delta, PartitionChanged, PartitionsAdded, TopicCreated
 from barnabas.cluster.image import MetadataImage
 from barnabas.common.descriptors import raise_limit, room_for_connections
 from barnabas.common.safe_logging import safe_logger
 from barnabas.config.broker import BrokerConfig
 from barnabas.network import new_event_loop
+
+if TYPE_CHECKING:
+    from barnabas.broker.companions import BrokerCompanion
 
 # -- Garbage collector settings that avoid long pauses of the event loop -------------------------------
 
@@ -56,7 +59,7 @@ logger = safe_logger(__name__)
 FEW_CONNECTIONS = 1000  # below this, warn even if max.connections has its default
 
 
-MakeCompanion = Callable[[Broker], Awaitable[BrokerCompanion]]
+MakeCompanion = Callable[[Broker], Awaitable["BrokerCompanion"]]
 
 
 def run(

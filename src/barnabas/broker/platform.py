@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.companions import BrokerCompanion, Companion, CompanionStart
 from barnabas.broker.from_config import listeners_from, quota_limits_from
 from barnabas.broker.monitoring import Monitoring, MonitoringNeeds
 from barnabas.broker.security.tls import tls_from
@@ -23,6 +22,7 @@ from barnabas.network import BrokerAddresses, Listener, SocketServer, limits_fro
 from barnabas.security.quotas import AddressQuotas
 
 if TYPE_CHECKING:
+    from barnabas.broker.companions import BrokerCompanion, CompanionStart
     from barnabas.network.requests import Dispatcher
     from barnabas.tiering.stores import ObjectStore
 
@@ -90,6 +90,8 @@ class Platform:
 
     def companion(self, start: CompanionStart) -> BrokerCompanion:
         """Run a companion of the broker, which stops it."""
+        from barnabas.broker.companions import Companion
+
         companion = Companion(start)
         companion.start()
         return companion

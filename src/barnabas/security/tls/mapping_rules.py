@@ -90,8 +90,8 @@ DEFAULT = "DEFAULT"
 
 # A part between slashes: any characters, with slashes escaped by a backslash.
 _PART = r"((?:\\.|[^\\/])*)"
-_RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:{_PART}/{_PART}/([LU]?))\s*(?:,|$)")
-_GROUP = re.compile(r"\\(.)|\$([1-9][0-9]*|0)")
+_RULE = rf"\s*(?:(DEFAULT)|RULE:{_PART}/{_PART}/([LU]?))\s*(?:,|$)"
+_GROUP = r"\\(.)|\$([1-9][0-9]*|0)"
 
 
 class NoRuleAppliesError(ValueError):
@@ -126,7 +126,7 @@ class MappingRule(NamedTuple):
                 return str(reference[0])
             return (match[int(digits)] or "") + reference[2][len(digits) :]
 
-        return _GROUP.sub(expanded, self.replacement)
+        return re.sub(_GROUP, expanded, self.replacement)
 
 
 class MappingRules:
@@ -137,7 +137,7 @@ class MappingRules:
     def parse(cls, text: str) -> Self:
         rules, remaining = [], text.strip()
         while remaining:
-            match = _RULE.match(remaining)
+            match = re.match(_RULE, remaining)
             if match is None:
                 raise SecuritySettingError(
                     SETTING,

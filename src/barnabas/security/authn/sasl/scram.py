@@ -32,8 +32,9 @@ from barnabas.security.principal import Principal
 _NAME = r"([^,\0]+)"  # `unescaped` checks that `=` occurs only in =2C and =3D
 _NONCE = r"([\x21-\x2b\x2d-\x7e]{1,512})"
 _EXTENSIONS = r"((?:,[A-Za-z]+=[^,\0]+)*)"
-_FIRST = re.compile(rf"([ny]|p=[A-Za-z0-9.-]+),(?:a={_NAME})?,(m=[^,]*,)?n={_NAME},r={_NONCE}{_EXTENSIONS}")
-_FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]+),r={_NONCE}{_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
+# Patterns are compiled, and cached by `re`, with the first login: compilation would be a part of every start.
+_FIRST = rf"([ny]|p=[A-Za-z0-9.-]+),(?:a={_NAME})?,(m=[^,]*,)?n={_NAME},r={_NONCE}{_EXTENSIONS}"
+_FINAL = rf"(c=([A-Za-z0-9+/=]+),r={_NONCE}{_EXTENSIONS}),p=([A-Za-z0-9+/=]+)"
 TOKEN_EXTENSION = "tokenauth"
 
 
@@ -90,7 +91,7 @@ class ScramExchange:
         return self._server_first
 
     def _parse_first(self, text: str) -> _First:
-        match = _FIRST.fullmatch(text)
+        match = re.fullmatch(_FIRST, text)
         if match is None:
             self._refuse("the first SCRAM message does not conform to RFC 5802")
         flag, authorization_id, mandatory, name, nonce, extensions = match.groups()
@@ -110,7 +111,7 @@ class ScramExchange:
         return _First(text[:bare_start], text[bare_start:], username, nonce, is_token)
 
     def _finish(self, first: _First, text: str) -> Authenticated:
-        match = _FINAL.fullmatch(text)
+        match = re.fullmatch(_FINAL, text)
         if match is None:
             self._refuse("the last SCRAM message does not conform to RFC 5802")
         without_proof, binding, nonce, _, proof = match.groups()
